@@ -1,0 +1,1 @@
+//! Measuring: interleaved runs, medians, figures.

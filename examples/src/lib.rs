@@ -1,0 +1,1 @@
+//! Examples: see the `.rs` files beside `src/`.

@@ -1,0 +1,81 @@
+//! `#[probe(…)]`'s arguments: tokens ▶ `key = value` pairs. It can't fail; `check` reports what makes no
+//! sense.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+
+use crate::model::Arg;
+
+/// Splits at the commas. Arguments are parsed one by one, so that a wrong one doesn't hide those after it.
+pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
+    let mut args = Vec::new();
+    let mut arg = Vec::new();
+    for tree in tokens {
+        if !is_punct(&tree, ',') {
+            arg.push(tree);
+        } else if arg.is_empty() {
+            // Nothing before the comma: an argument made of the comma, which the check refuses.
+            args.push(one(vec![tree]));
+        } else {
+            args.push(one(std::mem::take(&mut arg)));
+        }
+    }
+    if !arg.is_empty() {
+        args.push(one(arg));
+    }
+    args
+}
+
+fn one(trees: Vec<TokenTree>) -> Arg {
+    let (key, value) = match trees.as_slice() {
+        [TokenTree::Ident(key), equals, value @ ..] if is_punct(equals, '=') => {
+            (Some(key.clone()), Some(value.iter().cloned().collect()))
+        }
+        [TokenTree::Ident(key)] | [TokenTree::Ident(key), TokenTree::Group(_)] => (Some(key.clone()), None),
+        _ => (None, None),
+    };
+    Arg { tokens: trees.into_iter().map(TokenTree::into_token_stream).collect(), key, value }
+}
+
+fn is_punct(tree: &TokenTree, wanted: char) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn shown(tokens: TokenStream) -> Vec<String> {
+        parse(tokens)
+            .iter()
+            .map(|arg| {
+                let key = arg.key.as_ref().map_or("-".to_string(), ToString::to_string);
+                let value = arg.value.as_ref().map_or("-".to_string(), ToString::to_string);
+                format!("{key}={value}")
+            })
+            .collect()
+    }
+
+    #[test]
+    fn no_arguments() {
+        assert!(shown(quote!()).is_empty());
+    }
+
+    #[test]
+    fn keys_and_values() {
+        let expected = [r#"name="a""#, "crate=:: x :: y"];
+        assert_eq!(shown(quote!(name = "a", crate = ::x::y)), expected);
+        assert_eq!(shown(quote!(name = "a", crate = ::x::y,)), expected);
+    }
+
+    #[test]
+    fn incomplete_ones_are_kept_for_the_check() {
+        assert_eq!(shown(quote!(name)), ["name=-"]);
+        assert_eq!(shown(quote!(name("a"))), ["name=-"]);
+        assert_eq!(shown(quote!(name =)), ["name="]);
+        assert_eq!(shown(quote!("a")), ["-=-"]);
+        assert_eq!(shown(quote!(name = "a",,)), [r#"name="a""#, "-=-"]);
+    }
+}

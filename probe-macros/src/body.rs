@@ -1,0 +1,153 @@
+//! Rewrites `probe!(…)` in the body of a `#[probe]` function.
+//!
+//! Stable Rust has one namespace for all macros, so `use probe_runtime::probe` brings in the attribute, and a
+//! `probe!(…)` beside it would resolve to that attribute. The attribute therefore redirects each unqualified
+//! `probe!(…)` of its function's body.
+
+use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
+
+/// Every `probe!(…)` in `tokens`, however deep, replaced by what `replace` makes of the name `probe` and the
+/// arguments.
+///
+/// `None` if there is none: the caller then keeps the user's own groups. A rebuilt group has one span for its
+/// two delimiters, which would blur rustc's messages.
+pub(crate) fn rewrite(
+    tokens: TokenStream,
+    replace: &mut dyn FnMut(&Ident, Group) -> TokenStream,
+) -> Option<TokenStream> {
+    let trees: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut out = TokenStream::new();
+    let mut changed = false;
+    let mut at = 0;
+    while let Some(tree) = trees.get(at) {
+        if let Some((name, group)) = call_at(&trees, at) {
+            let group = rewrite_group(group, replace).unwrap_or_else(|| group.clone());
+            out.extend(replace(name, group));
+            changed = true;
+            at += 3;
+            continue;
+        }
+        let new = match tree {
+            TokenTree::Group(group) => rewrite_group(group, replace),
+            _ => None,
+        };
+        changed |= new.is_some();
+        out.extend([new.map_or_else(|| tree.clone(), TokenTree::Group)]);
+        at += 1;
+    }
+    changed.then_some(out)
+}
+
+fn rewrite_group(group: &Group, replace: &mut dyn FnMut(&Ident, Group) -> TokenStream) -> Option<Group> {
+    rewrite(group.stream(), replace).map(|stream| rebuilt(group, stream))
+}
+
+/// `group` with other contents.
+pub(crate) fn rebuilt(group: &Group, stream: TokenStream) -> Group {
+    let mut new = Group::new(group.delimiter(), stream);
+    new.set_span(group.span());
+    new
+}
+
+/// Is `trees[at..]` an unqualified `probe!(…)`?
+fn call_at(trees: &[TokenTree], at: usize) -> Option<(&Ident, &Group)> {
+    let [TokenTree::Ident(name), TokenTree::Punct(bang), TokenTree::Group(group), ..] = trees.get(at..)?
+    else {
+        return None;
+    };
+    (name == "probe" && bang.as_char() == '!' && !is_qualified(&trees[..at])).then_some((name, group))
+}
+
+/// Does a path (`a::`), or the `$` of a macro variable, end just before?
+fn is_qualified(before: &[TokenTree]) -> bool {
+    match before {
+        [.., TokenTree::Punct(first), TokenTree::Punct(second)] if second.as_char() == ':' => {
+            first.as_char() == ':' && first.spacing() == Spacing::Joint
+        }
+        [.., TokenTree::Punct(dollar)] => dollar.as_char() == '$',
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn rewritten(tokens: TokenStream) -> Option<String> {
+        rewrite(tokens, &mut |_, group| quote!(POINT #group)).map(|tokens| tokens.to_string())
+    }
+
+    fn becomes(from: TokenStream, to: &TokenStream) {
+        assert_eq!(rewritten(from), Some(to.to_string()));
+    }
+
+    #[test]
+    fn statement_and_expression() {
+        becomes(quote!(a(); probe!("x", y); b()), &quote!(a(); POINT("x", y); b()));
+        becomes(quote!(let u = probe!("x");), &quote!(let u = POINT("x");));
+        becomes(quote!(S { f: probe!("x") }), &quote!(S { f: POINT("x") }));
+    }
+
+    #[test]
+    fn every_delimiter() {
+        becomes(quote!(probe! { "x" } probe!["y"];), &quote!(POINT { "x" } POINT["y"];));
+    }
+
+    #[test]
+    fn nested_groups() {
+        becomes(
+            quote!(if a {
+                for b in c {
+                    d(|| [probe!("x")]);
+                }
+            } else {
+                probe!("y")
+            }),
+            &quote!(if a {
+                for b in c {
+                    d(|| [POINT("x")]);
+                }
+            } else {
+                POINT("y")
+            }),
+        );
+    }
+
+    #[test]
+    fn a_probe_in_a_probe() {
+        becomes(quote!(probe!("x", y = f(|| probe!("z")))), &quote!(POINT("x", y = f(|| POINT("z")))));
+    }
+
+    #[test]
+    fn other_uses_of_the_word() {
+        assert_eq!(rewritten(quote!(x != probe)), None);
+        assert_eq!(rewritten(quote!(probe != (x))), None);
+        assert_eq!(rewritten(quote!(probe(x); probe.x(); let probe = 1;)), None);
+        assert_eq!(rewritten(quote!(prober!("x"); r#probe!("x");)), None);
+        assert_eq!(
+            rewritten(quote!(
+                macro_rules! probe {
+                    () => {};
+                }
+            )),
+            None
+        );
+    }
+
+    #[test]
+    fn qualified_calls_stay() {
+        assert_eq!(rewritten(quote!(foo::probe!("x"); ::probe!("x"); { a::b::probe!("x") })), None);
+        assert_eq!(
+            rewritten(quote!(
+                macro_rules! m {
+                    ($probe:ident) => {
+                        $probe!("x")
+                    };
+                }
+            )),
+            None
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! Every semantic rule of the two macros, and the message for each.
+//!
+//! A message says what is wrong, why, and what to write instead; its span says where.
+
+mod value;
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::parse::Parser;
+use syn::{LitStr, Path};
+
+use crate::errors::Errors;
+use crate::model::{Arg, Function, Item, Point, PointName, Settings};
+
+/// The runtime's vtable of a probe has room for so many.
+const MAX_FIELDS: usize = 32;
+const ARGUMENTS: &str = "`#[probe]` takes `name = \"…\"` and `crate = path`";
+
+/// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
+/// add errors of its own.
+pub(crate) fn args(args: &[Arg], errors: &mut Errors) -> Settings {
+    let mut settings = Settings { name: None, krate: None };
+    let mut seen: Vec<&Ident> = Vec::new();
+    for arg in args {
+        let Some(key) = &arg.key else {
+            errors.at(&arg.tokens, not_a_pair(&arg.tokens));
+            continue;
+        };
+        if key != "name" && key != "crate" {
+            errors.at(key, format!("unknown argument `{key}`; {ARGUMENTS}"));
+            continue;
+        }
+        if seen.contains(&key) {
+            errors.at(&arg.tokens, format!("duplicate argument `{key}`; remove one of the two"));
+            continue;
+        }
+        seen.push(key);
+        let Some(value) = &arg.value else {
+            errors.at(&arg.tokens, format!("`{key}` needs a value after `=`; {ARGUMENTS}"));
+            continue;
+        };
+        // An empty value has no span: the whole argument is underlined.
+        let place = if value.is_empty() { &arg.tokens } else { value };
+        if key == "name" {
+            match syn::parse2::<LitStr>(value.clone()) {
+                Ok(literal) => {
+                    name(&literal, errors);
+                    settings.name = Some(literal);
+                }
+                Err(_) => errors.at(place, name_not_literal("name = \"…\"")),
+            }
+        } else if Path::parse_mod_style.parse2(value.clone()).is_ok() {
+            settings.krate = Some(value.clone());
+        } else {
+            errors.at(
+                place,
+                "`crate` takes the path of `probe_runtime`, such as `crate = my_crate::probe_runtime`",
+            );
+        }
+    }
+    settings
+}
+
+fn not_a_pair(tokens: &TokenStream) -> String {
+    match syn::parse2::<LitStr>(tokens.clone()) {
+        Ok(literal) => format!("to name the probe, write `name = {:?}`; {ARGUMENTS}", literal.value()),
+        Err(_) => format!("expected an argument of the form `key = value`; {ARGUMENTS}"),
+    }
+}
+
+fn name_not_literal(example: &str) -> String {
+    format!(
+        "the name of a probe must be a string literal, since it is part of the compiled program; \
+         write `{example}`"
+    )
+}
+
+/// A name that a selector can name: segments of letters, digits, `_`, `-`, `.`, joined by `::`.
+fn name(literal: &LitStr, errors: &mut Errors) {
+    const ALLOWED: &str = "use letters, digits, `_`, `-`, `.`, and `::` between segments";
+    let value = literal.value();
+    let suffix = literal.suffix();
+    if value.is_empty() {
+        errors.at(literal, "the name of a probe can't be empty");
+    } else if !suffix.is_empty() {
+        errors.at(literal, format!("the name of a probe takes no suffix; remove `{suffix}`"));
+    } else if let Some(wrong) = value.split("::").flat_map(str::chars).find(|&c| !is_nameable(c)) {
+        errors.at(
+            literal,
+            format!("the name of a probe can't contain {wrong:?}, which no selector could name; {ALLOWED}"),
+        );
+    } else if value.split("::").any(str::is_empty) {
+        errors.at(literal, format!("the name {value:?} has an empty segment beside a `::`; {ALLOWED}"));
+    }
+}
+
+fn is_nameable(c: char) -> bool {
+    c.is_alphanumeric() || "_-.".contains(c)
+}
+
+/// What `#[probe]` was put on.
+pub(crate) fn item(item: &Item, errors: &mut Errors) {
+    match item {
+        Item::Function(subject) => function(subject, errors),
+        Item::Other { keyword, tokens } => {
+            let what = keyword.as_ref().map(ToString::to_string);
+            let hint = match what.as_deref() {
+                Some("impl" | "trait" | "mod") => "put it on each function inside",
+                Some("const" | "static") => "put it on the function that computes the value",
+                Some("extern") => "put it on a Rust function that calls the foreign one",
+                Some(_) => "put it on a function that uses it",
+                None => "mark a point in the code with `probe!(\"name\")` instead",
+            };
+            let article = |word: &str| if word.starts_with(['e', 'i', 'u']) { "an" } else { "a" };
+            let what =
+                what.map_or("an expression".to_string(), |what| format!("{} `{what}`", article(&what)));
+            let place = keyword.as_ref().map_or(tokens.clone(), ToTokens::to_token_stream);
+            errors.at(place, format!("`#[probe]` supports only functions and methods, not {what}; {hint}"));
+        }
+    }
+}
+
+fn function(function: &Function, errors: &mut Errors) {
+    for word in &function.qualifiers {
+        if word == "const" {
+            errors.at(
+                word,
+                "`#[probe]` doesn't support `const fn`: a probe is a machine instruction, which can't run at compile \
+                 time; remove `const`, or probe a function that calls this one",
+            );
+        } else if word == "async" || word == "gen" {
+            let kind = if word == "async" { "async functions" } else { "generators" };
+            errors.at(
+                word,
+                format!(
+                    "{kind} aren't supported yet: the body runs piece by piece, whenever it is resumed, so it has no \
+                     one entry and exit; probe the ordinary functions that it calls"
+                ),
+            );
+        }
+    }
+    for attribute in &function.attributes {
+        if let Some(naked) = naked(attribute) {
+            errors.at(
+                naked,
+                "`#[probe]` doesn't support naked functions: their body is the assembly alone, with no place for a \
+                 probe; probe the function that calls this one",
+            );
+        }
+    }
+    if let Err(semicolon) = &function.body {
+        errors.at(
+            semicolon,
+            format!(
+                "`{}` has no body to probe; put `#[probe]` on an implementation of it, or on a function that calls it",
+                function.name
+            ),
+        );
+    }
+}
+
+/// The word `naked` of `#[naked]` or `#[unsafe(naked)]`.
+fn naked(attribute: &Group) -> Option<Ident> {
+    let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    match trees.as_slice() {
+        [TokenTree::Ident(word)] if word == "naked" => Some(word.clone()),
+        [TokenTree::Ident(word), TokenTree::Group(group)]
+            if word == "unsafe" && group.delimiter() == Delimiter::Parenthesis =>
+        {
+            naked(group)
+        }
+        _ => None,
+    }
+}
+
+/// A `probe!(…)`.
+pub(crate) fn point(point: &Point, errors: &mut Errors) {
+    match &point.name {
+        PointName::Literal(literal) => name(literal, errors),
+        PointName::Missing => {
+            errors.at_span(Span::call_site(), "a probe needs a name: write `probe!(\"name\")`");
+        }
+        PointName::Other(tokens) => errors.at(tokens, name_not_literal("probe!(\"name\", …)")),
+    }
+    let mut seen: Vec<String> = Vec::new();
+    for field in &point.fields {
+        let name = field.name.unraw().to_string();
+        if seen.contains(&name) {
+            errors.at(
+                &field.name,
+                format!("duplicate field `{name}`; give each field of a probe its own name"),
+            );
+        }
+        seen.push(name);
+        value::check(&field.expr, errors);
+    }
+    if let Some(field) = point.fields.get(MAX_FIELDS) {
+        let count = point.fields.len();
+        errors.at(
+            &field.name,
+            format!(
+                "a probe has at most {MAX_FIELDS} fields, and this one has {count}; remove some, or join them"
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+//! The rules for the value of a field: it is evaluated only while the probe is active, so the program must
+//! not notice whether it was.
+//!
+//! What can be seen in the syntax is refused. A call can do anything, of course; that it must not is said in
+//! the documentation.
+
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::visit::{self, Visit};
+use syn::{BinOp, Expr, Lifetime, PointerMutability, Token};
+
+use crate::errors::Errors;
+
+pub(crate) fn check(expr: &Expr, errors: &mut Errors) {
+    Search { errors, within: Within::default() }.visit_expr(expr);
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Body {
+    Closure,
+    /// An `async` block or closure: `.await` stays inside as well.
+    Future,
+}
+
+struct Search<'e> {
+    errors: &'e mut Errors,
+    within: Within,
+}
+
+/// What surrounds the place of the search, inside of the field's own expression.
+#[derive(Default)]
+struct Within {
+    /// The innermost function-like body: `return` and `?` stay inside.
+    body: Option<Body>,
+    /// A `try` block: `?` stays inside.
+    try_block: bool,
+    /// A loop: `break` and `continue` stay inside.
+    in_loop: bool,
+    labels: Vec<Lifetime>,
+}
+
+impl Search<'_> {
+    fn control_flow(&mut self, place: impl ToTokens, what: &str) {
+        self.errors.at(
+            place,
+            format!(
+                "{what} in a field: a probe's fields are evaluated only while the probe is active, so they can't \
+                 change control flow; compute the value before the probe"
+            ),
+        );
+    }
+
+    fn side_effect(&mut self, place: impl ToTokens, what: &str, instead: &str) {
+        self.errors.at(
+            place,
+            format!(
+                "{what} in a field: a probe's fields are evaluated only while the probe is active, so they can't have \
+                 side effects such as assignment; {instead}"
+            ),
+        );
+    }
+
+    fn jump(&mut self, place: Span, what: &str, label: Option<&Lifetime>) {
+        let stays = match label {
+            Some(label) => self.within.labels.contains(label),
+            None => self.within.in_loop,
+        };
+        if !stays {
+            let token = proc_macro2::Ident::new(what, place);
+            self.control_flow(token, &format!("`{what}`"));
+        }
+    }
+
+    /// The search of a closure or `async` block, which is a world of its own.
+    fn body(&mut self, body: Body, search: impl FnOnce(&mut Self)) {
+        let inner = Within { body: Some(body), ..Within::default() };
+        let outer = std::mem::replace(&mut self.within, inner);
+        search(self);
+        self.within = outer;
+    }
+
+    /// The search of a loop or block that jumps can leave.
+    fn leavable(&mut self, is_loop: bool, label: Option<&syn::Label>, search: impl FnOnce(&mut Self)) {
+        let outer = self.within.in_loop;
+        self.within.in_loop |= is_loop;
+        self.within.labels.extend(label.map(|label| label.name.clone()));
+        search(self);
+        if label.is_some() {
+            self.within.labels.pop();
+        }
+        self.within.in_loop = outer;
+    }
+}
+
+impl<'ast> Visit<'ast> for Search<'_> {
+    fn visit_expr_return(&mut self, node: &'ast syn::ExprReturn) {
+        if self.within.body.is_none() {
+            self.control_flow(node.return_token, "`return`");
+        }
+        visit::visit_expr_return(self, node);
+    }
+
+    fn visit_expr_try(&mut self, node: &'ast syn::ExprTry) {
+        if self.within.body.is_none() && !self.within.try_block {
+            self.control_flow(node.question_token, "`?`");
+        }
+        visit::visit_expr_try(self, node);
+    }
+
+    fn visit_expr_await(&mut self, node: &'ast syn::ExprAwait) {
+        if self.within.body != Some(Body::Future) {
+            self.control_flow(node.await_token, "`.await`");
+        }
+        visit::visit_expr_await(self, node);
+    }
+
+    fn visit_expr_yield(&mut self, node: &'ast syn::ExprYield) {
+        if self.within.body.is_none() {
+            self.control_flow(node.yield_token, "`yield`");
+        }
+        visit::visit_expr_yield(self, node);
+    }
+
+    fn visit_expr_break(&mut self, node: &'ast syn::ExprBreak) {
+        self.jump(node.break_token.span, "break", node.label.as_ref());
+        visit::visit_expr_break(self, node);
+    }
+
+    fn visit_expr_continue(&mut self, node: &'ast syn::ExprContinue) {
+        self.jump(node.continue_token.span, "continue", node.label.as_ref());
+    }
+
+    fn visit_expr_loop(&mut self, node: &'ast syn::ExprLoop) {
+        self.leavable(true, node.label.as_ref(), |this| visit::visit_expr_loop(this, node));
+    }
+
+    fn visit_expr_while(&mut self, node: &'ast syn::ExprWhile) {
+        self.leavable(true, node.label.as_ref(), |this| visit::visit_expr_while(this, node));
+    }
+
+    fn visit_expr_for_loop(&mut self, node: &'ast syn::ExprForLoop) {
+        // The iterated expression runs outside of the loop.
+        self.visit_expr(&node.expr);
+        self.visit_pat(&node.pat);
+        self.leavable(true, node.label.as_ref(), |this| this.visit_block(&node.body));
+    }
+
+    fn visit_expr_block(&mut self, node: &'ast syn::ExprBlock) {
+        self.leavable(false, node.label.as_ref(), |this| visit::visit_expr_block(this, node));
+    }
+
+    fn visit_expr_closure(&mut self, node: &'ast syn::ExprClosure) {
+        let body = if node.asyncness.is_some() { Body::Future } else { Body::Closure };
+        self.body(body, |this| visit::visit_expr_closure(this, node));
+    }
+
+    fn visit_expr_async(&mut self, node: &'ast syn::ExprAsync) {
+        self.body(Body::Future, |this| visit::visit_expr_async(this, node));
+    }
+
+    fn visit_expr_try_block(&mut self, node: &'ast syn::ExprTryBlock) {
+        let outer = std::mem::replace(&mut self.within.try_block, true);
+        visit::visit_expr_try_block(self, node);
+        self.within.try_block = outer;
+    }
+
+    fn visit_expr_assign(&mut self, node: &'ast syn::ExprAssign) {
+        self.side_effect(node.eq_token, "assignment", "assign before the probe");
+        visit::visit_expr_assign(self, node);
+    }
+
+    fn visit_expr_binary(&mut self, node: &'ast syn::ExprBinary) {
+        if is_assignment(&node.op) {
+            self.side_effect(node.op, "assignment", "assign before the probe");
+        }
+        visit::visit_expr_binary(self, node);
+    }
+
+    fn visit_expr_reference(&mut self, node: &'ast syn::ExprReference) {
+        if let Some(mutability) = node.mutability {
+            self.side_effect(mutability, "`&mut`", "borrow with `&`");
+        }
+        visit::visit_expr_reference(self, node);
+    }
+
+    fn visit_expr_raw_addr(&mut self, node: &'ast syn::ExprRawAddr) {
+        if let PointerMutability::Mut(mutability) = node.mutability {
+            self.side_effect(mutability, "`&raw mut`", "take the address with `&raw const`");
+        }
+        visit::visit_expr_raw_addr(self, node);
+    }
+
+    fn visit_pat_ident(&mut self, node: &'ast syn::PatIdent) {
+        if let (Some(_), Some(mutability)) = (node.by_ref, node.mutability) {
+            self.side_effect(mutability, "`ref mut`", "bind with `ref`");
+        }
+        visit::visit_pat_ident(self, node);
+    }
+
+    /// Most macros (`format!`, `matches!`, `vec!`) take expressions; what doesn't look like that is left
+    /// alone.
+    fn visit_macro(&mut self, node: &'ast syn::Macro) {
+        let expressions = Punctuated::<Expr, Token![,]>::parse_terminated;
+        for expr in expressions.parse2(node.tokens.clone()).into_iter().flatten() {
+            match expr {
+                // A named argument, as of `format!`.
+                Expr::Assign(assign) if matches!(*assign.left, Expr::Path(_)) => {
+                    self.search_owned(&assign.right);
+                }
+                expr => self.search_owned(&expr),
+            }
+        }
+    }
+
+    /// An item in a block is a function of its own, or no code at all.
+    fn visit_item(&mut self, _: &'ast syn::Item) {}
+}
+
+impl Search<'_> {
+    /// As `visit_expr`, for an expression that doesn't outlive the visit.
+    fn search_owned(&mut self, expr: &Expr) {
+        <Self as Visit<'_>>::visit_expr(self, expr);
+    }
+}
+
+fn is_assignment(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_)
+            | BinOp::SubAssign(_)
+            | BinOp::MulAssign(_)
+            | BinOp::DivAssign(_)
+            | BinOp::RemAssign(_)
+            | BinOp::BitXorAssign(_)
+            | BinOp::BitAndAssign(_)
+            | BinOp::BitOrAssign(_)
+            | BinOp::ShlAssign(_)
+            | BinOp::ShrAssign(_)
+    )
+}

@@ -1,0 +1,206 @@
+//! Tokens ▶ model.
+//!
+//! A function is scanned, not parsed: rustc has already parsed it, and what a future Rust adds to signatures
+//! and bodies goes through untouched. A syntax error in a body is rustc's to report, at its place.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, ExprLit, Lit, Token};
+
+use crate::errors::Errors;
+use crate::model::{Field, Function, Item, Point, PointName, Style};
+
+const QUALIFIERS: [&str; 7] = ["async", "const", "default", "extern", "gen", "safe", "unsafe"];
+const ITEMS: [&str; 11] =
+    ["enum", "impl", "let", "macro_rules", "mod", "static", "struct", "trait", "type", "union", "use"];
+
+/// What stands under `#[probe]`.
+pub(crate) fn item(tokens: TokenStream) -> Item {
+    let mut trees: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    // `#[probe] $item` in a `macro_rules!`: the item comes in a group without delimiters.
+    while let [TokenTree::Group(group)] = trees.as_slice()
+        && group.delimiter() == Delimiter::None
+    {
+        trees = group.stream().into_iter().collect();
+    }
+    let mut flat = Vec::new();
+    flatten(trees.iter().cloned(), &mut flat);
+    let (attributes, rest) = split_attributes(&flat);
+    let rest = split_visibility(rest);
+    let (qualifiers, rest) = split_qualifiers(rest);
+    if let [TokenTree::Ident(keyword), TokenTree::Ident(name), ..] = rest
+        && keyword == "fn"
+        && let Some(last) = trees.pop()
+    {
+        let name = name.clone();
+        return Item::Function(Function {
+            attributes,
+            qualifiers,
+            name,
+            head: trees.into_iter().collect(),
+            body: braces(last),
+        });
+    }
+    let keyword = match rest {
+        [TokenTree::Ident(keyword), ..] if ITEMS.iter().any(|item| keyword == item) => Some(keyword.clone()),
+        _ => qualifiers.last().cloned(),
+    };
+    Item::Other { keyword, tokens }
+}
+
+/// `trees` with the contents of groups without delimiters in place of them.
+fn flatten(trees: impl IntoIterator<Item = TokenTree>, flat: &mut Vec<TokenTree>) {
+    for tree in trees {
+        match tree {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::None => flatten(group.stream(), flat),
+            tree => flat.push(tree),
+        }
+    }
+}
+
+/// The `{ … }` of `last`, also of a `$body:block`.
+fn braces(last: TokenTree) -> Result<Group, TokenTree> {
+    let mut flat = Vec::new();
+    flatten([last.clone()], &mut flat);
+    match flat.as_slice() {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Brace => Ok(group.clone()),
+        _ => Err(last),
+    }
+}
+
+fn split_attributes(mut trees: &[TokenTree]) -> (Vec<Group>, &[TokenTree]) {
+    let mut attributes = Vec::new();
+    while let [TokenTree::Punct(hash), TokenTree::Group(group), rest @ ..] = trees
+        && hash.as_char() == '#'
+    {
+        attributes.push(group.clone());
+        trees = rest;
+    }
+    (attributes, trees)
+}
+
+fn split_visibility(trees: &[TokenTree]) -> &[TokenTree] {
+    match trees {
+        [TokenTree::Ident(word), TokenTree::Group(_), rest @ ..] if word == "pub" => rest,
+        [TokenTree::Ident(word), rest @ ..] if word == "pub" => rest,
+        _ => trees,
+    }
+}
+
+/// The words before `fn`; the string of `extern "C"` is passed over.
+fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
+    let mut qualifiers = Vec::new();
+    loop {
+        match trees {
+            [TokenTree::Ident(word), rest @ ..] if QUALIFIERS.iter().any(|known| word == known) => {
+                qualifiers.push(word.clone());
+                trees = rest;
+            }
+            [TokenTree::Literal(_), rest @ ..] if qualifiers.last().is_some_and(|word| word == "extern") => {
+                trees = rest;
+            }
+            _ => return (qualifiers, trees),
+        }
+    }
+}
+
+/// The input of `__point!`: `path; "name", field, …`.
+///
+/// A syntax error goes to `errors` and ends the list of fields, since it can't be told where the next one
+/// begins.
+pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
+    let mut krate = TokenStream::new();
+    let mut trees = tokens.into_iter();
+    for tree in trees.by_ref() {
+        if matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == ';') {
+            break;
+        }
+        krate.extend([tree]);
+    }
+    let mut point = Point { krate, name: PointName::Missing, fields: Vec::new() };
+    let parser = |input: ParseStream| name_and_fields(input, &mut point);
+    if let Err(error) = parser.parse2(trees.collect()) {
+        errors.push(error);
+    }
+    point
+}
+
+fn name_and_fields(input: ParseStream, point: &mut Point) -> syn::Result<()> {
+    if input.is_empty() {
+        return Ok(());
+    }
+    point.name = point_name(input)?;
+    while !input.is_empty() {
+        if !input.peek(Token![,]) {
+            return Err(input.error("expected `,` between the parts of a probe"));
+        }
+        input.parse::<Token![,]>()?;
+        if !input.is_empty() {
+            point.fields.push(field(input)?);
+        }
+    }
+    Ok(())
+}
+
+fn point_name(input: ParseStream) -> syn::Result<PointName> {
+    let mut expr = input.parse()?;
+    // A `$name:literal` comes in a group without delimiters.
+    while let Expr::Group(group) = expr {
+        expr = *group.expr;
+    }
+    Ok(match expr {
+        Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => PointName::Literal(name),
+        expr => PointName::Other(expr.into_token_stream()),
+    })
+}
+
+fn field(input: ParseStream) -> syn::Result<Field> {
+    let shorthand = style(input)?;
+    let start = input.fork();
+    let Ok(name) = input.parse::<Ident>() else {
+        return Err(not_a_field(&start, input));
+    };
+    if input.is_empty() || input.peek(Token![,]) {
+        let expr = syn::parse2(name.to_token_stream())?;
+        return Ok(Field { name, style: shorthand, expr });
+    }
+    if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
+        return Err(not_a_field(&start, input));
+    }
+    let equals: Token![=] = input.parse()?;
+    if shorthand != Style::Value {
+        let message =
+            format!("the mark of a field stands before its value: write `{name} = ?…` or `{name} = %…`");
+        return Err(syn::Error::new(equals.span, message));
+    }
+    let style = style(input)?;
+    if input.is_empty() || input.peek(Token![,]) {
+        let message =
+            format!("field `{name}` has no value; write `{name} = …`, or `{name}` alone for the variable");
+        return Err(syn::Error::new(equals.span, message));
+    }
+    Ok(Field { name, style, expr: input.parse()? })
+}
+
+fn style(input: ParseStream) -> syn::Result<Style> {
+    Ok(if input.parse::<Option<Token![?]>>()?.is_some() {
+        Style::Debug
+    } else if input.parse::<Option<Token![%]>>()?.is_some() {
+        Style::Display
+    } else {
+        Style::Value
+    })
+}
+
+/// The error for what begins at `start`: the whole expression is underlined, if it is one.
+fn not_a_field(start: ParseStream, input: ParseStream) -> syn::Error {
+    let message = "expected a field: `variable`, or `name = …` for any other expression";
+    match start.parse::<Expr>() {
+        Ok(expr) => syn::Error::new_spanned(expr, message),
+        Err(_) => input.error(message),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What the parsers make of well-formed and of broken input.
+
+use proc_macro2::Span;
+use quote::quote;
+
+use super::*;
+
+fn function(tokens: TokenStream) -> Function {
+    match item(tokens) {
+        Item::Function(function) => function,
+        Item::Other { .. } => panic!("not taken for a function"),
+    }
+}
+
+fn keyword(tokens: TokenStream) -> Option<String> {
+    match item(tokens) {
+        Item::Function(_) => panic!("taken for a function"),
+        Item::Other { keyword, .. } => keyword.map(|word| word.to_string()),
+    }
+}
+
+/// A group without delimiters, as rustc makes for `$x:item` and the like.
+fn fragment(stream: TokenStream) -> TokenStream {
+    TokenTree::Group(Group::new(Delimiter::None, stream)).into()
+}
+
+#[test]
+fn a_function_is_head_and_body() {
+    let f = function(quote! {
+        /// Doc.
+        #[inline]
+        pub(crate) unsafe extern "C" fn f<const N: usize>(a: [u8; { N + 1 }]) -> u8 where u8: Copy { a[0] }
+    });
+    assert_eq!(f.name, "f");
+    assert_eq!(f.attributes.len(), 2);
+    assert_eq!(f.qualifiers, ["unsafe", "extern"].map(|word| Ident::new(word, Span::call_site())));
+    assert!(f.head.to_string().ends_with("where u8 : Copy"));
+    assert_eq!(f.body.expect("a body").stream().to_string(), "a [0]");
+}
+
+#[test]
+fn a_body_that_does_not_parse_is_kept() {
+    assert!(function(quote!(fn f() { let = ; })).is_body());
+}
+
+#[test]
+fn no_body() {
+    assert!(
+        !function(quote!(
+            fn f();
+        ))
+        .is_body()
+    );
+    assert!(!function(quote!(safe fn f() -> [u8; { 3 }];)).is_body());
+}
+
+#[test]
+fn fragments_of_a_macro() {
+    let (vis, ty, block) = (fragment(quote!(pub)), fragment(quote!(u8)), fragment(quote!({ 1 })));
+    let none = fragment(quote!());
+    assert!(function(quote!(#vis fn f() -> #ty #block)).is_body());
+    assert!(function(fragment(quote!(#none fn f() {}))).is_body());
+}
+
+#[test]
+fn not_functions() {
+    for (tokens, expected) in [
+        (
+            quote!(
+                pub struct S;
+            ),
+            "struct",
+        ),
+        (
+            quote!(
+                unsafe impl Send for S {}
+            ),
+            "impl",
+        ),
+        (
+            quote!(
+                const X: u8 = 1;
+            ),
+            "const",
+        ),
+        (
+            quote!(
+                extern "C" {}
+            ),
+            "extern",
+        ),
+        (
+            quote!(
+                #[x]
+                pub(crate) mod m {}
+            ),
+            "mod",
+        ),
+    ] {
+        assert_eq!(keyword(tokens).as_deref(), Some(expected));
+    }
+    assert_eq!(keyword(quote!(|x| x + 1)), None);
+    assert_eq!(keyword(quote!()), None);
+}
+
+/// `name style expr` of each field, or the errors.
+fn fields(tokens: &TokenStream) -> Result<Vec<String>, String> {
+    let mut errors = Errors::default();
+    let point = point(quote!(::k; "n", #tokens), &mut errors);
+    assert_eq!(point.krate.to_string(), ":: k");
+    errors.into_result().map_err(|error| error.to_string())?;
+    let show = |field: &Field| {
+        let expr = field.expr.to_token_stream();
+        format!("{} {:?} {expr}", field.name, field.style)
+    };
+    Ok(point.fields.iter().map(show).collect())
+}
+
+#[test]
+fn field_forms() {
+    let long = fields(&quote!(a = a, b = ?b, c = %c)).unwrap();
+    assert_eq!(long, ["a Value a", "b Debug b", "c Display c"]);
+    assert_eq!(fields(&quote!(a, ?b, %c)).unwrap(), long);
+    assert_eq!(fields(&quote!(a, ?b, %c,)).unwrap(), long);
+    assert_eq!(fields(&quote!()).unwrap(), [""; 0]);
+    assert_eq!(fields(&quote!(r#type)).unwrap(), ["r#type Value r#type"]);
+}
+
+#[test]
+fn commas_inside_an_expression() {
+    assert_eq!(fields(&quote!(a = f::<A, B>(x, |y, z| y), b)).unwrap().len(), 2);
+}
+
+#[test]
+fn broken_fields() {
+    for (tokens, part) in [
+        (quote!(self.x), "expected a field"),
+        (quote!(x.y), "expected a field"),
+        (quote!(x == y), "expected a field"),
+        (quote!("x"), "expected a field"),
+        (quote!(?self), "expected a field"),
+        (quote!(,), "expected a field"),
+        (quote!(?x = y), "write `x = ?…`"),
+        (quote!(x =), "`x` has no value"),
+        (quote!(x = , y), "`x` has no value"),
+        (quote!(x = 1 y = 2), "expected `,`"),
+    ] {
+        let error = fields(&tokens).expect_err(&tokens.to_string());
+        assert!(error.contains(part), "{tokens}: {error}");
+    }
+}
+
+#[test]
+fn names() {
+    let name = |tokens| point(quote!($crate; #tokens), &mut Errors::default()).name;
+    assert!(matches!(name(quote!()), PointName::Missing));
+    assert!(matches!(name(quote!("a")), PointName::Literal(_)));
+    assert!(matches!(name(quote!(r"a", x)), PointName::Literal(_)));
+    let literal = fragment(quote!("a"));
+    assert!(matches!(name(quote!(#literal, x)), PointName::Literal(_)));
+    assert!(matches!(name(quote!(concat!("a", "b"), x)), PointName::Other(_)));
+    assert!(matches!(name(quote!("a" + "b")), PointName::Other(_)));
+}
+
+impl Function {
+    fn is_body(&self) -> bool {
+        self.body.is_ok()
+    }
+}

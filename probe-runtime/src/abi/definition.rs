@@ -1,0 +1,266 @@
+//! The definition: one for each probe in the source, shared by all its sites.
+//!
+//! Life: built at compile time; collected by `linkme`, so it exists even where every site was optimised
+//! away; untouched until a probe is listed. Its text lies inside it, so it needs no relocation.
+//! Cost: 192 bytes in the file and in the address space; none of it is read before the first use.
+
+// Safety: relies on definitions being built by `Definition::new` only, which keeps the text's lengths
+// within the text and cuts it at the borders of the `str`s that it was given.
+#![allow(unsafe_code)]
+
+use core::mem::{offset_of, size_of};
+use core::ptr;
+use core::slice;
+use core::str;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
+pub const INLINE_TEXT: usize = 144;
+
+/// What of the program a probe marks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// A place inside a function, from `probe!("name")`.
+    Point = 0,
+    /// The entry of a function that has `#[probe]`.
+    Entry = 1,
+    /// The exit of a function that has `#[probe]`, by return or by unwinding.
+    Exit = 2,
+}
+
+impl Kind {
+    /// All kinds, in the order of their encoding.
+    pub const ALL: [Self; 3] = [Self::Point, Self::Entry, Self::Exit];
+
+    /// The word that selectors and tables use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::Entry => "entry",
+            Self::Exit => "exit",
+        }
+    }
+}
+
+/// One probe of the source: what it is called, where it stands, and who listens.
+///
+/// The first two words are all that a hit reads. `entry` is the code that an active site calls (with the
+/// definition in `rdi`, see `docs/abi.md`); it is set before the first site becomes active and is never
+/// cleared. `hook` belongs to the runtime that owns `entry`.
+#[repr(C, align(64))]
+pub struct Definition {
+    entry: AtomicUsize,
+    hook: AtomicPtr<()>,
+    version: u16,
+    size: u16,
+    kind: u8,
+    field_count: u8,
+    reserved: u16,
+    line: u32,
+    column: u32,
+    path_len: u16,
+    file_len: u16,
+    fields_len: u16,
+    reserved2: u16,
+    long: *const u8,
+    text: [u8; INLINE_TEXT],
+}
+
+const _: () = {
+    assert!(size_of::<Definition>() == 192);
+    assert!(offset_of!(Definition, entry) == 0);
+    assert!(offset_of!(Definition, hook) == 8);
+    assert!(offset_of!(Definition, version) == 16);
+    assert!(offset_of!(Definition, kind) == 20);
+    assert!(offset_of!(Definition, line) == 24);
+    assert!(offset_of!(Definition, path_len) == 32);
+    assert!(offset_of!(Definition, long) == 40);
+    assert!(offset_of!(Definition, text) == 48);
+};
+
+// SAFETY: all that changes are two atomics; `long` points at immutable static text.
+unsafe impl Sync for Definition {}
+
+impl Definition {
+    /// A definition from its text: path, file and the fields' names (each ended by a line feed),
+    /// one after the other.
+    ///
+    /// # Panics
+    /// At compile time, if a part is longer than 65,535 bytes or the parts don't add up to the text.
+    #[expect(clippy::cast_possible_truncation, reason = "asserted, at compile time")]
+    pub const fn new(
+        kind: Kind,
+        text: &'static str,
+        path_len: usize,
+        file_len: usize,
+        line: u32,
+        column: u32,
+    ) -> Self {
+        let bytes = text.as_bytes();
+        assert!(path_len <= u16::MAX as usize, "the probe's path is longer than 65,535 bytes");
+        assert!(file_len <= u16::MAX as usize, "the file's path is longer than 65,535 bytes");
+        assert!(path_len + file_len <= bytes.len(), "the text is shorter than its parts");
+        let fields_len = bytes.len() - path_len - file_len;
+        assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
+        let mut inline = [0; INLINE_TEXT];
+        let mut field_count = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            if bytes.len() <= INLINE_TEXT {
+                inline[at] = bytes[at];
+            }
+            if at >= path_len + file_len && bytes[at] == b'\n' {
+                field_count += 1;
+            }
+            at += 1;
+        }
+        Self {
+            entry: AtomicUsize::new(0),
+            hook: AtomicPtr::new(ptr::null_mut()),
+            version: super::VERSION,
+            size: size_of::<Self>() as u16,
+            kind: kind as u8,
+            field_count,
+            reserved: 0,
+            line,
+            column,
+            path_len: path_len as u16,
+            file_len: file_len as u16,
+            fields_len: fields_len as u16,
+            reserved2: 0,
+            long: if bytes.len() <= INLINE_TEXT { ptr::null() } else { bytes.as_ptr() },
+            text: inline,
+        }
+    }
+
+    /// Whether this reader understands the definition: the version, the size and the kind are known.
+    pub fn is_readable(&self) -> bool {
+        self.version == super::VERSION
+            && usize::from(self.size) == size_of::<Self>()
+            && usize::from(self.kind) < Kind::ALL.len()
+            && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
+    }
+
+    /// The probe's path: module path and name, joined by `::`.
+    pub fn path(&self) -> &str {
+        self.part(0, self.path_len)
+    }
+
+    /// The source file, as `file!()` gives it.
+    pub fn file(&self) -> &str {
+        self.part(self.path_len.into(), self.file_len)
+    }
+
+    /// The line of the function or macro call, from 1.
+    pub const fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The column of the function or macro call, from 1.
+    pub const fn column(&self) -> u32 {
+        self.column
+    }
+
+    /// What the probe marks.
+    pub const fn kind(&self) -> Kind {
+        // `is_readable` has refused other values.
+        Kind::ALL[self.kind as usize]
+    }
+
+    /// The fields' names, in the order of their values.
+    pub fn fields(&self) -> FieldNames<'_> {
+        let start = usize::from(self.path_len) + usize::from(self.file_len);
+        FieldNames(self.part(start, self.fields_len).split_terminator('\n'))
+    }
+
+    /// How many fields a hit carries.
+    pub const fn field_count(&self) -> usize {
+        self.field_count as usize
+    }
+
+    /// What tells one probe from another, wherever its definition was copied to.
+    pub fn identity(&self) -> (&str, &str, u32, u32, Kind) {
+        (self.path(), self.file(), self.line, self.column, self.kind())
+    }
+
+    /// The code that an active site runs; 0 before the first activation.
+    pub fn entry(&self) -> &AtomicUsize {
+        &self.entry
+    }
+
+    /// What the owner of `entry` keeps for the hit; null while nobody listens.
+    pub fn hook(&self) -> &AtomicPtr<()> {
+        &self.hook
+    }
+
+    /// Whether a site of the portable backend calls `entry`.
+    pub fn is_hooked(&self) -> bool {
+        !self.hook.load(Ordering::Relaxed).is_null()
+    }
+
+    fn text_len(&self) -> usize {
+        usize::from(self.path_len) + usize::from(self.file_len) + usize::from(self.fields_len)
+    }
+
+    fn part(&self, start: usize, len: u16) -> &str {
+        let base = if self.long.is_null() { self.text.as_ptr() } else { self.long };
+        debug_assert!(!self.long.is_null() || start + usize::from(len) <= INLINE_TEXT);
+        // SAFETY: `new` copied the text inline or left it in a static; the part lies within it.
+        let bytes = unsafe { slice::from_raw_parts(base.add(start), len.into()) };
+        // Another language may have written it: a name that is not UTF-8 reads as far as it is.
+        match str::from_utf8(bytes) {
+            Ok(text) => text,
+            // SAFETY: `valid_up_to` bytes have just been checked.
+            Err(error) => unsafe { str::from_utf8_unchecked(&bytes[..error.valid_up_to()]) },
+        }
+    }
+}
+
+/// The names of a probe's fields, see [`Definition::fields`].
+#[derive(Clone, Debug)]
+pub struct FieldNames<'a>(str::SplitTerminator<'a, char>);
+
+impl<'a> Iterator for FieldNames<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.0.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SHORT: Definition = Definition::new(Kind::Point, "app::parsedsrc/a.rsbytes\nok\n", 11, 8, 7, 9);
+
+    #[test]
+    fn parts_are_cut_from_the_text() {
+        assert!(SHORT.is_readable());
+        assert_eq!(SHORT.identity(), ("app::parsed", "src/a.rs", 7, 9, Kind::Point));
+        assert_eq!(SHORT.fields().collect::<Vec<_>>(), ["bytes", "ok"]);
+        assert_eq!(SHORT.field_count(), 2);
+        assert!(SHORT.long.is_null());
+    }
+
+    #[test]
+    fn long_text_stays_outside() {
+        const TEXT: &str = concat!(
+            "a_path_that_is_as_long_as_a_path_can_be_when_modules_are_nested_deeply::and::named::verbosely",
+            "/registry/src/index/some-crate-with-a-long-name-1.2.3/src/a_module/another_module/file.rs",
+            "field\n",
+        );
+        static LONG: Definition = Definition::new(Kind::Exit, TEXT, 94, 88, 1, 1);
+        assert!(LONG.is_readable());
+        assert!(!LONG.long.is_null());
+        assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
+        assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
+    }
+
+    #[test]
+    fn without_fields() {
+        static NONE: Definition = Definition::new(Kind::Entry, "a::bx.rs", 4, 4, 1, 1);
+        assert_eq!((NONE.fields().count(), NONE.field_count()), (0, 0));
+    }
+}

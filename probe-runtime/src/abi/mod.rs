@@ -1,0 +1,24 @@
+//! The binary interface between sites and runtimes, version 1: layouts only, no behaviour.
+//!
+//! `docs/abi.md` is the same in words, for tools and for other languages. Every table entry begins with
+//! its version and size, so that a reader steps over what is newer than itself. All references are
+//! self-relative or inline: loading an object with a million sites costs no relocation.
+
+mod definition;
+mod value;
+
+#[cfg(probe_backend = "x86_64")]
+mod note;
+#[cfg(probe_backend = "x86_64")]
+mod record;
+
+pub use definition::{Definition, FieldNames, Kind};
+pub use value::{Field, Type, Value, ValueRef, debug, display, value};
+
+#[cfg(probe_backend = "x86_64")]
+pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
+#[cfg(probe_backend = "x86_64")]
+pub use record::{Record, SITE_PROVIDER_RUST};
+
+/// The version that every table entry written by this crate carries.
+pub const VERSION: u16 = 1;

@@ -1,0 +1,28 @@
+//! The ELF note that leads to an object's tables.
+//!
+//! Each assembler context that holds a site emits the note; all notes of one object say the same. A
+//! loaded object is found through `dl_iterate_phdr` and `PT_NOTE`, a file through its program headers,
+//! so stripping does not hide it. Four self-relative 64-bit offsets: `[start, stop)` of the records, then
+//! of the definitions.
+
+/// The note's name, with its terminator.
+pub const NOTE_OWNER: &[u8; 12] = b"LatentProbe\0";
+
+/// The note's type: the layout of its descriptor.
+pub const NOTE_TYPE: u32 = 1;
+
+/// The note's descriptor. Each offset counts from its own address.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Note {
+    /// Where the records start.
+    pub records_start: i64,
+    /// Where the records stop.
+    pub records_stop: i64,
+    /// Where the definitions start.
+    pub definitions_start: i64,
+    /// Where the definitions stop.
+    pub definitions_stop: i64,
+}
+
+const _: () = assert!(size_of::<Note>() == 32);

@@ -1,0 +1,21 @@
+//! One folder a backend, chosen in `build.rs`. Each has the same contract:
+//!
+//! - `site!` (and what it needs): one site, its definition, and its cold path;
+//! - `entry()`: what active sites reach in the end;
+//! - `slot()`, `set_slot()`: this thread's pointer to its slot;
+//! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`.
+
+#[cfg(probe_backend = "off")]
+pub mod off;
+#[cfg(probe_backend = "off")]
+pub use off as backend;
+
+#[cfg(probe_backend = "portable")]
+pub mod portable;
+#[cfg(probe_backend = "portable")]
+pub use portable as backend;
+
+#[cfg(probe_backend = "x86_64")]
+pub mod x86_64;
+#[cfg(probe_backend = "x86_64")]
+pub use x86_64 as backend;

@@ -1,0 +1,64 @@
+//! Any other target, and tests that ask for it (`--cfg probe_portable`): a flag and a branch.
+
+// Safety: relies on `entry` of a hooked definition being this backend's dispatch function.
+#![allow(unsafe_code)]
+
+pub mod site;
+
+use core::sync::atomic::Ordering;
+
+use crate::abi::{Definition, Value};
+
+type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
+
+/// What an active site calls.
+#[cold]
+pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
+    let entry = definition.entry().load(Ordering::Acquire);
+    if entry != 0 {
+        // SAFETY: only `entry()` below is ever stored there.
+        let entry = unsafe { core::mem::transmute::<usize, Entry>(entry) };
+        entry(definition, values.as_ptr());
+    }
+}
+
+#[cfg(feature = "std")]
+mod thread {
+    use std::cell::Cell;
+    use std::ptr;
+    use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+    use crate::dispatch::{Slot, dispatch};
+
+    std::thread_local! {
+        static SLOT: Cell<*mut Slot> = const { Cell::new(ptr::null_mut()) };
+    }
+
+    /// The slot of this thread; null before its first hit.
+    pub(crate) fn slot() -> *mut Slot {
+        SLOT.get()
+    }
+
+    /// Sets the slot of this thread.
+    pub(crate) fn set_slot(slot: *mut Slot) {
+        SLOT.set(slot);
+    }
+
+    /// The address that active sites' definitions carry.
+    pub(crate) fn entry() -> usize {
+        dispatch as *const () as usize
+    }
+
+    /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.
+    pub(crate) fn light_barrier() {
+        fence(Ordering::SeqCst);
+    }
+
+    /// Counts one more, atomically: a signal handler may come in between.
+    pub(crate) fn bump(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(feature = "std")]
+pub(crate) use thread::{bump, entry, light_barrier, set_slot, slot};

@@ -1,0 +1,18 @@
+//! One site of the portable backend: a relaxed load of the definition's hook, and a branch.
+
+/// One site, and the definition of its probe.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_site {
+    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
+        if DEFINITION.is_hooked() {
+            // `match`, so that temporaries in the expressions outlive the call.
+            match [$($crate::__private::v1::how!($how, $value)),*] {
+                values => $crate::__private::v1::hit(&DEFINITION, &values),
+            }
+        }
+    }};
+}
+
+pub use crate::__probe_v1_site as site;

@@ -1,0 +1,11 @@
+//! x86-64 on Linux: sites are patched in place.
+
+pub mod site;
+
+#[cfg(feature = "std")]
+pub(crate) mod enter;
+#[cfg(feature = "std")]
+pub(crate) mod stub;
+
+#[cfg(feature = "std")]
+pub(crate) use enter::{bump, entry, light_barrier, set_slot, slot};

@@ -1,0 +1,124 @@
+//! One site in Rust code: a NOP5 that is patched to a JMP into a cold block.
+//!
+//! ```text
+//!           latent                          active
+//!   .p2align 3, , 4                 .p2align 3, , 4
+//!   0f 1f 44 00 08   nopl 8(…)      e9 rel32   jmp cold
+//!   …                               …
+//!   cold:  values on the stack      (laid out by the compiler, out of the way)
+//!          call stub
+//!          jmp back
+//!   stub:  lea rdi, [rip + DEFINITION]
+//!          jmp [rdi]
+//! ```
+//!
+//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf function.
+//!   Only the cold block says that it uses the stack, so only it pays for that.
+//! - `.p2align 3, , 4` pads by at most 4 bytes; after it the five bytes lie in one aligned 8-byte word, since
+//!   any other offset than 0 to 3 in its word is 4 or less away from the next word. Five bytes and their
+//!   padding never leave room for a second site in that word.
+//! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes it for his.
+//! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function* links in
+//!   every kind of output, also from a generic function that another shared object instantiates, where a
+//!   reference to data would need a copy relocation or fail to link. It makes the cold block shorter, too.
+//! - `rdi` and `r11` are given up in the cold block: the stub's argument, and what a lazily bound PLT uses.
+//!   All other general registers survive; vector registers are clobbered there, so the compiler spills what
+//!   lives in them in the cold block and nowhere else.
+
+/// One site, and the definition and stub of its probe.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_site {
+    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
+
+        #[unsafe(naked)]
+        extern "C" fn stub() {
+            $crate::__private::v1::naked_asm!(
+                "lea rdi, [rip + {definition}]",
+                "jmp [rdi]",
+                definition = sym DEFINITION,
+            )
+        }
+
+        // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
+        // cold block, which is declared as a label and states its own effects.
+        unsafe {
+            $crate::__private::v1::asm!(
+                // Once per assembler context: the note that finds the tables, and the macro for a site.
+                // `\@` restarts in every asm block, so a counter makes the labels unique; a numeric label
+                // is refused as the linked-to symbol of an "o" section.
+                ".ifndef .Lprobe_v1_n",
+                ".set .Lprobe_v1_n, 0",
+                ".weak __start_probe_sites, __stop_probe_sites",
+                ".hidden __start_probe_sites, __stop_probe_sites",
+                ".weak __start_linkme_PROBE_DEFINITIONS_V1, __stop_linkme_PROBE_DEFINITIONS_V1",
+                ".hidden __start_linkme_PROBE_DEFINITIONS_V1, __stop_linkme_PROBE_DEFINITIONS_V1",
+                ".pushsection .note.latent_probe, \"a\", @note",
+                ".p2align 2",
+                ".long 12, 32, 1",
+                ".asciz \"LatentProbe\"",
+                ".quad __start_probe_sites - ., __stop_probe_sites - .",
+                ".quad __start_linkme_PROBE_DEFINITIONS_V1 - ., __stop_linkme_PROBE_DEFINITIONS_V1 - .",
+                ".popsection",
+                ".macro probe_v1_site n, cold, stub",
+                ".p2align 3, , 4",
+                ".Lprobe_v1_site_\\n\\(): .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
+                ".pushsection probe_sites, \"ao\", @progbits, .Lprobe_v1_site_\\n",
+                ".p2align 2",
+                ".byte 1, 16, 1, 0",
+                ".long .Lprobe_v1_site_\\n - ., \\cold - ., \\stub@PLT - .",
+                ".popsection",
+                ".endm",
+                ".endif",
+                ".set .Lprobe_v1_n, .Lprobe_v1_n + 1",
+                ".altmacro",
+                "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
+                ".noaltmacro",
+                stub = sym stub,
+                cold = label { $crate::__private::v1::cold! { stub; $($how($value)),* } },
+                options(nomem, nostack, preserves_flags),
+            )
+        }
+    }};
+}
+
+/// The cold block: the fields' values on the stack, then the call of the stub.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_cold {
+    ($stub:ident;) => { $crate::__private::v1::call! { $stub, } };
+    ($stub:ident; $($how:ident($value:expr)),+) => {
+        // `match`, so that temporaries in the expressions outlive the call.
+        match [$($crate::__private::v1::how!($how, $value)),+] {
+            values => { $crate::__private::v1::call! { $stub, in("rsi") values.as_ptr(), } }
+        }
+    };
+}
+
+/// Calls the stub. Not `nostack`: the compiler keeps the red zone free and the stack aligned around it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_call {
+    ($stub:ident, $($values:tt)*) => {
+        // SAFETY: the stub enters the owner of the probe, which keeps every register that is not named
+        // here (docs/abi.md, "Entry") and reads the values, which are alive until after the call.
+        unsafe {
+            $crate::__private::v1::asm!(
+                "call {stub}",
+                stub = sym $stub, $($values)* out("rdi") _, out("r11") _,
+                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+                out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _, out("xmm16") _, out("xmm17") _,
+                out("xmm18") _, out("xmm19") _, out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
+                out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _, out("xmm28") _, out("xmm29") _,
+                out("xmm30") _, out("xmm31") _, out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+                out("k4") _, out("k5") _, out("k6") _, out("k7") _,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _,
+                out("st(6)") _, out("st(7)") _,
+            )
+        }
+    };
+}
+
+pub use crate::{__probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_site as site};

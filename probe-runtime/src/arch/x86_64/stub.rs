@@ -1,0 +1,77 @@
+//! Reads a stub: which definition does a site belong to?
+//!
+//! ```text
+//! 48 8d 3d rel32   lea rdi, [rip + rel32]      the definition
+//! ff 27            jmp [rdi]                   its entry
+//! ```
+//! A generic function that another shared object instantiates reaches its stub through that object's PLT:
+//! `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, but for `read`.
+
+/// Bytes of a stub.
+pub(crate) const STUB_LEN: usize = 9;
+
+const LEA_RDI: [u8; 3] = [0x48, 0x8d, 0x3d];
+const JMP_AT_RDI: [u8; 2] = [0xff, 0x27];
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+const BND: u8 = 0xf2;
+const JMP_AT_RIP: [u8; 2] = [0xff, 0x25];
+
+/// What stands at a stub's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stub {
+    /// A stub, and the address of its definition.
+    Definition(usize),
+    /// An entry of a procedure linkage table, and the address of its pointer.
+    Plt(usize),
+}
+
+/// Decodes the bytes at `addr`; the caller hands in at least 16 of them, where there are as many.
+pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<Stub> {
+    let relative = |end: usize, at: usize| -> Option<usize> {
+        let rel = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(addr.wrapping_add(end).wrapping_add_signed(i32::from_le_bytes(rel) as isize))
+    };
+    if bytes.starts_with(&LEA_RDI) && bytes.get(7..STUB_LEN)? == JMP_AT_RDI {
+        return relative(7, 3).map(Stub::Definition);
+    }
+    let mut at = if bytes.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
+    at += usize::from(bytes.get(at) == Some(&BND));
+    (bytes.get(at..at + 2)? == JMP_AT_RIP).then(|| relative(at + 6, at + 2).map(Stub::Plt))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_stub_names_its_definition() {
+        let bytes = [0x48, 0x8d, 0x3d, 0x10, 0, 0, 0, 0xff, 0x27];
+        assert_eq!(decode(0x1000, &bytes), Some(Stub::Definition(0x1017)));
+    }
+
+    #[test]
+    fn linkage_tables_of_both_linkers() {
+        let lld = [0xff, 0x25, 0xfa, 0xff, 0xff, 0xff, 0x68, 0, 0];
+        assert_eq!(decode(0x1000, &lld), Some(Stub::Plt(0x1000)));
+        let bfd = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0x01, 0, 0, 0];
+        assert_eq!(decode(0x1000, &bfd), Some(Stub::Plt(0x100c)));
+        let plain = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x01, 0, 0, 0, 0x66];
+        assert_eq!(decode(0x1000, &plain), Some(Stub::Plt(0x100b)));
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        assert_eq!(decode(0x1000, &[]), None);
+        assert_eq!(decode(0x1000, &[0x48, 0x8d, 0x3d, 0, 0, 0, 0]), None);
+        assert_eq!(decode(0x1000, &[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xff, 0xe7]), None);
+        assert_eq!(decode(0x1000, &[0x90; 16]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(addr: usize, bytes: Vec<u8>) {
+            let _ = decode(addr, &bytes);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Attaching without a code change: `PROBES='myapp::*=count' ./app`.
+
+use std::env;
+use std::fmt::Display;
+
+use super::set::select;
+use crate::consumers::Count;
+use crate::error::Error;
+use crate::selector::SelectorError;
+
+const VARIABLE: &str = "PROBES";
+
+/// The consumers that the variable may name.
+const CONSUMERS: [&str; 1] = ["count"];
+
+/// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
+/// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
+/// is `count`. Without the variable, nothing is attached.
+///
+/// When the guard drops, each consumer's report goes to stderr.
+///
+/// # Errors
+/// [`Error::Environment`] where the variable is malformed, and whatever [`select`] and
+/// [`attach`](super::ProbeSet::attach) say.
+///
+/// ```
+/// fn main() -> Result<(), probe_runtime::Error> {
+///     let _probes = probe_runtime::init_from_env()?;
+///     // … the program …
+///     Ok(())
+/// }
+/// ```
+pub fn init_from_env() -> Result<EnvGuard, Error> {
+    let attached = match env::var_os(VARIABLE) {
+        None => Vec::new(),
+        Some(value) => {
+            let value = value.to_string_lossy();
+            requests(&value)?.into_iter().map(|request| request.attach(&value)).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(EnvGuard { attached })
+}
+
+/// Keeps attached what [`init_from_env`] has attached; reports on stderr when it drops.
+#[must_use = "dropping the guard detaches and reports"]
+pub struct EnvGuard {
+    attached: Vec<Box<dyn Display>>,
+}
+
+impl Drop for EnvGuard {
+    fn drop(&mut self) {
+        for attachment in &self.attached {
+            eprintln!("{attachment}");
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Debug)]
+struct Request<'a> {
+    selector: &'a str,
+    /// Where the selector begins in the variable.
+    at: usize,
+    consumer: &'a str,
+}
+
+impl Request<'_> {
+    fn attach(&self, value: &str) -> Result<Box<dyn Display>, Error> {
+        let set = select(self.selector).map_err(|error| match error {
+            Error::Selector(error) => {
+                let at = self.at + offset(self.selector, &error);
+                malformed(value, at, error.problem())
+            }
+            error => error,
+        })?;
+        Ok(Box::new(set.attach(Count::new())?))
+    }
+}
+
+/// The byte that a selector's error points at.
+fn offset(selector: &str, error: &SelectorError) -> usize {
+    selector.char_indices().nth(error.column() - 1).map_or(selector.len(), |(at, _)| at)
+}
+
+fn malformed(value: &str, at: usize, problem: impl Into<String>) -> Error {
+    Error::Environment { variable: VARIABLE, value: value.to_owned(), at, problem: problem.into() }
+}
+
+/// Cuts the variable into requests. Pure.
+fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
+    let mut requests = Vec::new();
+    // Where the selector began, and where the item at hand begins.
+    let (mut start, mut at) = (0, 0);
+    for item in value.split(',') {
+        let end = at + item.len();
+        if let Some((selector, consumer)) = consumer(item) {
+            let known = CONSUMERS.contains(&consumer.trim());
+            if !known {
+                let at = at + selector.len() + 1;
+                let problem = format!("`{}` is not a consumer; there is {}", consumer.trim(), CONSUMERS.join(", "));
+                return Err(malformed(value, at, problem));
+            }
+            let selector = &value[start..at + selector.len()];
+            let lead = selector.len() - selector.trim_start().len();
+            requests.push(Request { selector: selector.trim(), at: start + lead, consumer: consumer.trim() });
+            start = end + 1;
+        }
+        at = end + 1;
+    }
+    if start < value.len() || requests.is_empty() {
+        let problem = "no consumer for this selector; write `selector=count`";
+        return Err(malformed(value, start.min(value.len()), problem));
+    }
+    Ok(requests)
+}
+
+/// The selector and consumer of an item, if it names one: what follows the last `=`, unless that is a `kind=`.
+fn consumer(item: &str) -> Option<(&str, &str)> {
+    let (selector, consumer) = item.rsplit_once('=')?;
+    let is_kind = selector.rsplit(char::is_whitespace).next().is_some_and(|word| word.trim_start_matches('!') == "kind");
+    (!is_kind).then_some((selector, consumer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(value: &str) -> Vec<(&str, usize, &str)> {
+        requests(value).unwrap().iter().map(|r| (r.selector, r.at, r.consumer)).collect()
+    }
+
+    #[test]
+    fn selectors_may_hold_commas_and_kinds() {
+        assert_eq!(cut("a::*=count"), [("a::*", 0, "count")]);
+        assert_eq!(cut("a::*, !a::b=count, c = count"), [("a::*, !a::b", 0, "count"), ("c", 19, "count")]);
+        assert_eq!(cut("kind=entry=count"), [("kind=entry", 0, "count")]);
+        assert_eq!(cut("a, kind=entry, b=count"), [("a, kind=entry, b", 0, "count")]);
+    }
+
+    #[test]
+    fn a_mistake_is_one_message_that_points_at_it() {
+        for (value, column, problem) in [
+            ("", 1, "no consumer"),
+            ("a::*", 1, "no consumer"),
+            ("a=count, b", 9, "no consumer"),
+            ("kind=entry", 1, "no consumer"),
+            ("a=cont", 3, "`cont` is not a consumer; there is count"),
+            ("a=", 3, "`` is not a consumer"),
+        ] {
+            let error = requests(value).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("PROBES, column {column}: ")), "{error}");
+            assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(value: String) {
+            if let Err(error) = requests(&value) {
+                let _ = error.to_string();
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The members of one probe, and the hook that they make.
+
+// Safety: relies on the control lock: only its holder publishes hooks, and each hook comes from a `Box`.
+#![allow(unsafe_code)]
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use crate::abi::Definition;
+use crate::arch::backend;
+use crate::dispatch::{Hook, Member};
+use crate::registry::{Probe, ProbeId, ProbeState};
+
+/// One attachment's part in one probe.
+pub(super) struct Part {
+    pub(super) attachment: usize,
+    pub(super) member: Member,
+    pub(super) is_paused: bool,
+}
+
+/// Who listens to one probe, and who holds it off.
+///
+/// | listening parts | holds | sites | hook |
+/// |---|---|---|---|
+/// | none | any | latent | none, or that of a paused sole part |
+/// | some | 0 | active | theirs |
+/// | some | ≥ 1 | latent | theirs |
+#[derive(Default)]
+pub(super) struct Members {
+    parts: Vec<Part>,
+    holds: u32,
+    hook: Option<Published>,
+}
+
+/// A hook that hits may be reading.
+pub(super) struct Published(*mut Hook);
+
+// SAFETY: the pointer is an owning one, to something `Send`.
+unsafe impl Send for Published {}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // SAFETY: from `Box::into_raw`; dropped by `Retired` after `quiesce`.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl Members {
+    pub(super) fn state(&self) -> ProbeState {
+        let listening = self.parts.iter().any(|part| !part.is_paused);
+        match (self.parts.is_empty(), listening && self.holds == 0) {
+            (true, _) => ProbeState::Latent,
+            (false, true) => ProbeState::Active,
+            (false, false) => ProbeState::Held,
+        }
+    }
+
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
+    /// The attachment that alone decides on this probe.
+    pub(super) fn sole(&self) -> Option<usize> {
+        match (self.parts.as_slice(), self.holds) {
+            ([part], 0) => Some(part.attachment),
+            _ => None,
+        }
+    }
+
+    pub(super) fn add(&mut self, part: Part) {
+        self.parts.push(part);
+    }
+
+    pub(super) fn remove(&mut self, attachment: usize) {
+        self.parts.retain(|part| part.attachment != attachment);
+    }
+
+    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool) {
+        for part in self.parts.iter_mut().filter(|part| part.attachment == attachment) {
+            part.is_paused = is_paused;
+        }
+    }
+
+    pub(super) fn hold(&mut self) {
+        self.holds += 1;
+    }
+
+    pub(super) fn release(&mut self) {
+        self.holds -= 1;
+    }
+
+    /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`.
+    pub(super) fn publish(&mut self, id: ProbeId, probe: &Probe) -> Option<Published> {
+        let listening: Box<[Member]> =
+            self.parts.iter().filter(|part| !part.is_paused).map(|part| part.member.clone()).collect();
+        let hook = (!listening.is_empty()).then(|| Published(Box::into_raw(Hook::new(id, listening))));
+        let old = std::mem::replace(&mut self.hook, hook);
+        self.show(probe);
+        old
+    }
+
+    /// Shows the present hook to the probe's definitions. Returns how many began or ceased to be hooked, and
+    /// how many did not.
+    pub(super) fn show(&self, probe: &Probe) -> (usize, usize) {
+        // Where there are no sites to patch, the hook is the switch.
+        let is_visible = cfg!(probe_backend = "x86_64") || self.state() == ProbeState::Active;
+        let hook: *mut () = self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
+        let (mut switched, mut unchanged) = (0, 0);
+        for definition in probe.definitions() {
+            if !hook.is_null() {
+                definition.entry().store(backend::entry(), Ordering::Release);
+            }
+            let before = definition.hook().swap(hook, Ordering::AcqRel);
+            *(if before.is_null() == hook.is_null() { &mut unchanged } else { &mut switched }) += 1;
+        }
+        (switched, unchanged)
+    }
+}
+
+/// Whether another runtime (another version of this crate) has taken the probe.
+pub(super) fn is_taken(definition: &Definition) -> bool {
+    let entry = definition.entry().load(Ordering::Acquire);
+    entry != 0 && entry != backend::entry()
+}

@@ -1,0 +1,26 @@
+//! Who listens to what: selecting, attaching, pausing, holding, detaching.
+//!
+//! Life of an attachment: [`select`] ▸ [`ProbeSet::attach`] publishes a new hook for each probe, then
+//! activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it publishes hooks without
+//! it, makes sites that nobody else listens to latent, waits until no thread is inside, and frees.
+//!
+//! One lock guards all of it. No consumer's code runs, and nobody waits for a hit to end, while it is held;
+//! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
+//! so that a probe in the allocator can't lead back here.
+
+mod attachment;
+mod env;
+mod hold;
+mod lock;
+mod members;
+mod set;
+mod state;
+mod switch;
+mod tallies;
+
+pub use attachment::{Attachment, ProbeCount};
+pub use env::{EnvGuard, init_from_env};
+pub use hold::Hold;
+pub use set::{ProbeSet, probes, select};
+
+pub(crate) use state::detach_failed;

@@ -1,0 +1,152 @@
+//! Selecting probes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::attachment::Attachment;
+use super::hold::Hold;
+use super::lock::lock;
+use super::state::{Policy, settle};
+use crate::consumer::Consumer;
+use crate::error::Error;
+use crate::patch::{TextPolicy, Visibility};
+use crate::registry::{ProbeId, ProbeInfo};
+use crate::selector::{Selector, Subject, nearest};
+
+/// All probes of the program, by path: the objects loaded now, latent and active, with and without sites.
+///
+/// Cost: the first use of this crate reads the tables of all loaded objects; later ones ask the dynamic linker
+/// whether anything has changed. The list itself is built anew each time.
+///
+/// ```
+/// #[probe_runtime::probe]
+/// fn handle() {}
+/// handle();
+/// let probes = probe_runtime::probes();
+/// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("handle")).count(), 2);
+/// ```
+pub fn probes() -> Vec<ProbeInfo> {
+    let mut locked = lock();
+    locked.refresh();
+    let ids = (0..locked.registry.probes().len()).map(ProbeId::new);
+    let mut list: Vec<_> = ids.filter_map(|id| locked.info(id)).collect();
+    drop(locked);
+    list.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
+    list
+}
+
+/// The probes that a selector names, see [`Selector`].
+///
+/// # Errors
+/// [`Error::Selector`] where it is malformed, [`Error::NoMatch`] with the nearest probes where it names none.
+///
+/// ```
+/// use probe_runtime::{Error, select};
+/// #[probe_runtime::probe]
+/// fn handle() {}
+/// handle();
+/// assert_eq!(select("**::handle")?.len(), 2);
+/// assert!(matches!(select("**::handel"), Err(Error::NoMatch { .. })));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn select(selector: &str) -> Result<ProbeSet, Error> {
+    let parsed = Selector::parse(selector)?;
+    let mut locked = lock();
+    locked.refresh();
+    let all = || locked.registry.probes().iter().enumerate().filter_map(|(at, probe)| Some((at, probe.definition()?)));
+    let ids: Arc<[_]> = all()
+        .filter(|(_, definition)| {
+            let (path, file, line, _, kind) = definition.identity();
+            parsed.matches(Subject { path, kind, file, line })
+        })
+        .map(|(at, _)| ProbeId::new(at))
+        .collect();
+    if ids.is_empty() {
+        let nearest = nearest(selector, all().map(|(_, definition)| definition.path()));
+        return Err(Error::NoMatch { selector: selector.to_owned(), probes: all().count(), nearest });
+    }
+    Ok(ProbeSet { ids, policy: Policy::default() })
+}
+
+/// A set of probes, and how it is to be patched.
+#[derive(Clone)]
+pub struct ProbeSet {
+    pub(super) ids: Arc<[ProbeId]>,
+    pub(super) policy: Policy,
+}
+
+impl ProbeSet {
+    /// How many probes there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether there are none. [`select`] never returns an empty set.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The probes' numbers, ascending.
+    pub fn ids(&self) -> &[ProbeId] {
+        &self.ids
+    }
+
+    /// The probes, as they are now.
+    pub fn probes(&self) -> Vec<ProbeInfo> {
+        let locked = lock();
+        self.ids.iter().filter_map(|id| locked.info(*id)).collect()
+    }
+
+    /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.
+    #[must_use]
+    pub fn text(mut self, policy: TextPolicy) -> Self {
+        self.policy.text = policy;
+        self
+    }
+
+    /// When a change is seen; [`Visibility::Synchronous`] if not said otherwise.
+    #[must_use]
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.policy.visibility = visibility;
+        self
+    }
+
+    /// Puts a consumer on all probes of the set and activates their sites, while all threads run. Once it has
+    /// returned (`Synchronous`), every call of a probed function that starts is a hit.
+    ///
+    /// Sites that can't be activated are in the [report](Attachment::report); the others go on.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if not one site could be activated, [`Error::TextProtected`] if the system does not
+    /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
+    /// already. Nothing has changed then.
+    pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
+        let consumer = Arc::new(consumer);
+        let mut locked = lock();
+        let (attachment, report, subscription) =
+            locked.attach(&self.ids, self.policy, Arc::<C>::clone(&consumer))?;
+        drop(locked);
+        settle(self.policy.visibility);
+        let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
+        if attachment.report().refused() != 0 && attachment.report().patched() + attachment.report().unchanged() == 0 {
+            return Err(Error::Refused(attachment.report().clone()));
+        }
+        Ok(attachment)
+    }
+
+    /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up.
+    ///
+    /// # Errors
+    /// [`Error::TextProtected`], as for [`attach`](Self::attach).
+    pub fn hold(&self) -> Result<Hold, Error> {
+        let (report, text) = lock().hold(&self.ids, self.policy)?;
+        settle(self.policy.visibility);
+        Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
+    }
+}
+
+impl fmt::Debug for ProbeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProbeSet").field("len", &self.ids.len()).field("policy", &self.policy).finish()
+    }
+}

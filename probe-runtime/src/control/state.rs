@@ -1,0 +1,334 @@
+//! What the control lock guards, and the steps that change it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::lock::{lock, try_lock_or_sweep};
+use super::members::{Members, Part, Published, is_taken};
+use super::switch::{Run, runs};
+use super::tallies::Tallies;
+use crate::consumer::{Consumer, Wants};
+use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
+use crate::error::Error;
+use crate::os;
+use crate::patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility};
+use crate::registry::{ProbeId, ProbeInfo, Registry};
+
+/// All of the control's state.
+#[derive(Default)]
+pub(super) struct Control {
+    pub(super) registry: Registry,
+    members: Vec<Members>,
+    attachments: Vec<Option<Attached>>,
+    tallies: Tallies,
+    retired: Vec<Retired>,
+    #[cfg(probe_backend = "x86_64")]
+    pub(super) open: crate::patch::OpenText,
+}
+
+/// How an attachment or a hold patches.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Policy {
+    pub(super) text: TextPolicy,
+    pub(super) visibility: Visibility,
+}
+
+/// One attachment.
+pub(super) struct Attached {
+    pub(super) ids: Arc<[ProbeId]>,
+    runs: Arc<[Run]>,
+    pub(super) tallies: Range<usize>,
+    subscription: Arc<Subscription>,
+    policy: Policy,
+    is_paused: bool,
+    /// On how many of its probes it alone decides.
+    sole: usize,
+    /// Whether its sites can never be unloaded.
+    is_all_main: bool,
+    text: Vec<Range<usize>>,
+}
+
+/// What may still be in use by threads inside a hit.
+#[derive(Default)]
+pub(super) struct Retired {
+    hooks: Vec<Published>,
+    subscription: Option<Arc<Subscription>>,
+    tallies: Range<usize>,
+}
+
+impl Control {
+    /// Looks for objects that came or went, and brings what is attached up to date with them.
+    pub(super) fn refresh(&mut self) {
+        if !self.registry.refresh() && self.members.len() == self.registry.probes().len() {
+            return;
+        }
+        self.members.resize_with(self.registry.probes().len(), Members::default);
+        #[cfg(probe_backend = "x86_64")]
+        self.open.retain(|pages| self.registry.has_text(pages));
+        let attached: Vec<_> = (0..self.members.len())
+            .map(ProbeId::new)
+            .filter(|id| self.members(*id).has_parts())
+            .collect();
+        for id in &attached {
+            self.members(*id).show(&self.registry.probes()[id.index()]);
+        }
+        if !attached.is_empty() {
+            // New copies of probes that somebody listens to.
+            let _ = self.switch_each(&attached, TextPolicy::Sealed);
+        }
+    }
+
+    pub(super) fn members(&self, id: ProbeId) -> &Members {
+        &self.members[id.index()]
+    }
+
+    /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
+    fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members)) {
+        let members = &mut self.members[id.index()];
+        let before = members.sole();
+        change(members);
+        let after = members.sole();
+        if before != after {
+            for (attachment, sign) in [(before, -1), (after, 1)] {
+                if let Some(attached) = attachment.and_then(|at| self.attachments[at].as_mut()) {
+                    attached.sole = attached.sole.wrapping_add_signed(sign);
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, id: ProbeId) -> Option<Published> {
+        self.members[id.index()].publish(id, &self.registry.probes()[id.index()])
+    }
+
+    pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
+        let definition = self.registry.probes()[id.index()].definition()?;
+        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.members(id).state()))
+    }
+
+    pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
+        self.attachments[attachment].as_ref()
+    }
+
+    /// Attaches a consumer; returns the attachment's number and the report of its activation.
+    pub(super) fn attach(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+        consumer: Arc<dyn Consumer>,
+    ) -> Result<(usize, Report, Arc<Subscription>), Error> {
+        self.refresh();
+        let mut report = Report::default();
+        let ids = self.exclude_taken(ids, &mut report);
+        let wants = consumer.wants();
+        let wanted = if wants == Wants::Tally { ids.len() } else { 1 };
+        let tallies = self.tallies.take(wanted).ok_or(Error::OutOfCounters { wanted })?;
+        let text = match self.open_text(&ids, policy) {
+            Ok(text) => text,
+            Err(error) => {
+                self.tallies.give_back(tallies);
+                return Err(error);
+            }
+        };
+        let subscription = Arc::new(Subscription::new(consumer));
+        let attachment = self.vacant();
+        self.attachments[attachment] = Some(Attached {
+            ids: ids.clone(),
+            runs: runs(&ids).into(),
+            tallies: tallies.clone(),
+            subscription: Arc::clone(&subscription),
+            policy,
+            is_paused: false,
+            sole: 0,
+            is_all_main: self.is_all_main(&ids),
+            text,
+        });
+        let mut retired = Retired::default();
+        for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
+            let action = match wants {
+                Wants::Tally => Action::Tally(TallyAt::new(tally)),
+                Wants::Hits => Action::Call { suppressed: TallyAt::new(tallies.start) },
+            };
+            let member = Member::new(action, Arc::clone(&subscription));
+            self.change(id, |members| members.add(Part { attachment, member, is_paused: false }));
+            retired.hooks.extend(self.publish(id));
+        }
+        self.retired.push(retired);
+        report.merge(&self.switch_each(&ids, policy.text));
+        Ok((attachment, report, subscription))
+    }
+
+    /// Leaves out the probes that another runtime has taken.
+    fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
+        let is_taken = |id: &ProbeId| self.registry.probes()[id.index()].definitions().any(is_taken);
+        let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
+        #[cfg(probe_backend = "x86_64")]
+        for site in taken.iter().flat_map(|id| self.registry.sites(*id)) {
+            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+        }
+        #[cfg(not(probe_backend = "x86_64"))]
+        for _ in taken {
+            report.refuse(Refusal::new(crate::patch::SiteAddr(0), RefusalReason::Taken));
+        }
+        free.into()
+    }
+
+    fn vacant(&mut self) -> usize {
+        self.attachments.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.attachments.push(None);
+            self.attachments.len() - 1
+        })
+    }
+
+    /// Pauses or resumes an attachment.
+    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool) -> Report {
+        let Some(attached) = self.attachments[attachment].as_mut() else { return Report::default() };
+        if !attached.is_all_main {
+            self.refresh();
+        }
+        let Some(attached) = self.attachments[attachment].as_mut() else { return Report::default() };
+        let policy = attached.policy;
+        let is_sole = attached.sole == attached.ids.len();
+        attached.is_paused = is_paused;
+        if is_sole && cfg!(probe_backend = "x86_64") {
+            // Nobody else decides on these probes: their hooks stay, and only the sites change.
+            let runs = Arc::clone(&attached.runs);
+            return self.switch_runs(&runs, !is_paused, policy.text);
+        }
+        let ids = Arc::clone(&attached.ids);
+        let mut retired = Retired::default();
+        for &id in &*ids {
+            self.change(id, |members| members.set_paused(attachment, is_paused));
+            retired.hooks.extend(self.publish(id));
+        }
+        self.retired.push(retired);
+        self.switch_each(&ids, policy.text)
+    }
+
+    /// Takes an attachment out of all its probes. What it used is retired, not freed.
+    pub(super) fn detach(&mut self, attachment: usize) -> Report {
+        self.refresh();
+        let Some(attached) = self.attachments[attachment].take() else { return Report::default() };
+        let mut retired = Retired {
+            hooks: Vec::new(),
+            subscription: Some(attached.subscription),
+            tallies: attached.tallies,
+        };
+        for &id in &*attached.ids {
+            self.change(id, |members| members.remove(attachment));
+            retired.hooks.extend(self.publish(id));
+        }
+        self.retired.push(retired);
+        let report = self.switch_each(&attached.ids, attached.policy.text);
+        self.close_text(&attached.text);
+        report
+    }
+
+    /// Forces probes off, or lets them go again.
+    pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, Vec<Range<usize>>), Error> {
+        self.refresh();
+        let text = self.open_text(ids, policy)?;
+        ids.iter().for_each(|id| self.change(*id, Members::hold));
+        Ok((self.switch_each(ids, policy.text), text))
+    }
+
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: &[Range<usize>]) -> Report {
+        self.refresh();
+        ids.iter().for_each(|id| self.change(*id, Members::release));
+        let report = self.switch_each(ids, policy.text);
+        self.close_text(text);
+        report
+    }
+
+    /// Detaches the attachments whose consumers have panicked.
+    pub(super) fn sweep(&mut self) {
+        let has_failed = |attached: &Option<Attached>| {
+            attached.as_ref().is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused)
+        };
+        for at in (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
+            let _ = self.set_paused(at, true);
+        }
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    fn open_text(&mut self, ids: &[ProbeId], policy: Policy) -> Result<Vec<Range<usize>>, Error> {
+        if policy.text == TextPolicy::Sealed {
+            return Ok(Vec::new());
+        }
+        let sites: Vec<_> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
+        let text = self.registry.text_of(&sites);
+        for (at, segment) in text.iter().enumerate() {
+            if let Err(error) = self.open.open(segment) {
+                self.close_text(&text[..at]);
+                return Err(Error::TextProtected { text: segment.clone(), error });
+            }
+        }
+        Ok(text)
+    }
+
+    #[cfg(not(probe_backend = "x86_64"))]
+    fn open_text(&mut self, _ids: &[ProbeId], _policy: Policy) -> Result<Vec<Range<usize>>, Error> {
+        Ok(Vec::new())
+    }
+
+    #[cfg_attr(not(probe_backend = "x86_64"), expect(clippy::unused_self, reason = "nothing is ever open"))]
+    fn close_text(&mut self, text: &[Range<usize>]) {
+        #[cfg(probe_backend = "x86_64")]
+        for segment in text {
+            // If it can't be sealed, the text is right all the same.
+            let _ = self.open.close(segment);
+        }
+        #[cfg(not(probe_backend = "x86_64"))]
+        let _ = text;
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    fn is_all_main(&self, ids: &[ProbeId]) -> bool {
+        ids.iter().all(|id| self.registry.is_all_main(self.registry.sites(*id)))
+    }
+
+    #[cfg(not(probe_backend = "x86_64"))]
+    fn is_all_main(&self, _ids: &[ProbeId]) -> bool {
+        true
+    }
+
+    /// Whether something waits to be freed.
+    pub(super) fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
+    fn take_retired(&mut self) -> Vec<Retired> {
+        std::mem::take(&mut self.retired)
+    }
+}
+
+/// Ends an operation, after the lock is released: waits as its visibility asks, and frees what was retired.
+pub(super) fn settle(visibility: Visibility) {
+    let mut locked = lock();
+    let retired = locked.take_retired();
+    drop(locked);
+    let has_garbage = retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());
+    if visibility == Visibility::Eventual && !has_garbage {
+        return;
+    }
+    if quiesce() {
+        let ranges: Vec<_> = retired.iter().map(|retired| retired.tallies.clone()).collect();
+        // Consumers are dropped here, and may do what they like: the lock is free.
+        drop(retired);
+        let mut locked = lock();
+        ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
+    } else {
+        // Inside a hit: what is retired may be in use further down this very stack. The next operation frees it.
+        lock().retired.extend(retired);
+        if visibility == Visibility::Synchronous {
+            os::heavy_barrier();
+        }
+    }
+}
+
+/// After a consumer's panic, from inside the hit.
+pub(crate) fn detach_failed() {
+    if let Some(mut locked) = try_lock_or_sweep() {
+        locked.sweep();
+    }
+}

@@ -1,0 +1,73 @@
+//! Switching the sites of probes, run by run, as a backend can.
+
+use std::ops::RangeInclusive;
+
+use super::state::Control;
+use crate::patch::{Report, TextPolicy};
+use crate::registry::{ProbeId, ProbeState};
+
+/// Neighbouring probes, whose sites lie side by side.
+pub(super) type Run = RangeInclusive<usize>;
+
+/// The runs that ascending ids make.
+pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for id in ids.iter().map(|id| id.index()) {
+        match runs.last_mut() {
+            Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
+            _ => runs.push(id..=id),
+        }
+    }
+    runs
+}
+
+impl Control {
+    /// Makes the sites of these probes what their members want, whatever that is for each.
+    pub(super) fn switch_each(&mut self, ids: &[ProbeId], policy: TextPolicy) -> Report {
+        let mut report = Report::default();
+        for wanted in [true, false] {
+            let ids: Vec<_> = (ids.iter().copied())
+                .filter(|id| (self.members(*id).state() == ProbeState::Active) == wanted)
+                .collect();
+            report.merge(&self.switch_runs(&runs(&ids), wanted, policy));
+        }
+        report
+    }
+
+    /// Makes all sites of these runs active or latent.
+    #[cfg(probe_backend = "x86_64")]
+    pub(super) fn switch_runs(&mut self, runs: &[Run], active: bool, policy: TextPolicy) -> Report {
+        use crate::patch::{Batch, SiteState};
+        let wanted = if active { SiteState::Active } else { SiteState::Latent };
+        let mut batch = Batch::new(wanted, policy, &self.open);
+        for run in runs {
+            batch.switch(self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end())));
+        }
+        batch.finish()
+    }
+
+    /// The hook is the switch: shows or hides it.
+    #[cfg(not(probe_backend = "x86_64"))]
+    pub(super) fn switch_runs(&mut self, runs: &[Run], _active: bool, _policy: TextPolicy) -> Report {
+        let mut report = Report::default();
+        for id in runs.iter().cloned().flatten().map(ProbeId::new) {
+            let probe = &self.registry.probes()[id.index()];
+            let (switched, unchanged) = self.members(id).show(probe);
+            report.add_patched(switched);
+            report.add_unchanged(unchanged);
+        }
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_make_a_run() {
+        let ids: Vec<_> = [1, 2, 3, 7, 9, 10].into_iter().map(ProbeId::new).collect();
+        assert_eq!(runs(&ids), [1..=3, 7..=7, 9..=10]);
+        assert_eq!(runs(&[]), []);
+    }
+}

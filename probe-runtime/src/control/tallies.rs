@@ -1,0 +1,102 @@
+//! Which counters are in use: ranges of them, one for each attachment.
+
+use std::ops::Range;
+
+use crate::dispatch::{TALLIES, TallyAt, slots};
+
+/// A first-fit allocator over the counters' numbers. Pure but for the reset.
+#[derive(Debug)]
+pub(super) struct Tallies {
+    /// Ascending, never touching each other.
+    free: Vec<Range<usize>>,
+}
+
+impl Default for Tallies {
+    fn default() -> Self {
+        Self { free: vec![0..TALLIES] }
+    }
+}
+
+impl Tallies {
+    /// A range of counters, all zero; `None` if there is no room.
+    pub(super) fn take(&mut self, len: usize) -> Option<Range<usize>> {
+        let at = self.free.iter().position(|range| range.len() >= len)?;
+        let start = self.free[at].start;
+        self.free[at].start += len;
+        if self.free[at].is_empty() {
+            self.free.remove(at);
+        }
+        Some(start..start + len)
+    }
+
+    /// Gives a range back. Nobody may be counting there any more.
+    pub(super) fn give_back(&mut self, range: Range<usize>) {
+        for slot in slots() {
+            range.clone().for_each(|number| slot.reset(TallyAt::new(number)));
+        }
+        self.insert(range);
+    }
+
+    fn insert(&mut self, range: Range<usize>) {
+        if range.is_empty() {
+            return;
+        }
+        let at = self.free.partition_point(|free| free.start < range.start);
+        self.free.insert(at, range);
+        // Join with the next, then with the previous.
+        for left in [at, at.wrapping_sub(1)] {
+            if left + 1 < self.free.len() && left != usize::MAX && self.free[left].end == self.free[left + 1].start {
+                self.free[left].end = self.free[left + 1].end;
+                self.free.remove(left + 1);
+            }
+        }
+    }
+}
+
+/// What all threads, also those that have ended, have counted at these places.
+pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
+    let mut sums = vec![0_u64; range.len()];
+    for slot in slots() {
+        for (sum, number) in sums.iter_mut().zip(range.clone()) {
+            *sum += slot.count(TallyAt::new(number));
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_given_back_is_joined() {
+        let mut tallies = Tallies::default();
+        let ranges: Vec<_> = (1..=4).map(|len| tallies.take(len).unwrap()).collect();
+        assert_eq!(ranges, [0..1, 1..3, 3..6, 6..10]);
+        for at in [1, 3, 0, 2] {
+            tallies.insert(ranges[at].clone());
+        }
+        assert_eq!(tallies.free, [0..TALLIES]);
+        assert_eq!(tallies.take(TALLIES + 1), None);
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_never_overlap(steps in prop::collection::vec((any::<bool>(), 1_usize..50), 1..60)) {
+            let mut tallies = Tallies::default();
+            let mut taken: Vec<Range<usize>> = Vec::new();
+            for (take, len) in steps {
+                if take || taken.is_empty() {
+                    let range = tallies.take(len).unwrap();
+                    prop_assert!(taken.iter().all(|other| range.end <= other.start || other.end <= range.start));
+                    taken.push(range);
+                } else {
+                    tallies.insert(taken.swap_remove(len % taken.len()));
+                }
+            }
+            taken.into_iter().for_each(|range| tallies.insert(range));
+            prop_assert_eq!(tallies.free, vec![0..TALLIES]);
+        }
+    }
+}

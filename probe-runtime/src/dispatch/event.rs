@@ -1,0 +1,84 @@
+//! What a consumer is told of a hit.
+
+// Safety: relies on the values of a hit being as many as its definition has fields, which the macros and
+// docs/abi.md promise, and alive for the call.
+#![allow(unsafe_code)]
+
+use std::marker::PhantomData;
+use std::slice;
+
+use crate::abi::{Definition, FieldNames, Kind, Value, ValueRef};
+use crate::registry::ProbeId;
+
+/// One hit: which probe, and the values of its fields. Borrowed for the call.
+#[derive(Clone, Copy)]
+pub struct Event<'a> {
+    definition: &'a Definition,
+    probe: ProbeId,
+    values: *const Value<'a>,
+    borrow: PhantomData<&'a [Value<'a>]>,
+}
+
+impl<'a> Event<'a> {
+    pub(super) fn new(definition: &'a Definition, probe: ProbeId, values: *const Value<'a>) -> Self {
+        Self { definition, probe, values, borrow: PhantomData }
+    }
+
+    /// The probe's dense number in this process.
+    pub fn probe(&self) -> ProbeId {
+        self.probe
+    }
+
+    /// The probe's path.
+    pub fn path(&self) -> &'a str {
+        self.definition.path()
+    }
+
+    /// Entry, exit or point.
+    pub fn kind(&self) -> Kind {
+        self.definition.kind()
+    }
+
+    /// The probe's source file.
+    pub fn file(&self) -> &'a str {
+        self.definition.file()
+    }
+
+    /// The probe's source line.
+    pub fn line(&self) -> u32 {
+        self.definition.line()
+    }
+
+    /// The fields' names and values, in the order of the source.
+    pub fn fields(&self) -> Fields<'a> {
+        let count = self.definition.field_count();
+        let values = if count == 0 {
+            &[]
+        } else {
+            // SAFETY: a site with fields passes as many values, alive until the hit returns.
+            unsafe { slice::from_raw_parts(self.values, count) }
+        };
+        Fields { names: self.definition.fields(), values: values.iter() }
+    }
+
+    /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that a
+    /// destructor calls during the unwinding says so too, although it returns.)
+    pub fn is_unwinding(&self) -> bool {
+        std::thread::panicking()
+    }
+}
+
+/// The fields of a hit, see [`Event::fields`].
+#[derive(Clone)]
+pub struct Fields<'a> {
+    names: FieldNames<'a>,
+    values: slice::Iter<'a, Value<'a>>,
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (&'a str, ValueRef<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        Some((self.names.next()?, self.values.next()?.get()))
+    }
+}

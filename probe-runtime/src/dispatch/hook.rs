@@ -1,0 +1,120 @@
+//! The hook: what a probe's consumers are, as one immutable snapshot.
+
+// Safety: relies on `control`, which alone publishes hooks and frees one only after `quiesce`.
+#![allow(unsafe_code)]
+
+use std::mem::offset_of;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::{Event, Slot, TallyAt};
+use crate::consumer::Consumer;
+use crate::registry::ProbeId;
+
+/// The members of one probe. Published through `Definition::hook`.
+#[repr(C)]
+pub(crate) struct Hook {
+    /// Where to count, if counting is all there is to do; else 0. `enter` reads it.
+    sole_tally: usize,
+    probe: ProbeId,
+    members: Box<[Member]>,
+}
+
+const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
+
+impl Hook {
+    pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Box<Self> {
+        let sole_tally = match &*members {
+            [Member { action: Action::Tally(at), .. }] => at.offset(),
+            _ => 0,
+        };
+        Box::new(Self { sole_tally, probe, members })
+    }
+
+    /// The hook behind a published pointer, for as long as the slot stays marked.
+    pub(super) fn read(hook: *mut Self, _marked: &Slot) -> Option<&Self> {
+        // SAFETY: a published hook is freed only after `quiesce`, which waits for this thread's mark.
+        unsafe { hook.as_ref() }
+    }
+
+    pub(super) fn probe(&self) -> ProbeId {
+        self.probe
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+}
+
+/// What a hit does for one attachment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Bumps the thread's counter.
+    Tally(TallyAt),
+    /// Calls the consumer; bumps the counter where it may not.
+    Call {
+        /// The hits that were not delivered, because they came from inside a consumer.
+        suppressed: TallyAt,
+    },
+}
+
+/// One attachment's part in one probe.
+#[derive(Clone)]
+pub(crate) struct Member {
+    action: Action,
+    subscription: Arc<Subscription>,
+}
+
+impl Member {
+    pub(crate) fn new(action: Action, subscription: Arc<Subscription>) -> Self {
+        Self { action, subscription }
+    }
+
+    pub(super) fn action(&self) -> Action {
+        self.action
+    }
+
+    pub(super) fn subscription(&self) -> &Arc<Subscription> {
+        &self.subscription
+    }
+}
+
+/// An attachment, as its hits see it: the consumer, and whether it has failed.
+pub(crate) struct Subscription {
+    consumer: Arc<dyn Consumer>,
+    failed: AtomicBool,
+    failure: OnceLock<String>,
+}
+
+impl Subscription {
+    pub(crate) fn new(consumer: Arc<dyn Consumer>) -> Self {
+        Self { consumer, failed: AtomicBool::new(false), failure: OnceLock::new() }
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// What the consumer said when it panicked.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.
+    pub(super) fn call(&self, event: &Event<'_>) {
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) else { return };
+        self.failed.store(true, Ordering::Relaxed);
+        let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+            .or_else(|| payload.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a payload that is not text".to_owned());
+        let failure = format!("panicked at {} ({}): {said}", event.path(), event.kind().name());
+        let _ = self.failure.set(failure);
+        // Dropping the payload could panic again.
+        std::mem::forget(payload);
+        crate::control::detach_failed();
+    }
+}

@@ -1,0 +1,60 @@
+//! From a hit to its consumers.
+//!
+//! Life of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸ (here) the thread's
+//! [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts or calls its consumer ▸ the mark
+//! is cleared. A hook is an immutable snapshot; `control` publishes a new one and frees the old after
+//! [`quiesce`], when no thread can still be reading it.
+//!
+//! | mark | set by | a nested hit (signal handler, consumer's own probe) |
+//! |---|---|---|
+//! | `IDLE` | – | – |
+//! | `ENTERED` | the hit itself | counts and calls, and leaves the mark as it found it |
+//! | `CONSUMING` | around a consumer's `hit` | counts; calls are suppressed, and that is counted |
+//!
+//! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit maps
+//! memory for its slot.
+
+mod event;
+mod hook;
+mod quiesce;
+mod slot;
+
+pub use event::{Event, Fields};
+pub(crate) use hook::{Action, Hook, Member, Subscription};
+pub(crate) use quiesce::{forget_other_threads, quiesce};
+pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, lost_hits, prepare, slots};
+
+use std::sync::atomic::Ordering;
+
+use crate::abi::{Definition, Value};
+use crate::arch::backend;
+use crate::os;
+
+/// The long way of a hit: anything but one counter on a thread that is known and idle.
+pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
+    let Some(slot) = Slot::current() else { return };
+    let outer = slot.mark();
+    if outer == Mark::Idle {
+        slot.set_mark(Mark::Entered);
+        backend::light_barrier();
+    }
+    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
+    if let Some(hook) = Hook::read(hook, slot) {
+        let mut event = None;
+        for member in hook.members() {
+            match member.action() {
+                Action::Tally(at) => slot.tally(at),
+                Action::Call { suppressed } if outer == Mark::Consuming => slot.tally(suppressed),
+                Action::Call { .. } => {
+                    let event = event.get_or_insert_with(|| Event::new(definition, hook.probe(), values));
+                    slot.set_mark(Mark::Consuming);
+                    let errno = os::thread::errno();
+                    member.subscription().call(event);
+                    os::thread::set_errno(errno);
+                    slot.set_mark(outer.max(Mark::Entered));
+                }
+            }
+        }
+    }
+    slot.set_mark(outer);
+}

@@ -1,0 +1,57 @@
+//! Waiting until no thread can still read what was unpublished.
+//!
+//! 1. The caller has unpublished the hook (a store).
+//! 2. `heavy_barrier`: every thread that marks its slot later sees that store; the mark of every thread that
+//!    may have read the old hook is visible here.
+//! 3. Each slot is watched until it is idle, or has left the hit it was in.
+//!
+//! The asymmetric form of read-copy-update (Desnoyers et al., "User-Level Implementations of Read-Copy
+//! Update", the membarrier flavour): a hit pays one store to begin and one to end.
+
+use std::thread;
+use std::time::Duration;
+
+use super::slot::{Mark, Slot, slots};
+use crate::os;
+
+/// Looks before it sleeps, and before it asks whether the thread still exists.
+const PATIENCE: u32 = 100;
+
+/// Waits until each thread has left the hit it was in. Returns false, without waiting, on a thread that is
+/// in a hit itself: what it unpublished may be in use further down its own stack.
+pub(crate) fn quiesce() -> bool {
+    let own = Slot::known();
+    if own.is_some_and(|slot| slot.mark() != Mark::Idle) {
+        return false;
+    }
+    os::heavy_barrier();
+    slots().for_each(wait);
+    true
+}
+
+fn wait(slot: &Slot) {
+    let sequence = slot.sequence();
+    let mut looks = 0_u32;
+    while slot.mark() != Mark::Idle && slot.sequence() == sequence {
+        looks += 1;
+        if looks < PATIENCE {
+            thread::yield_now();
+            continue;
+        }
+        match slot.owner() {
+            // Ended inside a consumer (pthread_exit, cancellation).
+            Some(owner) if !os::thread::is_alive(owner) => return slot.give_back(),
+            _ => thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+/// After a fork, in the child: only the thread that forked is left.
+pub(crate) fn forget_other_threads() {
+    let own = Slot::known();
+    for slot in slots() {
+        if !own.is_some_and(|own| std::ptr::eq(own, slot)) {
+            slot.give_back();
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A thread's slot: its mark, and its part of every counter.
+//!
+//! Life: taken at the thread's first hit, from the free ones or from new memory; given back when the thread
+//! ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may look at any slot at
+//! any time. Cost: 32 MiB of address space a thread, of which the touched pages are real.
+
+// Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
+// for ever, and on all their fields being atomics.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::mem::{offset_of, size_of};
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::arch::backend;
+use crate::os;
+
+/// Bytes of a slot.
+#[cfg(probe_backend = "x86_64")]
+const SPAN: usize = 32 << 20;
+#[cfg(not(probe_backend = "x86_64"))]
+const SPAN: usize = 1 << 20;
+
+/// How many counters there are.
+pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
+
+/// Bytes before the counters.
+const HEAD: usize = 64;
+
+/// One counter: its place in every slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TallyAt(u32);
+
+impl TallyAt {
+    /// The counter with this number, below [`TALLIES`].
+    pub(crate) fn new(number: usize) -> Self {
+        assert!(number < TALLIES, "there are {TALLIES} counters");
+        Self(u32::try_from(number).expect("a slot is smaller than 4 GiB"))
+    }
+
+    /// Bytes from the start of the slot; never 0.
+    pub(crate) fn offset(self) -> usize {
+        HEAD + self.number() * size_of::<AtomicU64>()
+    }
+
+    fn number(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a thread is doing, as far as probes are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u32)]
+pub(crate) enum Mark {
+    /// Not in a hit.
+    Idle = 0,
+    /// In a hit, outside of consumers.
+    Entered = 1,
+    /// In a consumer.
+    Consuming = 2,
+}
+
+/// A thread's memory. Only ever behind a reference: it is far larger than a stack.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    mark: AtomicU32,
+    owner: AtomicU32,
+    /// How many consumers' calls have ended: tells a detacher that a marked thread has moved on.
+    sequence: AtomicU64,
+    next: AtomicPtr<Slot>,
+    reserved: [AtomicU64; 5],
+    counters: [AtomicU64; TALLIES],
+}
+
+const _: () = {
+    assert!(size_of::<Slot>() == SPAN);
+    assert!(offset_of!(Slot, mark) == 0);
+    assert!(offset_of!(Slot, counters) == HEAD);
+};
+
+/// All slots, newest first.
+static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
+/// How many of them have no owner.
+static FREE: AtomicUsize = AtomicUsize::new(0);
+/// Hits of threads for which there was no memory.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+const NOBODY: u32 = 0;
+
+/// Gets ready for threads' first hits, before any site is active.
+pub(crate) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| os::thread::install(release));
+}
+
+/// Hits that were lost because a thread had no memory for its slot.
+pub(crate) fn lost_hits() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// All slots, of live threads and free ones.
+pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
+    // SAFETY: slots are never given back.
+    let at = |slot: *mut Slot| unsafe { slot.as_ref() };
+    std::iter::successors(at(SLOTS.load(Ordering::Acquire)), move |slot| at(slot.next.load(Ordering::Acquire)))
+}
+
+impl Slot {
+    /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without memory.
+    pub(super) fn current() -> Option<&'static Self> {
+        Self::known().or_else(Self::take)
+    }
+
+    /// This thread's slot, if it has one.
+    pub(super) fn known() -> Option<&'static Self> {
+        // SAFETY: slots are never given back.
+        unsafe { backend::slot().as_ref() }
+    }
+
+    #[cold]
+    fn take() -> Option<&'static Self> {
+        let errno = os::thread::errno();
+        let id = os::thread::id();
+        let slot = Self::reuse(id).or_else(|| Self::create(id));
+        let slot = match (slot, Self::known()) {
+            // A signal handler's hit was faster on this very thread.
+            (Some(mine), Some(known)) => {
+                mine.give_back();
+                Some(known)
+            }
+            (Some(mine), None) => {
+                backend::set_slot(ptr::from_ref(mine).cast_mut());
+                os::thread::on_exit(ptr::from_ref(mine).cast_mut().cast());
+                Some(mine)
+            }
+            (None, _) => {
+                LOST.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        };
+        os::thread::set_errno(errno);
+        slot
+    }
+
+    fn reuse(id: u32) -> Option<&'static Self> {
+        if FREE.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let slot = slots().find(|slot| {
+            slot.owner.compare_exchange(NOBODY, id, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        FREE.fetch_sub(1, Ordering::Relaxed);
+        Some(slot)
+    }
+
+    fn create(id: u32) -> Option<&'static Self> {
+        let memory = os::memory::zeroed(SPAN).cast::<Self>();
+        // SAFETY: zeroed memory is a `Slot`: all its fields are atomics. It is aligned to a page.
+        let slot = unsafe { memory.as_ref() }?;
+        slot.owner.store(id, Ordering::Relaxed);
+        let mut head = SLOTS.load(Ordering::Relaxed);
+        loop {
+            slot.next.store(head, Ordering::Relaxed);
+            match SLOTS.compare_exchange_weak(head, memory, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(slot),
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    /// Ends the ownership; the counts stay.
+    pub(super) fn give_back(&self) {
+        self.mark.store(Mark::Idle as u32, Ordering::Release);
+        if self.owner.swap(NOBODY, Ordering::AcqRel) != NOBODY {
+            FREE.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn owner(&self) -> Option<u32> {
+        Some(self.owner.load(Ordering::Acquire)).filter(|owner| *owner != NOBODY)
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        match self.mark.load(Ordering::Acquire) {
+            0 => Mark::Idle,
+            1 => Mark::Entered,
+            _ => Mark::Consuming,
+        }
+    }
+
+    /// Only the owner marks its slot.
+    pub(super) fn set_mark(&self, mark: Mark) {
+        if mark < self.mark() {
+            self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
+        }
+        self.mark.store(mark as u32, Ordering::Release);
+    }
+
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence.load(Ordering::Acquire)
+    }
+
+    /// Bumps a counter. Only the owner does.
+    pub(super) fn tally(&self, at: TallyAt) {
+        backend::bump(self.counter(at));
+    }
+
+    /// What this slot's threads have counted.
+    pub(crate) fn count(&self, at: TallyAt) -> u64 {
+        self.counter(at).load(Ordering::Relaxed)
+    }
+
+    /// Sets a counter to zero; nobody may be counting there.
+    pub(crate) fn reset(&self, at: TallyAt) {
+        // Reading first leaves untouched pages untouched.
+        if self.count(at) != 0 {
+            self.counter(at).store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn counter(&self, at: TallyAt) -> &AtomicU64 {
+        &self.counters[at.number()]
+    }
+}
+
+/// While it lives, no consumer is called on this thread: hits are counted, calls suppressed.
+pub(crate) struct Guarded {
+    outer: Option<(&'static Slot, Mark)>,
+    // A mark belongs to its thread.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Guarded {
+    pub(crate) fn new() -> Self {
+        let outer = Slot::current().map(|slot| (slot, slot.mark()));
+        if let Some((slot, _)) = outer {
+            slot.set_mark(Mark::Consuming);
+        }
+        Self { outer, not_send: PhantomData }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let Some((slot, mark)) = self.outer {
+            slot.set_mark(mark);
+        }
+    }
+}
+
+unsafe extern "C" fn release(slot: *mut c_void) {
+    backend::set_slot(ptr::null_mut());
+    // SAFETY: `take` handed in a slot, and slots are never given back to the system.
+    if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
+        slot.give_back();
+    }
+}

@@ -1,0 +1,106 @@
+//! What can go wrong, for whoever asked.
+
+use std::error;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+
+use crate::patch::Report;
+use crate::selector::SelectorError;
+
+/// Why a request could not be met. Its `Debug` is its `Display`, so that `main` may return it.
+#[non_exhaustive]
+pub enum Error {
+    /// The selector is malformed.
+    Selector(SelectorError),
+    /// The selector names no probe of this program.
+    NoMatch {
+        /// The selector.
+        selector: String,
+        /// How many probes there are.
+        probes: usize,
+        /// The paths of those that were probably meant, best first.
+        nearest: Vec<String>,
+    },
+    /// Not one site could be activated.
+    Refused(Report),
+    /// The system does not let text stay writable.
+    TextProtected {
+        /// The text's addresses.
+        text: Range<usize>,
+        /// The system's reason.
+        error: io::Error,
+    },
+    /// There are not as many counters left as the consumer needs.
+    OutOfCounters {
+        /// How many it needs.
+        wanted: usize,
+    },
+    /// An environment variable is malformed.
+    Environment {
+        /// Its name.
+        variable: &'static str,
+        /// Its value.
+        value: String,
+        /// The byte where the mistake is.
+        at: usize,
+        /// What is wrong there, and what would be right.
+        problem: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Selector(error) => fmt::Display::fmt(error, f),
+            Self::NoMatch { selector, probes, nearest } => {
+                write!(f, "no probe matches `{selector}`")?;
+                match (nearest.as_slice(), probes) {
+                    _ if cfg!(probe_backend = "off") => write!(f, "; this program was built without probes"),
+                    (_, 0) => write!(f, "; this program has no probes"),
+                    ([], 1) => write!(f, "; this program has one other probe"),
+                    ([], n) => write!(f, "; this program has {n} others (see `probes()`)"),
+                    (nearest, _) => write!(f, "; did you mean `{}`?", nearest.join("`, `")),
+                }
+            }
+            Self::Refused(report) => write!(f, "no site could be activated: {report}"),
+            Self::TextProtected { text, error } => write!(
+                f,
+                "text at {:#x}..{:#x} can't be kept writable: {error}; use TextPolicy::Sealed, \
+                 or allow the program to change the protection of its code",
+                text.start, text.end
+            ),
+            Self::OutOfCounters { wanted } => {
+                write!(f, "there are not {wanted} counters left; detach something, or select fewer probes")
+            }
+            Self::Environment { variable, value, at, problem } => {
+                let column = value[..*at].chars().count() + 1;
+                writeln!(f, "{variable}, column {column}: {problem}")?;
+                writeln!(f, "  {}", value.replace(char::is_control, " "))?;
+                write!(f, "  {:>column$}", "^")
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Self::Selector(error) => Some(error),
+            Self::TextProtected { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<SelectorError> for Error {
+    fn from(error: SelectorError) -> Self {
+        Self::Selector(error)
+    }
+}

@@ -1,0 +1,89 @@
+//! Latent probes: one 5-byte NOP in the code, until somebody attaches.
+//!
+//! Put `#[probe]` on functions and `probe!("name", field = expr)` into them; ship the program. While nobody is
+//! attached, each site is one NOP: no branch, no load, no spill, and no argument is evaluated. At run time,
+//! [`select`] names probes, and [`ProbeSet::attach`] puts a [`Consumer`] on them: their sites are patched in
+//! place, one by one or by the million, while all threads run. Dropping the [`Attachment`] makes them latent
+//! again.
+//!
+//! ```
+//! use probe_runtime::{Count, probe, select};
+//!
+//! #[probe] // sites at entry and exit
+//! fn handle(request: &str) -> usize {
+//!     probe!("parsed", bytes = request.len());
+//!     request.len()
+//! }
+//!
+//! let hits = select("**::handle, **::parsed")?.attach(Count::new())?;
+//! handle("hello");
+//! assert_eq!(hits.total(), 3);
+//! println!("{hits}");
+//! # Ok::<(), probe_runtime::Error>(())
+//! ```
+//!
+//! # Where it runs
+//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With
+//! `--cfg probe_off` in `RUSTFLAGS`, sites leave nothing. A library may therefore put a probe anywhere.
+//!
+//! # Features
+//! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
+//! needs to ship probes: the macros, the sites, the definitions.
+//!
+//! # How it fits together
+//! ```text
+//! macros ▶ arch/*/site ▶ abi (records, definitions, note)          compile time
+//! registry ◀ os::objects    selector ▶ control ▶ patch ▶ os::text  attaching
+//! arch/*/enter ▶ dispatch ▶ consumer                               a hit
+//! ```
+#![cfg_attr(not(feature = "std"), no_std)]
+#![deny(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+// The macros name this crate by its path, also here.
+extern crate self as probe_runtime;
+
+pub use probe_macros::probe;
+
+mod abi;
+mod arch;
+mod macros;
+
+#[cfg(feature = "std")]
+mod consumer;
+#[cfg(feature = "std")]
+mod consumers;
+#[cfg(feature = "std")]
+mod control;
+#[cfg(feature = "std")]
+mod dispatch;
+#[cfg(feature = "std")]
+mod error;
+#[cfg(feature = "std")]
+mod os;
+#[cfg(feature = "std")]
+pub mod patch;
+#[cfg(feature = "std")]
+mod registry;
+#[cfg(feature = "std")]
+mod selector;
+
+pub use abi::{Field, Kind, Type, ValueRef};
+
+#[cfg(feature = "std")]
+pub use {
+    consumer::{Consumer, Wants},
+    consumers::Count,
+    control::{Attachment, EnvGuard, Hold, ProbeCount, ProbeSet, init_from_env, probes, select},
+    dispatch::{Event, Fields},
+    error::Error,
+    patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
+    registry::{ProbeId, ProbeInfo, ProbeState},
+    selector::{Selector, SelectorError, Subject},
+};
+
+/// What the macros expand to. Not public API: it changes with the ABI's version only.
+#[doc(hidden)]
+pub mod __private {
+    pub mod v1;
+}

@@ -1,0 +1,102 @@
+//! What the macros of `probe-macros` expand to, apart from the site itself, which is the backend's part
+//! (`arch/*/site.rs`).
+//!
+//! Everything here is reached through `__private::v1`, by `$crate` alone: user code may rename this crate
+//! and shadow `core`. Nothing here is public API.
+
+/// A probe at this place: `point!("name", field, field = expr, field = ?expr, field = %expr)`.
+///
+/// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`: stable
+/// Rust has one namespace for both kinds of macro. Inside a function that has `#[probe]`, `probe!(…)`
+/// works as it is; elsewhere write `probe_runtime::point!(…)`, or give a whole crate the name with one
+/// line at its top: `macro_rules! probe { ($($t:tt)*) => { probe_runtime::point!($($t)*) } }`.
+///
+/// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes as they
+/// are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%` ([`Display`](core::fmt::Display)).
+/// A `?` or `%` field borrows its variable, which then has an address; other fields are read in place.
+///
+/// Cost while latent: one 5-byte NOP and at most 4 bytes of padding.
+///
+/// ```
+/// fn read(input: &[u8]) -> usize {
+///     probe_runtime::point!("read", bytes = input.len(), head = ?input.first());
+///     input.len()
+/// }
+/// assert_eq!(read(b"abc"), 3);
+/// ```
+#[macro_export]
+macro_rules! point {
+    ($($input:tt)*) => { $crate::__private::v1::expand_point! { $crate; $($input)* } };
+}
+
+/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_function {
+    ($name:literal) => {
+        $crate::__private::v1::function! { $name, $crate::__private::v1::line!(), $crate::__private::v1::column!() }
+    };
+    ($name:literal, $line:expr, $column:expr) => {
+        $crate::__private::v1::site! { Entry, $name, $line, $column; }
+        let _probe_exit = {
+            struct Exit;
+            impl $crate::__private::v1::Drop for Exit {
+                #[inline(always)]
+                fn drop(&mut self) {
+                    $crate::__private::v1::site! { Exit, $name, $line, $column; }
+                }
+            }
+            Exit
+        };
+    };
+}
+
+/// `probe!`: one site, its fields evaluated in the cold block.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_point {
+    ($name:literal; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
+        $crate::__private::v1::site! {
+            Point, $name, $crate::__private::v1::line!(), $crate::__private::v1::column!();
+            $($field = $how($value)),*
+        }
+    };
+}
+
+/// The definition of a probe, as a static named `DEFINITION`.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_definition {
+    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal),*) => {
+        #[$crate::__private::v1::distributed_slice($crate::__private::v1::PROBE_DEFINITIONS_V1)]
+        #[linkme(crate = $crate::__private::v1::linkme)]
+        static DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
+            $crate::__private::v1::Kind::$kind,
+            $crate::__private::v1::concat!(
+                $crate::__private::v1::module_path!(), "::", $name,
+                $crate::__private::v1::file!(),
+                $($field, "\n"),*
+            ),
+            $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name).len(),
+            $crate::__private::v1::file!().len(),
+            $line,
+            $column,
+        );
+    };
+}
+
+/// One field's value: how it is taken decides what is borrowed.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_how {
+    (value, $value:expr) => {
+        $crate::__private::v1::value(&$value)
+    };
+    (debug, $value:expr) => {
+        $crate::__private::v1::debug(&&$value)
+    };
+    (display, $value:expr) => {
+        $crate::__private::v1::display(&&$value)
+    };
+}

@@ -1,0 +1,92 @@
+//! Any other system, with the standard library alone.
+
+/// Memory for slots.
+pub(crate) mod memory {
+    // Safety: relies on the allocator's contract alone.
+    #![allow(unsafe_code)]
+
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::ptr;
+
+    /// Zeroed memory, never given back; null when there is none.
+    pub(crate) fn zeroed(len: usize) -> *mut u8 {
+        match Layout::from_size_align(len, 4096) {
+            // SAFETY: `len` is not zero.
+            Ok(layout) if len != 0 => unsafe { alloc_zeroed(layout) },
+            _ => ptr::null_mut(),
+        }
+    }
+}
+
+/// Threads.
+pub(crate) mod thread {
+    use std::cell::Cell;
+    use std::ffi::c_void;
+    use std::ptr;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    type OnExit = unsafe extern "C" fn(*mut c_void);
+
+    static ON_EXIT: OnceLock<OnExit> = OnceLock::new();
+
+    struct AtExit(Cell<*mut c_void>);
+
+    impl Drop for AtExit {
+        #[allow(unsafe_code)]
+        fn drop(&mut self) {
+            if let (Some(call), false) = (ON_EXIT.get(), self.0.get().is_null()) {
+                // SAFETY: the installed call gets the value that this thread set.
+                unsafe { call(self.0.get()) };
+            }
+        }
+    }
+
+    std::thread_local! {
+        static ID: Cell<u32> = const { Cell::new(0) };
+        static AT_EXIT: AtExit = const { AtExit(Cell::new(ptr::null_mut())) };
+    }
+
+    /// A number for this thread, from 1.
+    pub(crate) fn id() -> u32 {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        if ID.get() == 0 {
+            ID.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        ID.get()
+    }
+
+    /// Not known here; `on_exit` is reliable.
+    pub(crate) fn is_alive(_id: u32) -> bool {
+        true
+    }
+
+    /// Prepares [`on_exit`].
+    pub(crate) fn install(call: OnExit) {
+        let _ = ON_EXIT.set(call);
+    }
+
+    /// Hands `value` to the installed call when this thread ends.
+    pub(crate) fn on_exit(value: *mut c_void) {
+        let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));
+    }
+
+    /// Not kept here.
+    pub(crate) fn errno() -> i32 {
+        0
+    }
+
+    /// Not kept here.
+    pub(crate) fn set_errno(_errno: i32) {}
+}
+
+/// `fork` has no portable hook.
+pub(crate) mod fork {
+    /// Does nothing.
+    pub(crate) fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
+}
+
+/// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence here.
+pub(crate) fn heavy_barrier() {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}

@@ -1,0 +1,17 @@
+//! Hooks around `fork`.
+
+// Safety: relies on pthread_atfork(3) alone.
+#![allow(unsafe_code)]
+
+/// `before` runs in the parent before it forks, `parent` and `child` after it, each in its process.
+pub(crate) fn install(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    unsafe extern "C" {
+        fn pthread_atfork(
+            before: Option<extern "C" fn()>,
+            parent: Option<extern "C" fn()>,
+            child: Option<extern "C" fn()>,
+        ) -> libc::c_int;
+    }
+    // SAFETY: three functions, which stay.
+    unsafe { pthread_atfork(Some(before), Some(parent), Some(child)) };
+}

@@ -1,0 +1,15 @@
+//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator.
+
+// Safety: relies on mmap(2) alone.
+#![allow(unsafe_code)]
+
+use std::ptr;
+
+/// Zeroed memory, mapped page by page as it is touched, never given back; null when there is none.
+pub(crate) fn zeroed(len: usize) -> *mut u8 {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new private mapping overlaps nothing.
+    let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
+    if start == libc::MAP_FAILED { ptr::null_mut() } else { start.cast() }
+}

@@ -1,0 +1,197 @@
+//! The loaded objects (executable, shared objects, plugins), their segments and their notes, through
+//! dl_iterate_phdr(3).
+
+// Safety: relies on the dynamic linker's program headers, which describe what is mapped while the
+// iteration holds its lock.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::ops::Range;
+use std::slice;
+
+/// One loaded object that has a note of the kind asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Object {
+    /// Where it was loaded from; empty for the executable.
+    pub(crate) name: String,
+    /// Its mapped segments.
+    pub(crate) segments: Vec<Segment>,
+    /// The descriptors of its notes, each wholly inside a segment.
+    pub(crate) notes: Vec<Range<usize>>,
+    /// Whether it is the executable, which is never unloaded.
+    pub(crate) is_main: bool,
+}
+
+/// One mapped segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    pub(crate) range: Range<usize>,
+    pub(crate) is_text: bool,
+}
+
+/// How often objects came and went: changes whenever the list of objects does.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Generation {
+    adds: u64,
+    subs: u64,
+}
+
+/// The present generation. Takes the dynamic linker's lock for a moment.
+pub(crate) fn generation() -> Generation {
+    let mut generation = Generation::default();
+    iterate(&mut |info| {
+        generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
+        false
+    });
+    generation
+}
+
+/// All loaded objects that carry a note with this owner and type.
+pub(crate) fn loaded(owner: &[u8], ty: u32) -> (Generation, Vec<Object>) {
+    let mut generation = Generation::default();
+    let mut objects = Vec::new();
+    let mut is_main = true;
+    iterate(&mut |info| {
+        generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
+        if let Some(object) = object(info, owner, ty, is_main) {
+            objects.push(object);
+        }
+        is_main = false;
+        true
+    });
+    (generation, objects)
+}
+
+fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Option<Object> {
+    // SAFETY: the dynamic linker's own table of program headers.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let base = usize::try_from(info.dlpi_addr).ok()?;
+    let range = |header: &libc::Elf64_Phdr| -> Option<Range<usize>> {
+        let start = base.wrapping_add(usize::try_from(header.p_vaddr).ok()?);
+        Some(start..start.checked_add(usize::try_from(header.p_memsz).ok()?)?)
+    };
+    let segments: Vec<Segment> = (headers.iter())
+        .filter(|header| header.p_type == libc::PT_LOAD)
+        .filter_map(|header| Some(Segment { range: range(header)?, is_text: header.p_flags & libc::PF_X != 0 }))
+        .collect();
+    let is_mapped = |bytes: &Range<usize>| {
+        segments.iter().any(|segment| segment.range.start <= bytes.start && bytes.end <= segment.range.end)
+    };
+    let notes: Vec<Range<usize>> = (headers.iter())
+        .filter(|header| header.p_type == libc::PT_NOTE)
+        .filter_map(range)
+        .filter(is_mapped)
+        .flat_map(|bytes| {
+            // SAFETY: the bytes lie within a mapped segment.
+            let data = unsafe { slice::from_raw_parts(bytes.start as *const u8, bytes.len()) };
+            notes(data, owner, ty).map(move |at| bytes.start + at.start..bytes.start + at.end)
+        })
+        .collect();
+    if notes.is_empty() {
+        return None;
+    }
+    let name = if info.dlpi_name.is_null() {
+        String::new()
+    } else {
+        // SAFETY: the dynamic linker's own string.
+        unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned()
+    };
+    Some(Object { name, segments, notes, is_main })
+}
+
+/// Where the descriptors of the matching notes lie in a note segment. Pure; stops at the first malformed one.
+fn notes<'a>(data: &'a [u8], owner: &'a [u8], ty: u32) -> impl Iterator<Item = Range<usize>> + 'a {
+    const HEADER: usize = 12;
+    let word = |at: usize| -> Option<usize> {
+        let bytes = data.get(at..at + 4)?.try_into().ok()?;
+        usize::try_from(u32::from_le_bytes(bytes)).ok()
+    };
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let (name_len, desc_len, found) = (word(at)?, word(at + 4)?, word(at + 8)?);
+            let name = at + HEADER;
+            let desc = name + name_len.next_multiple_of(4);
+            let end = desc.checked_add(desc_len)?;
+            at = end.next_multiple_of(4);
+            let (name, _) = (data.get(name..name + name_len)?, data.get(desc..end)?);
+            if name == owner && found == ty as usize {
+                return Some(desc..end);
+            }
+        }
+    })
+}
+
+/// Calls `each` for every object until it returns false.
+fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
+    unsafe extern "C" fn call(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: `data` is the reference passed below; `info` is valid for the call.
+        let (each, info) = unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
+        libc::c_int::from(!each(info))
+    }
+    let mut each = each;
+    // SAFETY: `call` gets back the reference, which outlives the iteration.
+    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut each).cast()) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn note(owner: &[u8], ty: u32, desc: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for word in [owner.len(), desc.len(), ty as usize] {
+            bytes.extend(u32::try_from(word).unwrap().to_le_bytes());
+        }
+        for part in [owner, desc] {
+            bytes.extend(part);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    }
+
+    #[test]
+    fn finds_its_own_among_others() {
+        let mut data = note(b"GNU\0", 3, &[1; 20]);
+        data.extend(note(b"LatentProbe\0", 1, &[7; 32]));
+        data.extend(note(b"LatentProbe\0", 2, &[8; 8]));
+        let found: Vec<_> = notes(&data, b"LatentProbe\0", 1).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(data[found[0].clone()], [7; 32]);
+    }
+
+    #[test]
+    fn a_truncated_note_ends_the_list() {
+        let whole = note(b"LatentProbe\0", 1, &[7; 32]);
+        for len in 0..whole.len() {
+            assert_eq!(notes(&whole[..len], b"LatentProbe\0", 1).count(), 0);
+        }
+    }
+
+    #[test]
+    fn the_test_program_is_an_object_of_its_own() {
+        let mut mains = 0;
+        let mut objects = 0;
+        let mut is_main = true;
+        iterate(&mut |_| {
+            mains += usize::from(std::mem::take(&mut is_main));
+            objects += 1;
+            true
+        });
+        assert_eq!(mains, 1);
+        assert!(objects >= 1);
+        assert_eq!(generation(), generation());
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(data: Vec<u8>) {
+            let _ = notes(&data, b"LatentProbe\0", 1).count();
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Many sites at once: runs of pages, then one barrier.
+
+// Safety: relies on sites that lie in the text of loaded objects (the registry checks each against its
+// object's segments), and on the control lock, which keeps objects' sites from being forgotten meanwhile.
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+
+use super::poke::{poke, read};
+use super::{OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, TextPolicy, plan};
+use crate::os::text::{Access, pages, protect};
+
+/// One site: where it is and where it jumps to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Site {
+    pub(crate) addr: SiteAddr,
+    pub(crate) target: usize,
+}
+
+/// How many sites ahead a cache line is asked for. A locked instruction waits for its line alone; asking
+/// early lets the lines come in side by side.
+const AHEAD: usize = 12;
+
+/// A batch in the making: the state wanted, and what has been done so far.
+pub(crate) struct Batch<'a> {
+    wanted: SiteState,
+    policy: TextPolicy,
+    open: &'a OpenText,
+    report: Report,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(wanted: SiteState, policy: TextPolicy, open: &'a OpenText) -> Self {
+        Self { wanted, policy, open, report: Report::default() }
+    }
+
+    pub(crate) fn finish(self) -> Report {
+        self.report
+    }
+
+    /// Switches sites, which are best in ascending order: each run of neighbouring pages is opened once.
+    pub(crate) fn switch(&mut self, sites: &[Site]) {
+        if self.policy == TextPolicy::Open {
+            return self.write(sites);
+        }
+        let mut rest = sites;
+        while let Some(first) = rest.first() {
+            let mut run = pages(bytes(first));
+            let mut len = 1;
+            for site in &rest[1..] {
+                let next = pages(bytes(site));
+                if next.start < run.start || next.start > run.end {
+                    break;
+                }
+                run.end = run.end.max(next.end);
+                len += 1;
+            }
+            let (now, later) = rest.split_at(len);
+            self.write_sealed(now, run);
+            rest = later;
+        }
+    }
+
+    fn write_sealed(&mut self, sites: &[Site], run: Range<usize>) {
+        if self.open.covers(&run) {
+            return self.write(sites);
+        }
+        if let Err(error) = protect(run.clone(), Access::Open) {
+            let errno = error.raw_os_error().unwrap_or_default();
+            return self.refuse_changes(sites, &RefusalReason::Protected { errno });
+        }
+        self.write(sites);
+        // It was possible to open it; if it can't be sealed, the text is right all the same.
+        let _ = protect(run, Access::Sealed);
+    }
+
+    fn write(&mut self, sites: &[Site]) {
+        let (mut patched, mut unchanged) = (0, 0);
+        for (at, site) in sites.iter().enumerate() {
+            if let Some(later) = sites.get(at + AHEAD) {
+                prefetch_for_write(later.addr.word());
+            }
+            match self.write_one(*site) {
+                Ok(true) => patched += 1,
+                Ok(false) => unchanged += 1,
+                Err(refusal) => self.report.refuse(refusal),
+            }
+        }
+        self.report.add_patched(patched);
+        self.report.add_unchanged(unchanged);
+    }
+
+    #[inline(always)]
+    fn write_one(&self, site: Site) -> Result<bool, Refusal> {
+        let word = site.addr.word();
+        // SAFETY: a multiple of 8, in the text of a loaded object.
+        let mut found = unsafe { read(word) };
+        loop {
+            match plan(found, site.addr, site.target, self.wanted)? {
+                Step::Unchanged => return Ok(false),
+                // SAFETY: as above; the text policy has made it writable.
+                Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
+                    Ok(()) => return Ok(true),
+                    // Somebody wrote in between: plan again from what is there now.
+                    Err(now) => found = now,
+                },
+            }
+        }
+    }
+
+    /// Counts what is as wanted anyway, and refuses the rest.
+    fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
+        for site in sites {
+            // SAFETY: a multiple of 8, in the text of a loaded object.
+            let found = unsafe { read(site.addr.word()) };
+            match plan(found, site.addr, site.target, self.wanted) {
+                Ok(Step::Unchanged) => self.report.add_unchanged(1),
+                Ok(Step::Write { .. }) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
+                Err(refusal) => self.report.refuse(refusal),
+            }
+        }
+    }
+}
+
+fn bytes(site: &Site) -> Range<usize> {
+    site.addr.0..site.addr.0 + SITE_LEN
+}
+
+#[inline(always)]
+fn prefetch_for_write(addr: usize) {
+    // SAFETY: a hint; it does not fault.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) addr, options(nostack, preserves_flags, readonly));
+    }
+}

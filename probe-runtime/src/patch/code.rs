@@ -1,0 +1,142 @@
+//! The instructions at a site, and the aligned word that holds them.
+//!
+//! Pure: bytes in, bytes out. See AMD64 Architecture Programmer's Manual vol. 3, `NOP` and `JMP`.
+
+use std::fmt;
+
+/// Bytes of a site's instruction.
+pub const SITE_LEN: usize = 5;
+
+/// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every compiler's padding.
+pub const NOP5: [u8; SITE_LEN] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+
+const JMP_REL32: u8 = 0xe9;
+
+/// The address of a site's first byte.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteAddr(pub usize);
+
+impl fmt::Debug for SiteAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for SiteAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+impl SiteAddr {
+    /// The aligned 8-byte word that the site begins in.
+    #[inline]
+    pub const fn word(self) -> usize {
+        self.0 & !7
+    }
+
+    /// Whether all five bytes lie in that word, so that one aligned write replaces them.
+    #[inline]
+    pub const fn is_patchable(self) -> bool {
+        self.0 & 7 <= 8 - SITE_LEN
+    }
+
+    #[inline]
+    const fn shift(self) -> u32 {
+        (self.0 as u32 & 7) * 8
+    }
+}
+
+/// The distance of a JMP, from the end of its instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rel32(i32);
+
+impl Rel32 {
+    /// The distance from `site` to `target`; `None` where it is farther than 2 GiB.
+    #[inline]
+    pub const fn between(site: SiteAddr, target: usize) -> Option<Self> {
+        let distance = target.wrapping_sub(site.0.wrapping_add(SITE_LEN)).cast_signed();
+        let short = distance as i32;
+        if short as isize == distance { Some(Self(short)) } else { None }
+    }
+
+    /// The instruction `jmp rel32`.
+    #[inline]
+    pub const fn jmp(self) -> [u8; SITE_LEN] {
+        let [a, b, c, d] = self.0.to_le_bytes();
+        [JMP_REL32, a, b, c, d]
+    }
+}
+
+/// The eight bytes of an aligned word of text.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TextWord(pub u64);
+
+impl fmt::Debug for TextWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x?}", self.0.to_le_bytes())
+    }
+}
+
+const SITE_MASK: u64 = (1 << (8 * SITE_LEN)) - 1;
+
+impl TextWord {
+    /// The five bytes at `site`, which must be patchable.
+    #[inline]
+    pub const fn site_bytes(self, site: SiteAddr) -> [u8; SITE_LEN] {
+        let [a, b, c, d, e, ..] = (self.0 >> site.shift()).to_le_bytes();
+        [a, b, c, d, e]
+    }
+
+    /// The word with other bytes at `site`, its neighbours untouched.
+    #[inline]
+    pub const fn with_site_bytes(self, site: SiteAddr, bytes: [u8; SITE_LEN]) -> Self {
+        let [a, b, c, d, e] = bytes;
+        let bytes = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
+        Self(self.0 & !(SITE_MASK << site.shift()) | bytes << site.shift())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn jump_distance_counts_from_the_end() {
+        let site = SiteAddr(0x1000);
+        assert_eq!(Rel32::between(site, 0x1005).unwrap().jmp(), [0xe9, 0, 0, 0, 0]);
+        assert_eq!(Rel32::between(site, 0x1000).unwrap().jmp(), [0xe9, 0xfb, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn reach_ends_at_two_gibibytes() {
+        let site = SiteAddr(0x1_0000_0000);
+        let next = site.0 + SITE_LEN;
+        assert!(Rel32::between(site, next + 0x7fff_ffff).is_some());
+        assert!(Rel32::between(site, next + 0x8000_0000).is_none());
+        assert!(Rel32::between(site, next - 0x8000_0000).is_some());
+        assert!(Rel32::between(site, next - 0x8000_0001).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn only_the_site_changes(word: u64, offset in 0_usize..=3, bytes: [u8; 5]) {
+            let site = SiteAddr(0x4000 + offset);
+            prop_assert!(site.is_patchable());
+            let after = TextWord(word).with_site_bytes(site, bytes);
+            prop_assert_eq!(after.site_bytes(site), bytes);
+            for (at, (old, new)) in word.to_le_bytes().into_iter().zip(after.0.to_le_bytes()).enumerate() {
+                if !(offset..offset + 5).contains(&at) {
+                    prop_assert_eq!(old, new);
+                }
+            }
+        }
+
+        #[test]
+        fn patchable_means_one_word(addr in 0_usize..1 << 47) {
+            let site = SiteAddr(addr);
+            prop_assert_eq!(site.is_patchable(), addr / 8 == (addr + 4) / 8);
+        }
+    }
+}

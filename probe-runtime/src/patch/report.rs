@@ -1,0 +1,183 @@
+//! What a batch did, and what it refused to do.
+
+use std::fmt;
+
+use super::{SITE_LEN, SiteAddr};
+
+/// How many refusals are kept in full; the rest is counted.
+const KEPT: usize = 64;
+
+/// The outcome of one batch.
+#[derive(Clone, Default, Debug)]
+#[must_use]
+pub struct Report {
+    patched: usize,
+    unchanged: usize,
+    refused: usize,
+    refusals: Vec<Refusal>,
+}
+
+impl Report {
+    /// Sites that were switched.
+    pub fn patched(&self) -> usize {
+        self.patched
+    }
+
+    /// Sites that were as wanted.
+    pub fn unchanged(&self) -> usize {
+        self.unchanged
+    }
+
+    /// Sites that were left as they are, though they should have been switched.
+    pub fn refused(&self) -> usize {
+        self.refused
+    }
+
+    /// Why: the first 64 of the refusals.
+    pub fn refusals(&self) -> &[Refusal] {
+        &self.refusals
+    }
+
+    /// Whether every site is as wanted.
+    pub fn is_complete(&self) -> bool {
+        self.refused == 0
+    }
+
+    pub(crate) fn add_patched(&mut self, sites: usize) {
+        self.patched += sites;
+    }
+
+    pub(crate) fn add_unchanged(&mut self, sites: usize) {
+        self.unchanged += sites;
+    }
+
+    /// Adds the outcome of another batch.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.patched += other.patched;
+        self.unchanged += other.unchanged;
+        self.refused += other.refused;
+        let room = KEPT - self.refusals.len();
+        self.refusals.extend(other.refusals.iter().take(room).cloned());
+    }
+
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        self.refused += 1;
+        if self.refusals.len() < KEPT {
+            self.refusals.push(refusal);
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} patched, {} unchanged, {} refused", self.patched, self.unchanged, self.refused)?;
+        for refusal in &self.refusals {
+            write!(f, "\n  {refusal}")?;
+        }
+        let more = self.refused - self.refusals.len();
+        if more != 0 {
+            write!(f, "\n  and {more} more")?;
+        }
+        Ok(())
+    }
+}
+
+/// One site that was left as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    site: SiteAddr,
+    reason: RefusalReason,
+}
+
+/// Why a site was left as it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RefusalReason {
+    /// The site holds neither its NOP nor its jump: a breakpoint, or somebody else's patch.
+    Foreign {
+        /// What should be there.
+        expected: [u8; SITE_LEN],
+        /// What is there.
+        found: [u8; SITE_LEN],
+    },
+    /// The system does not let the page be written.
+    Protected {
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The cold block is more than 2 GiB away from the site.
+    OutOfReach {
+        /// Where the cold block is.
+        target: usize,
+    },
+    /// The site does not lie in one aligned word; whoever emitted it did not align it.
+    Straddles,
+    /// Another version of this crate in the same program is attached to the probe.
+    Taken,
+}
+
+impl Refusal {
+    pub(crate) fn new(site: SiteAddr, reason: RefusalReason) -> Self {
+        Self { site, reason }
+    }
+
+    /// The site's address.
+    pub fn site(&self) -> usize {
+        self.site.0
+    }
+
+    /// Why it was refused.
+    pub fn reason(&self) -> &RefusalReason {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "site {}: ", self.site)?;
+        match &self.reason {
+            RefusalReason::Foreign { expected, found } => write!(
+                f,
+                "expected {expected:02x?}, found {found:02x?}: a debugger or another patcher holds it"
+            ),
+            RefusalReason::Protected { errno } => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(f, "the system does not let its page be written: {error}")
+            }
+            RefusalReason::OutOfReach { target } => {
+                write!(f, "its cold block at {target:#x} is more than 2 GiB away")
+            }
+            RefusalReason::Straddles => write!(f, "it lies across two aligned words"),
+            RefusalReason::Taken => write!(f, "another version of probe-runtime is attached to its probe"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_first_refusals_and_counts_the_rest() {
+        let mut report = Report::default();
+        report.add_patched(2);
+        for site in 0..100 {
+            report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Straddles));
+        }
+        assert_eq!((report.refused(), report.refusals().len()), (100, KEPT));
+        assert!(!report.is_complete());
+        let text = report.to_string();
+        assert!(text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: it lies across"), "{text}");
+        assert!(text.ends_with("and 36 more"), "{text}");
+    }
+
+    #[test]
+    fn a_foreign_patch_is_shown_with_its_bytes() {
+        let reason = RefusalReason::Foreign { expected: [0x0f, 0x1f, 0x44, 0, 8], found: [0xcc, 0x1f, 0x44, 0, 8] };
+        assert_eq!(
+            Refusal::new(SiteAddr(0x40), reason).to_string(),
+            "site 0x40: expected [0f, 1f, 44, 00, 08], found [cc, 1f, 44, 00, 08]: \
+             a debugger or another patcher holds it"
+        );
+    }
+}

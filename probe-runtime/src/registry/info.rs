@@ -1,0 +1,107 @@
+//! What `probes()` tells of a probe.
+
+use std::fmt;
+
+use super::ProbeId;
+use crate::abi::{Definition, Kind};
+
+/// Whether anybody listens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeState {
+    /// Nobody is attached: the sites are NOPs.
+    Latent,
+    /// Somebody is attached: the sites jump.
+    Active,
+    /// Somebody is attached, but a hold (or a pause) keeps the sites latent.
+    Held,
+}
+
+impl ProbeState {
+    /// The word that tables use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Latent => "latent",
+            Self::Active => "active",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// One probe, as it was when asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProbeInfo {
+    id: ProbeId,
+    path: String,
+    kind: Kind,
+    file: String,
+    line: u32,
+    fields: Vec<String>,
+    sites: usize,
+    state: ProbeState,
+}
+
+impl ProbeInfo {
+    pub(crate) fn new(id: ProbeId, definition: &Definition, sites: usize, state: ProbeState) -> Self {
+        Self {
+            id,
+            path: definition.path().to_owned(),
+            kind: definition.kind(),
+            file: definition.file().to_owned(),
+            line: definition.line(),
+            fields: definition.fields().map(str::to_owned).collect(),
+            sites,
+            state,
+        }
+    }
+
+    /// The probe's number.
+    pub fn id(&self) -> ProbeId {
+        self.id
+    }
+
+    /// Module path and name, joined by `::`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Entry, exit or point.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The source file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The source line, from 1.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The fields' names.
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// How many machine-code copies the program holds: more than one where the function was inlined or is
+    /// generic, none where it was optimised away.
+    pub fn sites(&self) -> usize {
+        self.sites
+    }
+
+    /// Whether anybody listens.
+    pub fn state(&self) -> ProbeState {
+        self.state
+    }
+}
+
+impl fmt::Display for ProbeInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}:{}", self.path, self.kind.name(), self.file, self.line)?;
+        if !self.fields.is_empty() {
+            write!(f, " [{}]", self.fields.join(", "))?;
+        }
+        write!(f, " {} sites, {}", self.sites, self.state.name())
+    }
+}

@@ -1,0 +1,27 @@
+//! Which probes and sites this program has.
+//!
+//! Life: nothing until the first use; then every loaded object is asked for its tables ([`tables`]), and
+//! again whenever objects came or went. A [`ProbeId`] is dense and stays with its probe; a probe whose
+//! object was unloaded keeps its id and has no sites. Definitions are grouped by identity (path, file, line,
+//! column, kind), so that the copies of one probe in several objects are one probe.
+//! Cost: some 20 ns a site at the first use; one question to the dynamic linker at each later one.
+
+mod info;
+mod probe;
+
+#[cfg(probe_backend = "x86_64")]
+mod tables;
+
+#[cfg(probe_backend = "x86_64")]
+mod loaded;
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use loaded::Registry;
+
+#[cfg(not(probe_backend = "x86_64"))]
+mod collected;
+#[cfg(not(probe_backend = "x86_64"))]
+pub(crate) use collected::Registry;
+
+pub use info::{ProbeInfo, ProbeState};
+pub use probe::ProbeId;
+pub(crate) use probe::Probe;

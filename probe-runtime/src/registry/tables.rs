@@ -1,0 +1,150 @@
+//! Reading one object's tables: its definitions and its sites.
+//!
+//! A damaged entry is counted and stepped over; a damaged table ends there. Nothing outside of the object's
+//! own segments is read, and a site outside of its text is never patched.
+
+// Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
+// checked against them first. The object stays loaded while its tables are read (see `loaded`).
+#![allow(unsafe_code)]
+
+use std::ops::Range;
+use std::ptr;
+use std::slice;
+
+use crate::abi::{Definition, Note, Record, SITE_PROVIDER_RUST, VERSION};
+use crate::arch::backend::stub::{self, Stub};
+use crate::os::objects::Object;
+use crate::patch::{SITE_LEN, Site, SiteAddr};
+
+/// The tables of one object.
+pub(super) struct Tables<'a> {
+    object: &'a Object,
+    records: Range<usize>,
+    definitions: Range<usize>,
+}
+
+/// One record, read: the site, and its definition's address.
+pub(super) struct SiteOf {
+    pub(super) site: Site,
+    pub(super) definition: usize,
+}
+
+impl<'a> Tables<'a> {
+    /// The tables that the object's notes point at; all its notes point at the same ones.
+    pub(super) fn of(object: &'a Object) -> Option<Self> {
+        object.notes.iter().find_map(|note| Self::at(object, note.clone()))
+    }
+
+    fn at(object: &'a Object, note: Range<usize>) -> Option<Self> {
+        if note.len() < size_of::<Note>() {
+            return None;
+        }
+        // SAFETY: the descriptor lies wholly in a segment; a note is aligned to 4 only.
+        let offsets = unsafe { ptr::read_unaligned(note.start as *const Note) };
+        let field = |index: usize, offset: i64| -> Option<usize> {
+            let at = note.start + index * size_of::<i64>();
+            Some(at.wrapping_add_signed(isize::try_from(offset).ok()?))
+        };
+        let table = |start, stop| -> Range<usize> {
+            let range: Range<usize> = start..stop;
+            // A symbol that the linker did not define reads as some address; both ends are the same then.
+            if range.is_empty() || !is_mapped(object, &range) { 0..0 } else { range }
+        };
+        Some(Self {
+            object,
+            records: table(field(0, offsets.records_start)?, field(1, offsets.records_stop)?),
+            definitions: table(field(2, offsets.definitions_start)?, field(3, offsets.definitions_stop)?),
+        })
+    }
+
+    /// Whether these are the executable's.
+    pub(super) fn is_main(&self) -> bool {
+        self.object.is_main
+    }
+
+    /// How many records there are at most.
+    pub(super) fn capacity(&self) -> usize {
+        self.records.len() / size_of::<Record>()
+    }
+
+    /// Where the definitions lie.
+    pub(super) fn definition_range(&self) -> Range<usize> {
+        self.definitions.clone()
+    }
+
+    /// All definitions that this reader understands, in the order of their addresses.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = &'static Definition> + use<> {
+        let start = self.definitions.start as *const Definition;
+        let len = if start.is_aligned() { self.definitions.len() / size_of::<Definition>() } else { 0 };
+        // SAFETY: the range is mapped; every bit pattern of it is a `Definition` as far as `is_readable`
+        // looks. The reference is used while the object is loaded only: the registry forgets it with it.
+        let all = unsafe { slice::from_raw_parts(if len == 0 { ptr::dangling() } else { start }, len) };
+        all.iter().filter(|definition| definition.is_readable())
+    }
+
+    /// Calls `each` for every record that this reader understands; returns how many it could not read.
+    pub(super) fn for_each_site(&self, mut each: impl FnMut(SiteOf)) -> usize {
+        let (mut at, mut skipped) = (self.records.start, 0);
+        while at + size_of::<[u8; 4]>() <= self.records.end {
+            // SAFETY: within the mapped table.
+            let [version, size, provider, _] = unsafe { ptr::read_unaligned(at as *const [u8; 4]) };
+            let size = usize::from(size);
+            if size < 4 || at + size > self.records.end {
+                // Without a size there is no way on.
+                return skipped + 1;
+            }
+            let known = u16::from(version) == VERSION
+                && provider == SITE_PROVIDER_RUST
+                && size >= size_of::<Record>();
+            match known.then(|| self.read_record(at)).flatten() {
+                Some(site) => each(site),
+                None => skipped += 1,
+            }
+            at += size;
+        }
+        skipped
+    }
+
+    fn read_record(&self, at: usize) -> Option<SiteOf> {
+        // SAFETY: within the mapped table, which holds `size_of::<Record>()` bytes here.
+        let record = unsafe { ptr::read_unaligned(at as *const Record) };
+        let relative = |field: usize, offset: i32| (at + field).wrapping_add_signed(offset as isize);
+        let site = relative(4, record.site);
+        if !self.is_text(&(site & !7..site + SITE_LEN)) {
+            return None;
+        }
+        let definition = self.definition_of(relative(12, record.stub), true)?;
+        let target = relative(8, record.target);
+        Some(SiteOf { site: Site { addr: SiteAddr(site), target }, definition })
+    }
+
+    /// The definition that the stub at `addr` names, by way of a linkage table if need be.
+    fn definition_of(&self, addr: usize, through_plt: bool) -> Option<usize> {
+        // The stub of another object is checked by its bytes alone: it is where the linker's pointer leads.
+        if through_plt && !self.is_text(&(addr..addr + stub::STUB_LEN)) {
+            return None;
+        }
+        // SAFETY: in the text of this object, or behind a pointer that the dynamic linker has filled in.
+        let bytes = unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) };
+        match stub::decode(addr, bytes)? {
+            Stub::Definition(definition) => Some(definition),
+            Stub::Plt(pointer) if through_plt && is_mapped(self.object, &(pointer..pointer + 8)) => {
+                // SAFETY: mapped; the dynamic linker's pointer.
+                let there = unsafe { ptr::read_unaligned(pointer as *const usize) };
+                self.definition_of(there, false)
+            }
+            Stub::Plt(_) => None,
+        }
+    }
+
+    #[inline]
+    fn is_text(&self, bytes: &Range<usize>) -> bool {
+        self.object.segments.iter().any(|segment| {
+            segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
+        })
+    }
+}
+
+fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
+    object.segments.iter().any(|segment| segment.range.start <= bytes.start && bytes.end <= segment.range.end)
+}

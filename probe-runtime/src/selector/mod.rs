@@ -1,0 +1,130 @@
+//! Selectors: the text that names a set of probes.
+//!
+//! ```text
+//! selector  = term { "," term }           union of the terms, less the excluded ones
+//! term      = [ "!" ] part { " " part }   all parts must match
+//! part      = glob                        over the probe's path: "*" within a segment, "**" across segments
+//!           | "@" file [ ":" line ]       the source file (the end of its path; globs too), and a line
+//!           | "kind=" kind { "|" kind }   entry, exit, point
+//! ```
+//! With exclusions only, everything else is selected. Pure: parsing and matching touch nothing.
+
+mod glob;
+mod nearest;
+mod parse;
+
+pub use parse::SelectorError;
+
+pub(crate) use nearest::nearest;
+
+use crate::abi::Kind;
+use glob::Glob;
+
+/// A parsed selector.
+#[derive(Clone, Debug)]
+pub struct Selector {
+    terms: Vec<Term>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Term {
+    is_exclusion: bool,
+    path: Option<Glob>,
+    file: Option<Glob>,
+    line: Option<u32>,
+    kinds: Option<Vec<Kind>>,
+}
+
+/// What of a probe a selector looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The probe's path.
+    pub path: &'a str,
+    /// What it marks.
+    pub kind: Kind,
+    /// Its source file.
+    pub file: &'a str,
+    /// Its source line.
+    pub line: u32,
+}
+
+impl Selector {
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// A [`SelectorError`] says what is wrong and where.
+    ///
+    /// ```
+    /// use probe_runtime::Selector;
+    /// assert!(Selector::parse("net::*, !net::poll kind=exit, @server.rs:42").is_ok());
+    /// let error = Selector::parse("net::*, kind=entrance").unwrap_err();
+    /// assert_eq!(error.column(), 14);
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        parse::parse(text)
+    }
+
+    /// Whether the selector names this probe.
+    pub fn matches(&self, subject: Subject<'_>) -> bool {
+        let hits = |exclusion| {
+            let mut terms = self.terms.iter().filter(move |term| term.is_exclusion == exclusion);
+            terms.any(|term| term.matches(subject))
+        };
+        let names_none = self.terms.iter().all(|term| term.is_exclusion);
+        (names_none || hits(false)) && !hits(true)
+    }
+}
+
+impl Term {
+    fn matches(&self, subject: Subject<'_>) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind))
+            && self.line.is_none_or(|line| line == subject.line)
+            && self.path.as_ref().is_none_or(|glob| glob.matches(subject.path))
+            && self.file.as_ref().is_none_or(|glob| glob.matches_end(subject.file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(selector: &str, path: &str, kind: Kind) -> bool {
+        let subject = Subject { path, kind, file: "src/net/server.rs", line: 42 };
+        Selector::parse(selector).unwrap().matches(subject)
+    }
+
+    #[test]
+    fn walks_the_grammar() {
+        use Kind::{Entry, Exit, Point};
+        let path = "app::net::handle";
+        for (selector, kind, expected) in [
+            ("app::net::handle", Entry, true),
+            ("app::net::handle", Exit, true),
+            ("app::*", Entry, false),
+            ("app::**", Entry, true),
+            ("**", Point, true),
+            ("app::*::handle", Entry, true),
+            ("**::handle", Entry, true),
+            ("app::net::hand*", Entry, true),
+            ("app::net::*", Entry, true),
+            ("net::handle", Entry, false),
+            ("kind=entry", Entry, true),
+            ("kind=entry", Exit, false),
+            ("kind=entry|exit", Exit, true),
+            ("app::** kind=point", Entry, false),
+            ("@server.rs", Entry, true),
+            ("@net/server.rs:42", Entry, true),
+            ("@rver.rs", Entry, false),
+            ("@server.rs:41", Entry, false),
+            ("@*.rs:42", Entry, true),
+            ("@src/**", Entry, true),
+            ("!app::net::*", Entry, false),
+            ("!other::*", Entry, true),
+            ("app::**, !app::net::handle kind=exit", Entry, true),
+            ("app::**, !app::net::handle kind=exit", Exit, false),
+            ("other::*, app::net::handle", Entry, true),
+        ] {
+            assert_eq!(matches(selector, path, kind), expected, "{selector} on {path} {kind:?}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+use probe_runtime::probe;
+
+#[probe(name = "")]
+fn f() {
+    probe!("");
+}
+
+fn main() {
+    f();
+}
