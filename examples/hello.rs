@@ -1,10 +1,16 @@
-use probe_runtime::{probe, select, Count};
+use probe_runtime::{Count, probe, select};
 
 #[probe]
-fn handle(request: &str) -> usize { probe!("checkpoint"); probe!("parsed", bytes = request.len()); request.len() }
+fn handle(request: &str) -> usize {
+    probe!("checkpoint");
+    probe!("parsed", bytes = request.len());
+    request.len()
+}
 
 fn main() -> Result<(), probe_runtime::Error> {
-    for p in probe_runtime::probes() { println!("{p}"); }
+    for p in probe_runtime::probes() {
+        println!("{p}");
+    }
     let hits = select("hello::handle")?.attach(Count::new())?;
     handle("hello");
     println!("{hits}");

@@ -17,7 +17,8 @@ fn backend() -> &'static str {
     let is_set = |name: &str| env::var_os(format!("CARGO_CFG_{name}")).is_some();
     let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     // Where `linkme` can collect the definitions.
-    let collects = ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];
+    let collects =
+        ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];
     // Miri has no linker, so there is nothing that collects the definitions.
     if is_set("PROBE_OFF") || is_set("MIRI") || !collects.contains(&target("OS").as_str()) {
         return "off";

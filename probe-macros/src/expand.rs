@@ -65,8 +65,7 @@ fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
     let statements = points(statements, krate.as_ref());
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(krate.as_ref(), function.span());
-    let (line, column) = position(function.span());
-    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!(#name, #line, #column););
+    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!(#name););
     let mut probed = Group::new(Delimiter::Brace, quote!(#inner_attributes #probe #statements));
     // Shown at the user's braces, but known to come from a macro: Clippy would otherwise blame the user for
     // items at the beginning of the body, which now stand after a statement.
@@ -107,14 +106,6 @@ fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
         tree
     };
     path.clone().into_iter().map(place).collect()
-}
-
-/// Line and column, counted from 1.
-fn position(span: Span) -> (Literal, Literal) {
-    // In a unit test there is no compiler to ask.
-    let (line, column) =
-        if proc_macro::is_available() { (span.unwrap().line(), span.unwrap().column()) } else { (0, 0) };
-    (Literal::usize_unsuffixed(line), Literal::usize_unsuffixed(column))
 }
 
 fn string(value: &str, span: Span) -> Literal {

@@ -45,7 +45,7 @@ extern crate self as probe_runtime;
 
 pub use probe_macros::probe;
 
-mod abi;
+pub mod abi;
 mod arch;
 mod macros;
 
@@ -74,8 +74,10 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     consumer::{Consumer, Wants},
     consumers::Count,
-    control::{Attachment, EnvGuard, Hold, ProbeCount, ProbeSet, init_from_env, probes, select},
-    dispatch::{Event, Fields},
+    control::{
+        Attachment, EnvGuard, Hold, ProbeCount, ProbeSet, init_from_env, probes, select, unread_records,
+    },
+    dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
     registry::{ProbeId, ProbeInfo, ProbeState},

@@ -38,15 +38,15 @@ macro_rules! __probe_v1_function {
     };
     ($name:literal, $line:expr, $column:expr) => {
         $crate::__private::v1::site! { Entry, $name, $line, $column; }
-        let _probe_exit = {
-            struct Exit;
-            impl $crate::__private::v1::Drop for Exit {
+        let __probe_exit = {
+            struct __ProbeExit;
+            impl $crate::__private::v1::Drop for __ProbeExit {
                 #[inline(always)]
                 fn drop(&mut self) {
                     $crate::__private::v1::site! { Exit, $name, $line, $column; }
                 }
             }
-            Exit
+            __ProbeExit
         };
     };
 }
@@ -63,7 +63,7 @@ macro_rules! __probe_v1_point {
     };
 }
 
-/// The definition of a probe, as a static named `DEFINITION`.
+/// The definition of a probe, as a static named `__PROBE_DEFINITION`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -71,7 +71,7 @@ macro_rules! __probe_v1_definition {
     ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal),*) => {
         #[$crate::__private::v1::distributed_slice($crate::__private::v1::PROBE_DEFINITIONS_V1)]
         #[linkme(crate = $crate::__private::v1::linkme)]
-        static DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
+        static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
             $crate::__private::v1::Kind::$kind,
             $crate::__private::v1::concat!(
                 $crate::__private::v1::module_path!(), "::", $name,

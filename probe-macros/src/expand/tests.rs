@@ -20,7 +20,7 @@ fn the_probe_is_the_first_statement() {
         &quote! {
             #[inline]
             pub fn f<T: A>(x: T) -> impl B + use<T> {
-                ::probe_runtime::__private::v1::function!("f", 0, 0);
+                ::probe_runtime::__private::v1::function!("f");
                 x.y()
             }
         },
@@ -40,7 +40,7 @@ fn name_and_crate() {
         ),
         &quote! {
             fn f() {
-                crate::p::__private::v1::function!("a::b", 0, 0);
+                crate::p::__private::v1::function!("a::b");
                 crate::p::point!("x")
             }
         },
@@ -58,7 +58,7 @@ fn raw_identifiers() {
         ),
         &quote!(
             fn r#fn() {
-                ::probe_runtime::__private::v1::function!("fn", 0, 0);
+                ::probe_runtime::__private::v1::function!("fn");
             }
         ),
     );
@@ -79,7 +79,7 @@ fn inner_attributes_stay_first() {
             fn f() {
                 #![allow(x)]
                 #![allow(y)]
-                ::probe_runtime::__private::v1::function!("f", 0, 0);
+                ::probe_runtime::__private::v1::function!("f");
                 !a
             }
         },
@@ -102,7 +102,7 @@ fn points_in_the_body() {
         ),
         &quote! {
             fn f() {
-                ::probe_runtime::__private::v1::function!("f", 0, 0);
+                ::probe_runtime::__private::v1::function!("f");
                 if x != probe { g(|| ::probe_runtime::point!("a", ?b)); }
                 foo::probe!("c");
             }
@@ -114,7 +114,7 @@ fn points_in_the_body() {
 fn a_broken_body_is_kept() {
     same(
         &attribute(quote!(), quote!(fn f() { let = 1 1; })),
-        &quote!(fn f() { ::probe_runtime::__private::v1::function!("f", 0, 0); let = 1 1; }),
+        &quote!(fn f() { ::probe_runtime::__private::v1::function!("f"); let = 1 1; }),
     );
 }
 

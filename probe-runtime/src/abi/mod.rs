@@ -12,8 +12,8 @@ mod note;
 #[cfg(probe_backend = "x86_64")]
 mod record;
 
-pub use definition::{Definition, FieldNames, Kind};
-pub use value::{Field, Type, Value, ValueRef, debug, display, value};
+pub use definition::{Definition, FieldNames, INLINE_TEXT, Kind};
+pub use value::{Field, Sink, Type, Value, ValueRef, debug, display, value};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};

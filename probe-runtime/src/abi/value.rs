@@ -37,12 +37,27 @@ pub enum Type {
     Format = 10,
 }
 
+impl Type {
+    /// All types, in the order of their encoding.
+    pub const ALL: [Self; 10] = [
+        Self::U64,
+        Self::I64,
+        Self::U128,
+        Self::I128,
+        Self::F64,
+        Self::Bool,
+        Self::Char,
+        Self::Str,
+        Self::Bytes,
+        Self::Format,
+    ];
+}
+
 /// One field's value: a type and two words.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Value<'a> {
-    ty: Type,
-    reserved: u32,
+    ty: u64,
     words: [u64; 2],
     borrow: PhantomData<&'a ()>,
 }
@@ -73,6 +88,8 @@ pub enum ValueRef<'a> {
     Bytes(&'a [u8]),
     /// Something that formats itself.
     Format(&'a dyn Display),
+    /// A type that this reader does not know: from a newer site.
+    Unknown,
 }
 
 /// Where a [`Type::Format`] value writes to. It crosses from one compiler's code to another's (a plugin's,
@@ -126,26 +143,37 @@ pub fn display<'a, T: Display + ?Sized>(field: &'a &'a T) -> Value<'a> {
 
 impl<'a> Value<'a> {
     #[inline(always)]
-    const fn new(ty: Type, low: u64, high: u64) -> Self {
-        Self { ty, reserved: 0, words: [low, high], borrow: PhantomData }
+    fn new<const TY: u64>(low: u64, high: u64) -> Self {
+        Self { ty: constant::<TY>(), words: [low, high], borrow: PhantomData }
     }
 
     #[inline(always)]
     fn formatted(data: *const (), format: FormatFn) -> Self {
-        Self::new(Type::Format, data as u64, format as usize as u64)
+        Self::new::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
     }
 
-    /// The value's type.
-    pub const fn ty(&self) -> Type {
-        self.ty
+    /// The value's three words: its type, and the two that depend on it.
+    #[inline(always)]
+    pub const fn into_words(self) -> [u64; 3] {
+        [self.ty, self.words[0], self.words[1]]
+    }
+
+    /// The value's type; `None` for one that this reader does not know.
+    pub fn ty(&self) -> Option<Type> {
+        Type::ALL.into_iter().find(|ty| *ty as u64 == self.ty)
     }
 
     /// The value itself.
-    #[expect(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "the words are what `ty` says")]
+    #[expect(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "the words are what `ty` says"
+    )]
     pub fn get(&self) -> ValueRef<'_> {
         let [low, high] = self.words;
         let wide = u128::from(low) | u128::from(high) << 64;
-        match self.ty {
+        let Some(ty) = self.ty() else { return ValueRef::Unknown };
+        match ty {
             Type::U64 => ValueRef::U64(low),
             Type::I64 => ValueRef::I64(low as i64),
             Type::U128 => ValueRef::U128(wide),
@@ -167,7 +195,7 @@ impl<'a> Value<'a> {
 impl Display for Value<'_> {
     #[expect(clippy::cast_possible_truncation, reason = "a function's address")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.ty != Type::Format {
+        if self.ty() != Some(Type::Format) {
             return Display::fmt(&self.get(), f);
         }
         // SAFETY: the second word of a `Format` value is a `FormatFn`.
@@ -192,6 +220,7 @@ impl Display for ValueRef<'_> {
             Self::Str(v) => Display::fmt(v, f),
             Self::Bytes(v) => Display::fmt(&v.escape_ascii(), f),
             Self::Format(v) => Display::fmt(v, f),
+            Self::Unknown => f.write_str("(unknown)"),
         }
     }
 }
@@ -228,6 +257,23 @@ impl FormatterSink<'_, '_> {
     }
 }
 
+/// A constant that is made where it is used, that is in the cold block: the compiler would move one that it
+/// sees through out of a loop, into the hot path.
+#[inline(always)]
+fn constant<const VALUE: u64>() -> u64 {
+    #[cfg(probe_backend = "x86_64")]
+    {
+        let value;
+        // SAFETY: writes its output register and nothing else.
+        unsafe {
+            core::arch::asm!("mov {0:e}, {1}", out(reg) value, const VALUE, options(nomem, nostack, preserves_flags));
+        }
+        value
+    }
+    #[cfg(not(probe_backend = "x86_64"))]
+    VALUE
+}
+
 macro_rules! fields {
     ($($ty:ty, $tag:ident, $this:ident => $low:expr, $high:expr;)*) => { $(
         impl Field for $ty {
@@ -235,29 +281,29 @@ macro_rules! fields {
             #[allow(clippy::cast_lossless, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
             fn value(&self) -> Value<'_> {
                 let $this = self;
-                Value::new(Type::$tag, $low as u64, $high as u64)
+                Value::new::<{ Type::$tag as u64 }>($low as u64, $high as u64)
             }
         }
     )* };
 }
 
 fields! {
-    u8, U64, v => *v, 0;
-    u16, U64, v => *v, 0;
-    u32, U64, v => *v, 0;
-    u64, U64, v => *v, 0;
-    usize, U64, v => *v, 0;
-    i8, I64, v => *v, 0;
-    i16, I64, v => *v, 0;
-    i32, I64, v => *v, 0;
-    i64, I64, v => *v, 0;
-    isize, I64, v => *v, 0;
+    u8, U64, v => *v, constant::<0>();
+    u16, U64, v => *v, constant::<0>();
+    u32, U64, v => *v, constant::<0>();
+    u64, U64, v => *v, constant::<0>();
+    usize, U64, v => *v, constant::<0>();
+    i8, I64, v => *v, constant::<0>();
+    i16, I64, v => *v, constant::<0>();
+    i32, I64, v => *v, constant::<0>();
+    i64, I64, v => *v, constant::<0>();
+    isize, I64, v => *v, constant::<0>();
     u128, U128, v => *v, *v >> 64;
     i128, I128, v => *v, *v >> 64;
-    f32, F64, v => f64::from(*v).to_bits(), 0;
-    f64, F64, v => v.to_bits(), 0;
-    bool, Bool, v => *v, 0;
-    char, Char, v => *v, 0;
+    f32, F64, v => f64::from(*v).to_bits(), constant::<0>();
+    f64, F64, v => v.to_bits(), constant::<0>();
+    bool, Bool, v => *v, constant::<0>();
+    char, Char, v => *v, constant::<0>();
     str, Str, v => v.as_ptr(), v.len();
     [u8], Bytes, v => v.as_ptr(), v.len();
 }
@@ -321,7 +367,7 @@ mod tests {
         assert_eq!(shown(value("text")), "text");
         assert_eq!(shown(value(&String::from("owned"))), "owned");
         assert_eq!(shown(value(b"a\0")), "a\\x00");
-        assert_eq!(value(&1_u8).ty(), Type::U64);
+        assert_eq!(value(&1_u8).ty(), Some(Type::U64));
     }
 
     #[test]

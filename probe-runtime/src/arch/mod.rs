@@ -10,7 +10,8 @@ pub mod off;
 #[cfg(probe_backend = "off")]
 pub use off as backend;
 
-#[cfg(probe_backend = "portable")]
+// Without sites, the rest of the crate is the portable one.
+#[cfg(not(probe_backend = "x86_64"))]
 pub mod portable;
 #[cfg(probe_backend = "portable")]
 pub use portable as backend;

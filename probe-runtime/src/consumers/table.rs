@@ -23,8 +23,10 @@ fn is_number(cell: &str) -> bool {
 
 impl<const N: usize> fmt::Display for Table<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let numeric = |column: usize| self.rows.len() > 1 && self.rows[1..].iter().all(|row| is_number(&row[column]));
+        let width =
+            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let numeric =
+            |column: usize| self.rows.len() > 1 && self.rows[1..].iter().all(|row| is_number(&row[column]));
         let columns: [(usize, bool); N] = std::array::from_fn(|column| (width(column), numeric(column)));
         for (at, row) in self.rows.iter().enumerate() {
             if at != 0 {

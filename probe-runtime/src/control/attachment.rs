@@ -96,7 +96,11 @@ impl<C: Consumer> Attachment<C> {
     /// The attachment's probes, as they are now.
     pub fn probes(&self) -> Vec<ProbeInfo> {
         let locked = lock();
-        let ids = self.number.and_then(|number| locked.attached(number)).map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
+        let ids = self
+            .number
+            .and_then(|number| locked.attached(number))
+            .map(|attached| Arc::clone(&attached.ids))
+            .unwrap_or_default();
         ids.iter().filter_map(|id| locked.info(*id)).collect()
     }
 
@@ -107,14 +111,20 @@ impl<C: Consumer> Attachment<C> {
             return Vec::new();
         }
         let locked = lock();
-        let Some(attached) = self.number.and_then(|number| locked.attached(number)) else { return Vec::new() };
+        let Some(attached) = self.number.and_then(|number| locked.attached(number)) else {
+            return Vec::new();
+        };
         let sums = sums(attached.tallies.clone());
         let mut counts: Vec<_> = (attached.ids.iter().zip(sums))
             .filter_map(|(id, hits)| Some(ProbeCount { probe: locked.info(*id)?, hits }))
             .collect();
         drop(locked);
         counts.sort_by(|a, b| {
-            (a.probe.path(), a.probe.kind(), a.probe.line()).cmp(&(b.probe.path(), b.probe.kind(), b.probe.line()))
+            (a.probe.path(), a.probe.kind(), a.probe.line()).cmp(&(
+                b.probe.path(),
+                b.probe.kind(),
+                b.probe.line(),
+            ))
         });
         counts
     }
@@ -126,7 +136,9 @@ impl<C: Consumer> Attachment<C> {
             return 0;
         }
         let locked = lock();
-        self.number.and_then(|number| locked.attached(number)).map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
+        self.number
+            .and_then(|number| locked.attached(number))
+            .map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
     }
 
     /// What the consumer said when it panicked: it is called no more from then on, and its sites are latent

@@ -96,7 +96,8 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
             let known = CONSUMERS.contains(&consumer.trim());
             if !known {
                 let at = at + selector.len() + 1;
-                let problem = format!("`{}` is not a consumer; there is {}", consumer.trim(), CONSUMERS.join(", "));
+                let problem =
+                    format!("`{}` is not a consumer; there is {}", consumer.trim(), CONSUMERS.join(", "));
                 return Err(malformed(value, at, problem));
             }
             let selector = &value[start..at + selector.len()];
@@ -116,7 +117,10 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
 /// The selector and consumer of an item, if it names one: what follows the last `=`, unless that is a `kind=`.
 fn consumer(item: &str) -> Option<(&str, &str)> {
     let (selector, consumer) = item.rsplit_once('=')?;
-    let is_kind = selector.rsplit(char::is_whitespace).next().is_some_and(|word| word.trim_start_matches('!') == "kind");
+    let is_kind = selector
+        .rsplit(char::is_whitespace)
+        .next()
+        .is_some_and(|word| word.trim_start_matches('!') == "kind");
     (!is_kind).then_some((selector, consumer))
 }
 

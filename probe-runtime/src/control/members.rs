@@ -104,11 +104,12 @@ impl Members {
     pub(super) fn show(&self, probe: &Probe) -> (usize, usize) {
         // Where there are no sites to patch, the hook is the switch.
         let is_visible = cfg!(probe_backend = "x86_64") || self.state() == ProbeState::Active;
-        let hook: *mut () = self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
+        let hook: *mut () =
+            self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
         let (mut switched, mut unchanged) = (0, 0);
         for definition in probe.definitions() {
             if !hook.is_null() {
-                definition.entry().store(backend::entry(), Ordering::Release);
+                definition.entry().store(backend::entry(definition), Ordering::Release);
             }
             let before = definition.hook().swap(hook, Ordering::AcqRel);
             *(if before.is_null() == hook.is_null() { &mut unchanged } else { &mut switched }) += 1;
@@ -120,5 +121,5 @@ impl Members {
 /// Whether another runtime (another version of this crate) has taken the probe.
 pub(super) fn is_taken(definition: &Definition) -> bool {
     let entry = definition.entry().load(Ordering::Acquire);
-    entry != 0 && entry != backend::entry()
+    entry != 0 && entry != backend::entry(definition)
 }

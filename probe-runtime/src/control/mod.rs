@@ -21,6 +21,6 @@ mod tallies;
 pub use attachment::{Attachment, ProbeCount};
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
-pub use set::{ProbeSet, probes, select};
+pub use set::{ProbeSet, probes, select, unread_records};
 
 pub(crate) use state::detach_failed;

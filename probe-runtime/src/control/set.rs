@@ -35,6 +35,13 @@ pub fn probes() -> Vec<ProbeInfo> {
     list
 }
 
+/// Sites that are left alone because their records can't be read: damaged, or written by a newer version.
+pub fn unread_records() -> usize {
+    let mut locked = lock();
+    locked.refresh();
+    locked.registry.skipped()
+}
+
 /// The probes that a selector names, see [`Selector`].
 ///
 /// # Errors
@@ -53,7 +60,9 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     let parsed = Selector::parse(selector)?;
     let mut locked = lock();
     locked.refresh();
-    let all = || locked.registry.probes().iter().enumerate().filter_map(|(at, probe)| Some((at, probe.definition()?)));
+    let all = || {
+        locked.registry.probes().iter().enumerate().filter_map(|(at, probe)| Some((at, probe.definition()?)))
+    };
     let ids: Arc<[_]> = all()
         .filter(|(_, definition)| {
             let (path, file, line, _, kind) = definition.identity();
@@ -128,7 +137,9 @@ impl ProbeSet {
         drop(locked);
         settle(self.policy.visibility);
         let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
-        if attachment.report().refused() != 0 && attachment.report().patched() + attachment.report().unchanged() == 0 {
+        if attachment.report().refused() != 0
+            && attachment.report().patched() + attachment.report().unchanged() == 0
+        {
             return Err(Error::Refused(attachment.report().clone()));
         }
         Ok(attachment)

@@ -65,10 +65,8 @@ impl Control {
         self.members.resize_with(self.registry.probes().len(), Members::default);
         #[cfg(probe_backend = "x86_64")]
         self.open.retain(|pages| self.registry.has_text(pages));
-        let attached: Vec<_> = (0..self.members.len())
-            .map(ProbeId::new)
-            .filter(|id| self.members(*id).has_parts())
-            .collect();
+        let attached: Vec<_> =
+            (0..self.members.len()).map(ProbeId::new).filter(|id| self.members(*id).has_parts()).collect();
         for id in &attached {
             self.members(*id).show(&self.registry.probes()[id.index()]);
         }
@@ -225,7 +223,11 @@ impl Control {
     }
 
     /// Forces probes off, or lets them go again.
-    pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, Vec<Range<usize>>), Error> {
+    pub(super) fn hold(
+        &mut self,
+        ids: &[ProbeId],
+        policy: Policy,
+    ) -> Result<(Report, Vec<Range<usize>>), Error> {
         self.refresh();
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
@@ -243,9 +245,13 @@ impl Control {
     /// Detaches the attachments whose consumers have panicked.
     pub(super) fn sweep(&mut self) {
         let has_failed = |attached: &Option<Attached>| {
-            attached.as_ref().is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused)
+            attached
+                .as_ref()
+                .is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused)
         };
-        for at in (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
+        for at in
+            (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
+        {
             let _ = self.set_paused(at, true);
         }
     }
@@ -307,7 +313,8 @@ pub(super) fn settle(visibility: Visibility) {
     let mut locked = lock();
     let retired = locked.take_retired();
     drop(locked);
-    let has_garbage = retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());
+    let has_garbage =
+        retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());
     if visibility == Visibility::Eventual && !has_garbage {
         return;
     }

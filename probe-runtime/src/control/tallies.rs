@@ -43,12 +43,17 @@ impl Tallies {
         }
         let at = self.free.partition_point(|free| free.start < range.start);
         self.free.insert(at, range);
-        // Join with the next, then with the previous.
-        for left in [at, at.wrapping_sub(1)] {
-            if left + 1 < self.free.len() && left != usize::MAX && self.free[left].end == self.free[left + 1].start {
-                self.free[left].end = self.free[left + 1].end;
-                self.free.remove(left + 1);
-            }
+        self.join(at);
+        if at > 0 {
+            self.join(at - 1);
+        }
+    }
+
+    /// Joins the range at this place with the next, if they touch.
+    fn join(&mut self, at: usize) {
+        if at + 1 < self.free.len() && self.free[at].end == self.free[at + 1].start {
+            self.free[at].end = self.free[at + 1].end;
+            self.free.remove(at + 1);
         }
     }
 }

@@ -22,7 +22,8 @@ mod slot;
 pub use event::{Event, Fields};
 pub(crate) use hook::{Action, Hook, Member, Subscription};
 pub(crate) use quiesce::{forget_other_threads, quiesce};
-pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, lost_hits, prepare, slots};
+pub use slot::lost_hits;
+pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, prepare, slots};
 
 use std::sync::atomic::Ordering;
 

@@ -96,8 +96,8 @@ pub(crate) fn prepare() {
     ONCE.call_once(|| os::thread::install(release));
 }
 
-/// Hits that were lost because a thread had no memory for its slot.
-pub(crate) fn lost_hits() -> u64 {
+/// Hits, of all probes, that were lost because their threads could get no memory for their counters.
+pub fn lost_hits() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
@@ -105,7 +105,9 @@ pub(crate) fn lost_hits() -> u64 {
 pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
     // SAFETY: slots are never given back.
     let at = |slot: *mut Slot| unsafe { slot.as_ref() };
-    std::iter::successors(at(SLOTS.load(Ordering::Acquire)), move |slot| at(slot.next.load(Ordering::Acquire)))
+    std::iter::successors(at(SLOTS.load(Ordering::Acquire)), move |slot| {
+        at(slot.next.load(Ordering::Acquire))
+    })
 }
 
 impl Slot {

@@ -7,7 +7,9 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, TextPolicy, plan};
+use super::{
+    OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, TextPolicy, plan,
+};
 use crate::os::text::{Access, pages, protect};
 
 /// One site: where it is and where it jumps to.

@@ -167,13 +167,17 @@ mod tests {
         assert_eq!((report.refused(), report.refusals().len()), (100, KEPT));
         assert!(!report.is_complete());
         let text = report.to_string();
-        assert!(text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: it lies across"), "{text}");
+        assert!(
+            text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: it lies across"),
+            "{text}"
+        );
         assert!(text.ends_with("and 36 more"), "{text}");
     }
 
     #[test]
     fn a_foreign_patch_is_shown_with_its_bytes() {
-        let reason = RefusalReason::Foreign { expected: [0x0f, 0x1f, 0x44, 0, 8], found: [0xcc, 0x1f, 0x44, 0, 8] };
+        let reason =
+            RefusalReason::Foreign { expected: [0x0f, 0x1f, 0x44, 0, 8], found: [0xcc, 0x1f, 0x44, 0, 8] };
         assert_eq!(
             Refusal::new(SiteAddr(0x40), reason).to_string(),
             "site 0x40: expected [0f, 1f, 44, 00, 08], found [cc, 1f, 44, 00, 08]: \

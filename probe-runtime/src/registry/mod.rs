@@ -23,5 +23,5 @@ mod collected;
 pub(crate) use collected::Registry;
 
 pub use info::{ProbeInfo, ProbeState};
-pub use probe::ProbeId;
 pub(crate) use probe::Probe;
+pub use probe::ProbeId;

@@ -1,6 +1,7 @@
 //! A probe, as the registry knows it.
 
 use std::fmt;
+#[cfg(probe_backend = "x86_64")]
 use std::ops::Range;
 
 use crate::abi::Definition;
@@ -38,14 +39,32 @@ pub(crate) struct Probe {
     /// Copies in other objects: rare.
     copies: Vec<&'static Definition>,
     /// Where its sites lie in the registry's list.
+    #[cfg(probe_backend = "x86_64")]
     pub(super) sites: Range<u32>,
 }
 
 impl Probe {
+    #[cfg(not(probe_backend = "off"))]
     pub(super) fn new(definition: &'static Definition) -> Self {
-        Self { definition: Some(definition), copies: Vec::new(), sites: 0..0 }
+        Self {
+            definition: Some(definition),
+            copies: Vec::new(),
+            #[cfg(probe_backend = "x86_64")]
+            sites: 0..0,
+        }
     }
 
+    pub(crate) fn definition(&self) -> Option<&'static Definition> {
+        self.definition
+    }
+
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &'static Definition> + '_ {
+        self.definition.into_iter().chain(self.copies.iter().copied())
+    }
+}
+
+#[cfg(probe_backend = "x86_64")]
+impl Probe {
     pub(super) fn add_copy(&mut self, definition: &'static Definition) {
         match self.definition {
             None => self.definition = Some(definition),
@@ -57,14 +76,6 @@ impl Probe {
         self.definition = None;
         self.copies = Vec::new();
         self.sites = 0..0;
-    }
-
-    pub(crate) fn definition(&self) -> Option<&'static Definition> {
-        self.definition
-    }
-
-    pub(crate) fn definitions(&self) -> impl Iterator<Item = &'static Definition> + '_ {
-        self.definition.into_iter().chain(self.copies.iter().copied())
     }
 }
 

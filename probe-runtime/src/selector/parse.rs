@@ -164,7 +164,10 @@ impl Parser<'_> {
         for word in text.split('|') {
             match Kind::ALL.into_iter().find(|kind| kind.name() == word) {
                 Some(kind) => kinds.push(kind),
-                None => return self.error(start, format!("`{word}` is not a kind; there are entry, exit and point")),
+                None => {
+                    return self
+                        .error(start, format!("`{word}` is not a kind; there are entry, exit and point"));
+                }
             }
             start += word.len() + 1;
         }

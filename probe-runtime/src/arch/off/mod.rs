@@ -1,14 +1,6 @@
 //! The kill switch, `--cfg probe_off`: sites are type-checked and leave nothing.
 
-/// Type-checks the fields without evaluating them.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
-        if false {
-            $(let _ = $crate::__private::v1::how!($how, $value);)*
-        }
-    }};
-}
+pub mod site;
 
-pub use crate::__probe_v1_site as site;
+#[cfg(feature = "std")]
+pub(crate) use super::portable::{bump, entry, light_barrier, set_slot, slot};

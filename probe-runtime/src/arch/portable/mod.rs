@@ -3,15 +3,20 @@
 // Safety: relies on `entry` of a hooked definition being this backend's dispatch function.
 #![allow(unsafe_code)]
 
+#[cfg(probe_backend = "portable")]
 pub mod site;
 
-use core::sync::atomic::Ordering;
+#[cfg(probe_backend = "portable")]
+use {
+    crate::abi::{Definition, Value},
+    core::sync::atomic::Ordering,
+};
 
-use crate::abi::{Definition, Value};
-
+#[cfg(probe_backend = "portable")]
 type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 
 /// What an active site calls.
+#[cfg(probe_backend = "portable")]
 #[cold]
 pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
     let entry = definition.entry().load(Ordering::Acquire);
@@ -28,6 +33,7 @@ mod thread {
     use std::ptr;
     use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+    use crate::abi::Definition;
     use crate::dispatch::{Slot, dispatch};
 
     std::thread_local! {
@@ -44,8 +50,8 @@ mod thread {
         SLOT.set(slot);
     }
 
-    /// The address that active sites' definitions carry.
-    pub(crate) fn entry() -> usize {
+    /// What the definition's `entry` is while this runtime owns it.
+    pub(crate) fn entry(_definition: &Definition) -> usize {
         dispatch as *const () as usize
     }
 

@@ -6,10 +6,10 @@
 macro_rules! __probe_v1_site {
     ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
         $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
-        if DEFINITION.is_hooked() {
+        if __PROBE_DEFINITION.is_hooked() {
             // `match`, so that temporaries in the expressions outlive the call.
             match [$($crate::__private::v1::how!($how, $value)),*] {
-                values => $crate::__private::v1::hit(&DEFINITION, &values),
+                __probe_values => $crate::__private::v1::hit(&__PROBE_DEFINITION, &__probe_values),
             }
         }
     }};

@@ -1,104 +1,170 @@
 //! The way into dispatch: what a stub jumps to when its site is active.
 //!
 //! ```text
-//! on entry   rdi = &Definition, rsi = values or anything, [rsp] = a return address in the cold block
-//! on return  every general register but rdi and r11 is kept; vector registers, x87 and flags are not
+//! on entry   rdi = &Definition, [rsp] = the rdi to restore, [rsp + 8] = a return address in the cold block,
+//!            [rsp + 16] = the values, if the probe has fields
+//! on return  every general register is kept; vector registers, x87 and flags are not
 //! ```
-//! (docs/abi.md, "Entry".) A probe that is only counted is done here, in 18 instructions: the thread's slot
+//! (docs/abi.md, "Entry".) A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
 //! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
 //! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a
 //! counter can't lose a hit to it.
+//!
+//! Unwinding: the frame's caller has the stack pointer that it had before it stepped over its red zone
+//! (`.cfi_val_offset`), which is what its own unwind tables count from.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its state at 0) and `Hook` (its
 // sole tally at 0), which are asserted beside them, and on `enter` being reached through stubs only.
 #![allow(unsafe_code)]
 
 use std::arch::{asm, naked_asm};
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
+use crate::abi::{Definition, Value};
 use crate::dispatch::{Slot, dispatch};
 
-/// What a stub jumps to. Not callable from Rust: it has a calling convention of its own.
+/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first.
+macro_rules! enter {
+    ($step:literal, [$($tls:literal,)*], $dispatch:ident) => {
+        naked_asm!(
+            $($tls,)*
+            ".cfi_startproc",
+            ".cfi_def_cfa_offset 16", // the rdi that the stub pushed
+            ".cfi_offset rdi, -16",
+            concat!(".cfi_val_offset rsp, ", $step),
+            "push rax",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rax, 0",
+            "push rcx",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rcx, 0",
+            "mov rax, [rip + {enter}.slot@GOTTPOFF]",
+            "mov rax, fs:[rax]",
+            "test rax, rax",
+            "jz 4f", // a new thread
+            "cmp dword ptr [rax], 0",
+            "jne 4f", // inside already: a signal, or a consumer's own probe
+            "mov dword ptr [rax], 1",
+            "mov rcx, [rdi + 8]",
+            "test rcx, rcx",
+            "jz 2f", // detached while we were on the way
+            "mov rcx, [rcx]",
+            "test rcx, rcx",
+            "jz 3f", // more than one counter
+            "inc qword ptr [rax + rcx]",
+            "2:",
+            "mov dword ptr [rax], 0",
+            ".cfi_remember_state",
+            "pop rcx",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_restore rcx",
+            "pop rax",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_restore rax",
+            "pop rdi",
+            ".cfi_adjust_cfa_offset -8",
+            ".cfi_restore rdi",
+            "ret",
+            ".cfi_restore_state",
+            "3:",
+            "mov dword ptr [rax], 0",
+            "4:",
+            "push rbp",
+            ".cfi_adjust_cfa_offset 8",
+            ".cfi_rel_offset rbp, 0",
+            "mov rbp, rsp",
+            ".cfi_def_cfa_register rbp",
+            "push rdx",
+            "push rsi",
+            "push r8",
+            "push r9",
+            "push r10",
+            "push r11",
+            ".cfi_offset rdx, -48",
+            ".cfi_offset rsi, -56",
+            ".cfi_offset r8, -64",
+            ".cfi_offset r9, -72",
+            ".cfi_offset r10, -80",
+            ".cfi_offset r11, -88",
+            "lea rsi, [rbp + 40]", // above rbp, rcx, rax, rdi and the return address
+            "and rsp, -16", // the cold block may be anywhere in its function's frame
+            "cld",
+            "call {dispatch}",
+            "lea rsp, [rbp - 48]",
+            "pop r11",
+            "pop r10",
+            "pop r9",
+            "pop r8",
+            "pop rsi",
+            "pop rdx",
+            "pop rbp",
+            ".cfi_def_cfa rsp, 32",
+            "pop rcx",
+            ".cfi_adjust_cfa_offset -8",
+            "pop rax",
+            ".cfi_adjust_cfa_offset -8",
+            "pop rdi",
+            ".cfi_adjust_cfa_offset -8",
+            "ret",
+            ".cfi_endproc",
+            enter = sym enter,
+            dispatch = sym $dispatch,
+        )
+    };
+}
+
+/// The way in for probes without fields. Not callable from Rust: it has a calling convention of its own.
 ///
 /// The thread-local pointer to the thread's slot is defined here, in the initial-exec model: reading it
 /// never allocates, so a probe may sit in an allocator or a signal handler, and in a library that is
 /// loaded late it needs 8 bytes of the C library's reserve. It is named after this function's mangled name,
 /// so that two versions of this crate don't share it.
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn enter() {
-    naked_asm!(
-        ".pushsection .tbss, \"awT\", @nobits",
-        ".p2align 3",
-        ".globl {enter}.slot",
-        ".hidden {enter}.slot",
-        ".type {enter}.slot, @object",
-        ".size {enter}.slot, 8",
-        "{enter}.slot: .zero 8",
-        ".popsection",
-        ".cfi_startproc",
-        "push rax",
-        ".cfi_adjust_cfa_offset 8",
-        "push rcx",
-        ".cfi_adjust_cfa_offset 8",
-        "mov rax, [rip + {enter}.slot@GOTTPOFF]",
-        "mov rax, fs:[rax]",
-        "test rax, rax",
-        "jz 4f", // a new thread
-        "cmp dword ptr [rax], 0",
-        "jne 4f", // inside already: a signal, or a consumer's own probe
-        "mov dword ptr [rax], 1",
-        "mov rcx, [rdi + 8]",
-        "test rcx, rcx",
-        "jz 2f", // detached while we were on the way
-        "mov rcx, [rcx]",
-        "test rcx, rcx",
-        "jz 3f", // more than one counter
-        "inc qword ptr [rax + rcx]",
-        "2:",
-        "mov dword ptr [rax], 0",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rax",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_adjust_cfa_offset 16",
-        "3:",
-        "mov dword ptr [rax], 0",
-        "4:",
-        "push rdx",
-        ".cfi_adjust_cfa_offset 8",
-        "push rsi",
-        ".cfi_adjust_cfa_offset 8",
-        "push r8",
-        ".cfi_adjust_cfa_offset 8",
-        "push r9",
-        ".cfi_adjust_cfa_offset 8",
-        "push r10", // seven pushes and a return address: the stack is aligned for the call
-        ".cfi_adjust_cfa_offset 8",
-        "call {dispatch}",
-        "pop r10",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r9",
-        ".cfi_adjust_cfa_offset -8",
-        "pop r8",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rsi",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rdx",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rcx",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rax",
-        ".cfi_adjust_cfa_offset -8",
-        "ret",
-        ".cfi_endproc",
-        enter = sym enter,
-        dispatch = sym dispatch,
+unsafe extern "C" fn enter() {
+    enter!(
+        "128",
+        [
+            ".pushsection .tbss, \"awT\", @nobits",
+            ".p2align 3",
+            ".globl {enter}.slot",
+            ".hidden {enter}.slot",
+            ".type {enter}.slot, @object",
+            ".size {enter}.slot, 8",
+            "{enter}.slot: .zero 8",
+            ".popsection",
+        ],
+        without_values
     )
 }
+
+/// The way in for probes with fields.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_with_values() {
+    enter!("192", [], with_values)
+}
+
+extern "C" fn without_values(definition: &'static Definition, _frame: *const Value<'_>) {
+    dispatch(definition, ptr::null());
+}
+
+extern "C" fn with_values(definition: &'static Definition, frame: *const Value<'_>) {
+    let values = if definition.field_count() <= INLINE_VALUES {
+        frame
+    } else {
+        // SAFETY: the cold block of a probe with more fields left the address of its values here.
+        unsafe { *frame.byte_add(VALUES_AT).cast::<*const Value<'_>>() }
+    };
+    dispatch(definition, values);
+}
+
+/// Up to as many values lie on the stack themselves; above that, their address does.
+const INLINE_VALUES: usize = 2;
+/// Where the address lies.
+const VALUES_AT: usize = 56;
 
 /// The slot of this thread; null before its first hit. One load, safe anywhere.
 #[inline(never)]
@@ -133,8 +199,9 @@ pub(crate) fn set_slot(slot: *mut Slot) {
     }
 }
 
-/// The address that active sites' definitions carry.
-pub(crate) fn entry() -> usize {
+/// What the definition's `entry` is while this runtime owns it.
+pub(crate) fn entry(definition: &Definition) -> usize {
+    let enter = if definition.field_count() == 0 { enter } else { enter_with_values };
     enter as *const () as usize
 }
 

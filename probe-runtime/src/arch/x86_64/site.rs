@@ -5,25 +5,31 @@
 //!   .p2align 3, , 4                 .p2align 3, , 4
 //!   0f 1f 44 00 08   nopl 8(…)      e9 rel32   jmp cold
 //!   …                               …
-//!   cold:  values on the stack      (laid out by the compiler, out of the way)
+//!   cold:  add rsp, -128            (laid out by the compiler, out of the way)
 //!          call stub
+//!          sub rsp, -128
 //!          jmp back
-//!   stub:  lea rdi, [rip + DEFINITION]
+//!   stub:  push rdi
+//!          lea rdi, [rip + DEFINITION]
 //!          jmp [rdi]
 //! ```
 //!
-//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf function.
-//!   Only the cold block says that it uses the stack, so only it pays for that.
+//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf function. The
+//!   cold block steps over the red zone itself, so the compiler need not keep it free: a leaf function stays one,
+//!   without a frame. Who unwinds through a hit finds the stack pointer as it was before that step (the unwind
+//!   tables of `enter` say so); only a signal that interrupts the cold block between its `add` and its `call`, or
+//!   after it, sees frames that are off by the step.
 //! - `.p2align 3, , 4` pads by at most 4 bytes; after it the five bytes lie in one aligned 8-byte word, since
 //!   any other offset than 0 to 3 in its word is 4 or less away from the next word. Five bytes and their
 //!   padding never leave room for a second site in that word.
 //! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes it for his.
+//! - All general registers survive a hit: one that did not would cost a copy on the hot path. Vector registers are
+//!   clobbered in the cold block, so the compiler spills what lives in them there and nowhere else.
 //! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function* links in
 //!   every kind of output, also from a generic function that another shared object instantiates, where a
-//!   reference to data would need a copy relocation or fail to link. It makes the cold block shorter, too.
-//! - `rdi` and `r11` are given up in the cold block: the stub's argument, and what a lazily bound PLT uses.
-//!   All other general registers survive; vector registers are clobbered there, so the compiler spills what
-//!   lives in them in the cold block and nowhere else.
+//!   reference to data would need a copy relocation or fail to link.
+//! - One or two fields go to the stack word by word, from registers: their address is never taken, so nothing
+//!   is computed outside of the cold block. More go through an array of the compiler's.
 
 /// One site, and the definition and stub of its probe.
 #[doc(hidden)]
@@ -33,11 +39,12 @@ macro_rules! __probe_v1_site {
         $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
 
         #[unsafe(naked)]
-        extern "C" fn stub() {
+        extern "C" fn __probe_stub() {
             $crate::__private::v1::naked_asm!(
+                "push rdi",
                 "lea rdi, [rip + {definition}]",
                 "jmp [rdi]",
-                definition = sym DEFINITION,
+                definition = sym __PROBE_DEFINITION,
             )
         }
 
@@ -75,38 +82,78 @@ macro_rules! __probe_v1_site {
                 ".altmacro",
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
-                stub = sym stub,
-                cold = label { $crate::__private::v1::cold! { stub; $($how($value)),* } },
+                stub = sym __probe_stub,
+                cold = label { $crate::__private::v1::cold! { __probe_stub; $($how($value)),* } },
                 options(nomem, nostack, preserves_flags),
             )
         }
     }};
 }
 
-/// The cold block: the fields' values on the stack, then the call of the stub.
+/// The cold block: the fields' values on the stack (docs/abi.md, "Values"), then the call of the stub.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_cold {
-    ($stub:ident;) => { $crate::__private::v1::call! { $stub, } };
+    ($stub:ident;) => {
+        $crate::__private::v1::call! { $stub, ["add rsp, -128"], ["sub rsp, -128"], [] }
+    };
+    // `match`, so that temporaries in the expressions outlive the call.
+    ($stub:ident; $how:ident($value:expr)) => {
+        match $crate::__private::v1::how!($how, $value).into_words() {
+            [__probe_ty, __probe_low, __probe_high] => $crate::__private::v1::call! {
+                $stub,
+                ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
+                ["add rsp, 192"],
+                [ty = in(reg) __probe_ty, low = in(reg) __probe_low, high = in(reg) __probe_high,]
+            },
+        }
+    };
+    ($stub:ident; $how1:ident($value1:expr), $how2:ident($value2:expr)) => {
+        match (
+            $crate::__private::v1::how!($how1, $value1).into_words(),
+            $crate::__private::v1::how!($how2, $value2).into_words(),
+        ) {
+            ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => $crate::__private::v1::call! {
+                $stub,
+                [
+                    "sub rsp, 192",
+                    "mov [rsp], {ty1}", "mov [rsp + 8], {low1}", "mov [rsp + 16], {high1}",
+                    "mov [rsp + 24], {ty2}", "mov [rsp + 32], {low2}", "mov [rsp + 40], {high2}"
+                ],
+                ["add rsp, 192"],
+                [
+                    ty1 = in(reg) __probe_ty1, low1 = in(reg) __probe_low1, high1 = in(reg) __probe_high1,
+                    ty2 = in(reg) __probe_ty2, low2 = in(reg) __probe_low2, high2 = in(reg) __probe_high2,
+                ]
+            },
+        }
+    };
     ($stub:ident; $($how:ident($value:expr)),+) => {
-        // `match`, so that temporaries in the expressions outlive the call.
         match [$($crate::__private::v1::how!($how, $value)),+] {
-            values => { $crate::__private::v1::call! { $stub, in("rsi") values.as_ptr(), } }
+            __probe_values => $crate::__private::v1::call! {
+                $stub,
+                ["sub rsp, 192", "mov [rsp + 56], {values}"],
+                ["add rsp, 192"],
+                [values = in(reg) __probe_values.as_ptr(),]
+            },
         }
     };
 }
 
-/// Calls the stub. Not `nostack`: the compiler keeps the red zone free and the stack aligned around it.
+/// Steps over the red zone, calls the stub, steps back.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_call {
-    ($stub:ident, $($values:tt)*) => {
+    ($stub:ident, [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
         // SAFETY: the stub enters the owner of the probe, which keeps every register that is not named
-        // here (docs/abi.md, "Entry") and reads the values, which are alive until after the call.
+        // here (docs/abi.md, "Entry") and reads the values, which are alive until after the call. The red
+        // zone is stepped over, and the stack pointer is what it was.
         unsafe {
             $crate::__private::v1::asm!(
+                $($before,)+
                 "call {stub}",
-                stub = sym $stub, $($values)* out("rdi") _, out("r11") _,
+                $($after,)+
+                stub = sym $stub, $($values)*
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
                 out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _, out("xmm16") _, out("xmm17") _,
@@ -116,6 +163,7 @@ macro_rules! __probe_v1_call {
                 out("k4") _, out("k5") _, out("k6") _, out("k7") _,
                 out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _,
                 out("st(6)") _, out("st(7)") _,
+                options(nostack),
             )
         }
     };

@@ -1,6 +1,7 @@
 //! Reads a stub: which definition does a site belong to?
 //!
 //! ```text
+//! 57               push rdi
 //! 48 8d 3d rel32   lea rdi, [rip + rel32]      the definition
 //! ff 27            jmp [rdi]                   its entry
 //! ```
@@ -8,9 +9,9 @@
 //! `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, but for `read`.
 
 /// Bytes of a stub.
-pub(crate) const STUB_LEN: usize = 9;
+pub(crate) const STUB_LEN: usize = 10;
 
-const LEA_RDI: [u8; 3] = [0x48, 0x8d, 0x3d];
+const PUSH_LEA_RDI: [u8; 4] = [0x57, 0x48, 0x8d, 0x3d];
 const JMP_AT_RDI: [u8; 2] = [0xff, 0x27];
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 const BND: u8 = 0xf2;
@@ -25,14 +26,14 @@ pub(crate) enum Stub {
     Plt(usize),
 }
 
-/// Decodes the bytes at `addr`; the caller hands in at least 16 of them, where there are as many.
+/// Decodes the bytes at `addr`; the caller hands in [`STUB_LEN`] of them or more.
 pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<Stub> {
     let relative = |end: usize, at: usize| -> Option<usize> {
         let rel = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(addr.wrapping_add(end).wrapping_add_signed(i32::from_le_bytes(rel) as isize))
     };
-    if bytes.starts_with(&LEA_RDI) && bytes.get(7..STUB_LEN)? == JMP_AT_RDI {
-        return relative(7, 3).map(Stub::Definition);
+    if bytes.starts_with(&PUSH_LEA_RDI) && bytes.get(8..STUB_LEN)? == JMP_AT_RDI {
+        return relative(8, 4).map(Stub::Definition);
     }
     let mut at = if bytes.starts_with(&ENDBR64) { ENDBR64.len() } else { 0 };
     at += usize::from(bytes.get(at) == Some(&BND));
@@ -46,8 +47,8 @@ mod tests {
 
     #[test]
     fn a_stub_names_its_definition() {
-        let bytes = [0x48, 0x8d, 0x3d, 0x10, 0, 0, 0, 0xff, 0x27];
-        assert_eq!(decode(0x1000, &bytes), Some(Stub::Definition(0x1017)));
+        let bytes = [0x57, 0x48, 0x8d, 0x3d, 0x10, 0, 0, 0, 0xff, 0x27];
+        assert_eq!(decode(0x1000, &bytes), Some(Stub::Definition(0x1018)));
     }
 
     #[test]
@@ -63,8 +64,8 @@ mod tests {
     #[test]
     fn anything_else_is_refused() {
         assert_eq!(decode(0x1000, &[]), None);
-        assert_eq!(decode(0x1000, &[0x48, 0x8d, 0x3d, 0, 0, 0, 0]), None);
-        assert_eq!(decode(0x1000, &[0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xff, 0xe7]), None);
+        assert_eq!(decode(0x1000, &[0x57, 0x48, 0x8d, 0x3d, 0, 0, 0, 0]), None);
+        assert_eq!(decode(0x1000, &[0x57, 0x48, 0x8d, 0x3d, 0, 0, 0, 0, 0xff, 0xe7]), None);
         assert_eq!(decode(0x1000, &[0x90; 16]), None);
     }
 

@@ -72,7 +72,9 @@ fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Op
     };
     let segments: Vec<Segment> = (headers.iter())
         .filter(|header| header.p_type == libc::PT_LOAD)
-        .filter_map(|header| Some(Segment { range: range(header)?, is_text: header.p_flags & libc::PF_X != 0 }))
+        .filter_map(|header| {
+            Some(Segment { range: range(header)?, is_text: header.p_flags & libc::PF_X != 0 })
+        })
         .collect();
     let is_mapped = |bytes: &Range<usize>| {
         segments.iter().any(|segment| segment.range.start <= bytes.start && bytes.end <= segment.range.end)
@@ -130,7 +132,8 @@ fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
         data: *mut libc::c_void,
     ) -> libc::c_int {
         // SAFETY: `data` is the reference passed below; `info` is valid for the call.
-        let (each, info) = unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
+        let (each, info) =
+            unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
         libc::c_int::from(!each(info))
     }
     let mut each = each;

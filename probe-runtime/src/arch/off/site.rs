@@ -1,0 +1,14 @@
+//! A site that is not there.
+
+/// Type-checks the fields without evaluating them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_site {
+    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
+        if false {
+            $(let _ = $crate::__private::v1::how!($how, $value);)*
+        }
+    }};
+}
+
+pub use crate::__probe_v1_site as site;
