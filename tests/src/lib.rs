@@ -1,1 +1,5 @@
-//! Integration tests live in `tests/`; what several of them share is here.
+//! Integration tests live in `tests/`, one process for each scenario of global state; what several of them share
+//! is here.
+
+pub mod fixture;
+pub mod text;

@@ -20,10 +20,10 @@ use crate::selector::{Selector, Subject, nearest};
 ///
 /// ```
 /// #[probe_runtime::probe]
-/// fn handle() {}
-/// handle();
+/// fn listed() {}
+/// listed();
 /// let probes = probe_runtime::probes();
-/// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("handle")).count(), 2);
+/// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
     let mut locked = lock();
@@ -50,10 +50,10 @@ pub fn unread_records() -> usize {
 /// ```
 /// use probe_runtime::{Error, select};
 /// #[probe_runtime::probe]
-/// fn handle() {}
-/// handle();
-/// assert_eq!(select("**::handle")?.len(), 2);
-/// assert!(matches!(select("**::handel"), Err(Error::NoMatch { .. })));
+/// fn selected() {}
+/// selected();
+/// assert_eq!(select("**::selected")?.len(), 2);
+/// assert!(matches!(select("**::seletced"), Err(Error::NoMatch { .. })));
 /// # Ok::<(), Error>(())
 /// ```
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {

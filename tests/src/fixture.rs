@@ -1,0 +1,1 @@
+//! Building the fixture programs of the linker matrix and of the codegen test.

@@ -1,0 +1,1 @@
+//! The text of this process against the text of its file.
