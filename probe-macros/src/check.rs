@@ -13,7 +13,7 @@ use syn::{LitStr, Path};
 use crate::errors::Errors;
 use crate::model::{Arg, Function, Item, Point, PointName, Settings};
 
-/// The runtime's vtable of a probe has room for so many.
+/// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
 const ARGUMENTS: &str = "`#[probe]` takes `name = \"…\"` and `crate = path`";
 

@@ -4,6 +4,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Settings, Style};
@@ -51,7 +52,9 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
         Style::Display => Ident::new("display", name.span()),
     };
     let name = string(&name.unraw().to_string(), name.span());
-    quote!(#name = #style(#expr))
+    // The borrow is shown at the expression, so that an error of its type is, too.
+    let borrowed = quote_spanned!(expr.span()=> &(#expr));
+    quote!(#name = #style(#borrowed))
 }
 
 /// The body with the entry and exit probe as its first statement.

@@ -34,16 +34,13 @@ macro_rules! point {
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($name:literal) => {
-        $crate::__private::v1::function! { $name, $crate::__private::v1::line!(), $crate::__private::v1::column!() }
-    };
-    ($name:literal, $line:expr, $column:expr) => {
-        $crate::__private::v1::site! { Entry, $name, $line, $column; }
+        $crate::__private::v1::site! { Entry, $name; }
         let __probe_exit = {
             struct __ProbeExit;
             impl $crate::__private::v1::Drop for __ProbeExit {
                 #[inline(always)]
                 fn drop(&mut self) {
-                    $crate::__private::v1::site! { Exit, $name, $line, $column; }
+                    $crate::__private::v1::site! { Exit, $name; }
                 }
             }
             __ProbeExit
@@ -57,8 +54,7 @@ macro_rules! __probe_v1_function {
 macro_rules! __probe_v1_point {
     ($name:literal; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
         $crate::__private::v1::site! {
-            Point, $name, $crate::__private::v1::line!(), $crate::__private::v1::column!();
-            $($field = $how($value)),*
+            Point, $name; $($field = $how($value)),*
         }
     };
 }
@@ -68,7 +64,7 @@ macro_rules! __probe_v1_point {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_definition {
-    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal),*) => {
+    ($kind:ident, $name:literal; $($field:literal),*) => {
         #[$crate::__private::v1::distributed_slice($crate::__private::v1::PROBE_DEFINITIONS_V1)]
         #[linkme(crate = $crate::__private::v1::linkme)]
         static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
@@ -80,23 +76,23 @@ macro_rules! __probe_v1_definition {
             ),
             $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name).len(),
             $crate::__private::v1::file!().len(),
-            $line,
-            $column,
+            $crate::__private::v1::line!(),
+            $crate::__private::v1::column!(),
         );
     };
 }
 
-/// One field's value: how it is taken decides what is borrowed.
+/// One field's value, from a borrow of its expression.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_how {
     (value, $value:expr) => {
-        $crate::__private::v1::value(&$value)
+        $crate::__private::v1::value($value)
     };
     (debug, $value:expr) => {
-        $crate::__private::v1::debug(&&$value)
+        $crate::__private::v1::debug(&$value)
     };
     (display, $value:expr) => {
-        $crate::__private::v1::display(&&$value)
+        $crate::__private::v1::display(&$value)
     };
 }

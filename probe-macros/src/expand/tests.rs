@@ -172,8 +172,8 @@ fn a_point() {
         &point(quote!(::k; "n", a, ?b, %c, d = x + 1, e = ?f(y, z), r#type = %t,)),
         &quote! {
             ::k::__private::v1::point! { "n";
-                "a" = value(a), "b" = debug(b), "c" = display(c),
-                "d" = value(x + 1), "e" = debug(f(y, z)), "type" = display(t)
+                "a" = value(&(a)), "b" = debug(&(b)), "c" = display(&(c)),
+                "d" = value(&(x + 1)), "e" = debug(&(f(y, z))), "type" = display(&(t))
             }
         },
     );

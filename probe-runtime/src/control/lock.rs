@@ -32,7 +32,7 @@ pub(super) fn lock() -> Locked {
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
     let mut locked = Locked { control, _guarded: guarded };
-    if SWEEP.swap(false, Ordering::Acquire) {
+    if SWEEP.load(Ordering::Relaxed) && SWEEP.swap(false, Ordering::Acquire) {
         locked.sweep();
     }
     locked

@@ -68,7 +68,8 @@ pub(crate) enum Mark {
 pub(crate) struct Slot {
     mark: AtomicU32,
     owner: AtomicU32,
-    /// How many consumers' calls have ended: tells a detacher that a marked thread has moved on.
+    /// How many hits have ended on the long way: tells a detacher that a marked thread has moved on. A hit
+    /// that is nested in another does not count: the outer one may hold what it has read.
     sequence: AtomicU64,
     next: AtomicPtr<Slot>,
     reserved: [AtomicU64; 5],
@@ -195,7 +196,7 @@ impl Slot {
 
     /// Only the owner marks its slot.
     pub(super) fn set_mark(&self, mark: Mark) {
-        if mark < self.mark() {
+        if mark == Mark::Idle {
             self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
         }
         self.mark.store(mark as u32, Ordering::Release);

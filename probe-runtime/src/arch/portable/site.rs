@@ -4,8 +4,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
-        $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
+    ($kind:ident, $name:literal; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $name; $($field),* }
         if __PROBE_DEFINITION.is_hooked() {
             // `match`, so that temporaries in the expressions outlive the call.
             match [$($crate::__private::v1::how!($how, $value)),*] {

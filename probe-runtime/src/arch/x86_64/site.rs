@@ -35,8 +35,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal, $line:expr, $column:expr; $($field:literal = $how:ident($value:expr)),*) => {{
-        $crate::__private::v1::definition! { $kind, $name, $line, $column; $($field),* }
+    ($kind:ident, $name:literal; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $name; $($field),* }
 
         #[unsafe(naked)]
         extern "C" fn __probe_stub() {
