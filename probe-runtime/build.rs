@@ -1,7 +1,8 @@
 //! Decides the backend once, so that the sources look at one cfg only.
 //!
 //! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a branch)
-//! or `off` (no code at all). It follows the target, never the host.
+//! or `off` (no code at all). `probe_definitions` says how definitions are found: `linked` (the linker collects
+//! them) or `seen` (each on its first hit: under Miri, which has no linker). Both follow the target, never the host.
 
 use std::env;
 
@@ -10,19 +11,29 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_backend, values(\"x86_64\", \"portable\", \"off\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_off)");
     println!("cargo::rustc-check-cfg=cfg(probe_portable)");
+    println!("cargo::rustc-check-cfg=cfg(probe_seen)");
+    println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
     println!("cargo::rustc-cfg=probe_backend=\"{}\"", backend());
+    println!("cargo::rustc-cfg=probe_definitions=\"{}\"", if is_seen() { "seen" } else { "linked" });
+}
+
+fn is_set(name: &str) -> bool {
+    env::var_os(format!("CARGO_CFG_{name}")).is_some()
+}
+
+/// `--cfg probe_seen` asks for Miri's way without Miri.
+fn is_seen() -> bool {
+    is_set("MIRI") || is_set("PROBE_SEEN")
 }
 
 fn backend() -> &'static str {
-    let is_set = |name: &str| env::var_os(format!("CARGO_CFG_{name}")).is_some();
     let target = |name: &str| env::var(format!("CARGO_CFG_TARGET_{name}")).unwrap_or_default();
     // Where `linkme` can collect the definitions.
     let collects =
         ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];
-    // Miri has no linker, so there is nothing that collects the definitions.
-    if is_set("PROBE_OFF") || is_set("MIRI") || !collects.contains(&target("OS").as_str()) {
+    if is_set("PROBE_OFF") || (!is_seen() && !collects.contains(&target("OS").as_str())) {
         return "off";
     }
     let patches = target("ARCH") == "x86_64" && target("POINTER_WIDTH") == "64" && target("OS") == "linux";
-    if patches && !is_set("PROBE_PORTABLE") { "x86_64" } else { "portable" }
+    if patches && !is_set("PROBE_PORTABLE") && !is_seen() { "x86_64" } else { "portable" }
 }

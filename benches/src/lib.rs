@@ -1,1 +1,23 @@
-//! Measuring: interleaved runs, medians, figures.
+//! Measuring: interleaved runs, medians, figures, and programs with as many sites as asked for.
+//!
+//! Life of a figure: [`Scale`] says how often ▸ [`interleave`] runs all [`Case`]s of a bench in turns, in one
+//! process ▸ [`Medians`] compares each with its baseline, round by round ▸ [`figure`] prints.
+//!
+//! x86-64 Linux only, like what is measured.
+
+#![deny(unsafe_code)]
+
+mod figure;
+mod generated;
+mod process;
+mod rounds;
+mod scale;
+
+pub mod baseline;
+pub mod bulk;
+pub mod table;
+
+pub use figure::{figure, timing};
+pub use process::{monotonic_ns, pin};
+pub use rounds::{Case, Medians, interleave};
+pub use scale::{IS_PATCHED, Scale};

@@ -65,8 +65,7 @@ macro_rules! __probe_v1_point {
 #[macro_export]
 macro_rules! __probe_v1_definition {
     ($kind:ident, $name:literal; $($field:literal),*) => {
-        #[$crate::__private::v1::distributed_slice($crate::__private::v1::PROBE_DEFINITIONS_V1)]
-        #[linkme(crate = $crate::__private::v1::linkme)]
+        $crate::__private::v1::collect! {
         static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
             $crate::__private::v1::Kind::$kind,
             $crate::__private::v1::concat!(
@@ -79,6 +78,29 @@ macro_rules! __probe_v1_definition {
             $crate::__private::v1::line!(),
             $crate::__private::v1::column!(),
         );
+        }
+    };
+}
+
+/// Has the linker collect a definition.
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_collect {
+    ($definition:item) => {
+        #[$crate::__private::v1::distributed_slice($crate::__private::v1::PROBE_DEFINITIONS_V1)]
+        #[linkme(crate = $crate::__private::v1::linkme)]
+        $definition
+    };
+}
+
+/// Nothing collects definitions; see `registry/seen.rs`.
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "seen"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_collect {
+    ($definition:item) => {
+        $definition
     };
 }
 

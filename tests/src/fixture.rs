@@ -1,1 +1,240 @@
 //! Building the fixture programs of the linker matrix and of the codegen test.
+//!
+//! A fixture workspace (`tests/link`, `tests/codegen`) is built by a nested cargo, with the flags that the test is
+//! about and with the outer workspace's lock file, so nothing is resolved or downloaded. `--target` keeps the
+//! flags away from build scripts and procedural macros, so these are compiled once for all configurations of a
+//! linker. Programs are kept apart by configuration, intermediate files are shared.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+pub mod site_table;
+
+/// What the fixtures are built for.
+pub const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Which linker links a fixture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Linker {
+    /// The toolchain's own, the default since Rust 1.90.
+    Lld,
+    /// GNU ld, also called bfd.
+    Gnu,
+}
+
+/// One configuration of a fixture workspace.
+#[derive(Clone, Debug)]
+pub struct Build {
+    root: PathBuf,
+    workspace: &'static str,
+    name: &'static str,
+    linker: Linker,
+    is_release: bool,
+    settings: Vec<(&'static str, &'static str)>,
+    flags: Vec<&'static str>,
+}
+
+impl Build {
+    /// A debug build of `tests/<workspace>`, linked by lld. `root` is the test's `CARGO_TARGET_TMPDIR`; `name`
+    /// tells the configuration from the others.
+    pub fn new(root: &str, workspace: &'static str, name: &'static str) -> Self {
+        Self {
+            root: root.into(),
+            workspace,
+            name,
+            linker: Linker::Lld,
+            is_release: false,
+            settings: Vec::new(),
+            flags: Vec::new(),
+        }
+    }
+
+    /// Links with this linker.
+    #[must_use]
+    pub fn linker(mut self, linker: Linker) -> Self {
+        self.linker = linker;
+        self
+    }
+
+    /// Builds with the release profile.
+    #[must_use]
+    pub fn release(mut self) -> Self {
+        self.is_release = true;
+        self
+    }
+
+    /// Changes one setting of the profile, named as in cargo's environment: `LTO`, `CODEGEN_UNITS`, ….
+    #[must_use]
+    pub fn setting(mut self, key: &'static str, value: &'static str) -> Self {
+        self.settings.push((key, value));
+        self
+    }
+
+    /// Adds flags to `RUSTFLAGS`.
+    #[must_use]
+    pub fn flags(mut self, flags: &[&'static str]) -> Self {
+        self.flags.extend(flags);
+        self
+    }
+
+    /// Whether this is a release build.
+    pub fn is_release(&self) -> bool {
+        self.is_release
+    }
+
+    /// Builds one package and what it depends on.
+    ///
+    /// # Panics
+    /// If that fails; the message has the configuration and what cargo said.
+    pub fn build(&self, package: &str) -> Built {
+        self.require_linker();
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let workspace = tests.join(self.workspace);
+        lend_lock_file(tests, &workspace);
+        let (dir, profile) = self.directories();
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&workspace).args(["build", "--offline", "--target", TARGET, "--package", package]);
+        if self.is_release {
+            cargo.arg("--release");
+        }
+        for (key, _) in env::vars_os() {
+            if key.to_str().is_some_and(is_inherited_setting) {
+                cargo.env_remove(key);
+            }
+        }
+        for (key, value) in &self.settings {
+            cargo.env(
+                format!("CARGO_PROFILE_{}_{key}", if self.is_release { "RELEASE" } else { "DEV" }),
+                value,
+            );
+        }
+        cargo
+            .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
+            .env("CARGO_TARGET_DIR", &dir)
+            .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
+            // Shared among configurations, so it would be of no use.
+            .env("CARGO_INCREMENTAL", "0");
+        let output = cargo.output().expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "{package} does not build, {}:\n{}",
+            self.description(),
+            text(&output.stderr)
+        );
+        Built { dir: dir.join(TARGET).join(profile), description: self.description() }
+    }
+
+    fn rustflags(&self) -> Vec<&str> {
+        let mut flags = self.flags.clone();
+        if self.linker == Linker::Gnu {
+            flags.push("-Clink-arg=-fuse-ld=bfd");
+        }
+        flags
+    }
+
+    /// Shared libraries have no hash in their names, so each linker has its own intermediate files.
+    fn build_dir(&self) -> PathBuf {
+        self.root.join(self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
+    }
+
+    /// Where the programs go, and the profile's directory in there.
+    fn directories(&self) -> (PathBuf, &'static str) {
+        let profile = if self.is_release { "release" } else { "debug" };
+        (self.root.join(self.workspace).join(self.name), profile)
+    }
+
+    fn description(&self) -> String {
+        let Self { workspace, name, is_release, settings, .. } = self;
+        format!(
+            "configuration {name} of tests/{workspace} (release: {is_release}, profile: {settings:?}, flags: {:?})",
+            self.rustflags()
+        )
+    }
+
+    fn require_linker(&self) {
+        if self.linker == Linker::Gnu {
+            let is_there = Command::new("ld.bfd").arg("--version").output().is_ok();
+            assert!(is_there, "{} needs GNU ld: there is no `ld.bfd` in PATH", self.description());
+        }
+    }
+}
+
+/// The outer workspace's lock file is the fixtures' too. Cargo drops what they don't need.
+fn lend_lock_file(tests: &Path, workspace: &Path) {
+    let outer = tests.parent().expect("the outer workspace").join("Cargo.lock");
+    let inner = workspace.join("Cargo.lock");
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    if modified(&inner) < modified(&outer) {
+        fs::copy(&outer, &inner).expect("the lock file can be copied");
+    }
+}
+
+/// What would reach the nested cargo from the outer one, or from the user, and change what is built.
+fn is_inherited_setting(key: &str) -> bool {
+    let prefixes = ["CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PKG_", "CARGO_MANIFEST_"];
+    matches!(key, "RUSTFLAGS" | "CARGO_ENCODED_RUSTFLAGS" | "CARGO_INCREMENTAL")
+        || prefixes.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// A configuration that has been built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    dir: PathBuf,
+    description: String,
+}
+
+impl Built {
+    /// The configuration, for messages.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// Where a program or shared library is.
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.dir.join(file)
+    }
+
+    /// A program's or shared library's bytes.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn bytes(&self, file: &str) -> Vec<u8> {
+        let path = self.path(file);
+        fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}, {}", path.display(), self.description))
+    }
+
+    /// Runs a program and returns what it printed.
+    ///
+    /// # Panics
+    /// If it fails; the message has the configuration and what the program printed.
+    pub fn run(&self, program: &str, arguments: &[&Path]) -> String {
+        let mut command = Command::new(self.path(program));
+        command.args(arguments).env("LD_LIBRARY_PATH", self.libraries());
+        let output =
+            command.output().unwrap_or_else(|error| panic!("{program}: {error}, {}", self.description));
+        let Output { status, stdout, stderr } = &output;
+        assert!(
+            status.success(),
+            "{program} ends with {status}, {}:\n{}\n{}",
+            self.description,
+            text(stdout),
+            text(stderr)
+        );
+        text(stdout)
+    }
+
+    /// The configuration's own shared libraries, and the toolchain's.
+    fn libraries(&self) -> String {
+        let rustc = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--print", "target-libdir", "--target", TARGET])
+            .output()
+            .expect("rustc runs");
+        format!("{}:{}", self.dir.display(), text(&rustc.stdout).trim())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -13,17 +13,22 @@ pub use crate::{__probe_v1_function as function, __probe_v1_how as how, __probe_
 pub use core::arch::{asm, naked_asm};
 
 #[cfg(probe_backend = "portable")]
-pub use crate::arch::backend::hit;
+pub use crate::arch::backend::{hit, is_active};
 
 #[cfg(not(probe_backend = "off"))]
-pub use collected::*;
+pub use {
+    crate::abi::Definition,
+    crate::{__probe_v1_collect as collect, __probe_v1_definition as definition},
+};
 
-#[cfg(not(probe_backend = "off"))]
-mod collected {
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
+pub use linked::*;
+
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
+mod linked {
     pub use linkme::{self, distributed_slice};
 
-    pub use crate::__probe_v1_definition as definition;
-    pub use crate::abi::Definition;
+    use crate::abi::Definition;
 
     /// All definitions of this binary.
     #[distributed_slice]

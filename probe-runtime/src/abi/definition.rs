@@ -6,13 +6,13 @@
 
 // Safety: relies on definitions being built by `Definition::new` only, which keeps the text's lengths
 // within the text and cuts it at the borders of the `str`s that it was given.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::slice;
 use core::str;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
 pub const INLINE_TEXT: usize = 144;
@@ -50,7 +50,7 @@ impl Kind {
 /// cleared. `hook` belongs to the runtime that owns `entry`.
 #[repr(C, align(64))]
 pub struct Definition {
-    entry: AtomicUsize,
+    entry: AtomicPtr<()>,
     hook: AtomicPtr<()>,
     version: u16,
     size: u16,
@@ -116,7 +116,7 @@ impl Definition {
             at += 1;
         }
         Self {
-            entry: AtomicUsize::new(0),
+            entry: AtomicPtr::new(ptr::null_mut()),
             hook: AtomicPtr::new(ptr::null_mut()),
             version: super::VERSION,
             size: size_of::<Self>() as u16,
@@ -184,8 +184,8 @@ impl Definition {
         (self.path(), self.file(), self.line, self.column, self.kind())
     }
 
-    /// The code that an active site runs; 0 before the first activation.
-    pub fn entry(&self) -> &AtomicUsize {
+    /// The code that an active site runs; null before the first activation.
+    pub fn entry(&self) -> &AtomicPtr<()> {
         &self.entry
     }
 

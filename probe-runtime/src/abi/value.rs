@@ -5,7 +5,7 @@
 
 // Safety: relies on a `Value` being made by this module's functions, so that its words are what its type
 // says, and on its lifetime, which keeps what it borrows alive.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use core::fmt::{self, Debug, Display, Write};
 use core::marker::PhantomData;
@@ -141,7 +141,7 @@ pub fn display<'a, T: Display + ?Sized>(field: &'a &'a T) -> Value<'a> {
     Value::formatted((&raw const *field).cast(), format::<T>)
 }
 
-impl<'a> Value<'a> {
+impl Value<'_> {
     #[inline(always)]
     fn new<const TY: u64>(low: u64, high: u64) -> Self {
         Self { ty: constant::<TY>(), words: [low, high], borrow: PhantomData }
@@ -193,13 +193,12 @@ impl<'a> Value<'a> {
 }
 
 impl Display for Value<'_> {
-    #[expect(clippy::cast_possible_truncation, reason = "a function's address")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.ty() != Some(Type::Format) {
             return Display::fmt(&self.get(), f);
         }
         // SAFETY: the second word of a `Format` value is a `FormatFn`.
-        let format = unsafe { core::mem::transmute::<usize, FormatFn>(self.words[1] as usize) };
+        let format = unsafe { core::mem::transmute::<*const (), FormatFn>(self.words[1] as *const ()) };
         let mut sink = FormatterSink { sink: Sink { write: FormatterSink::write }, out: f };
         // SAFETY: the first word is what `format` was made for; the sink is alive for the call.
         let complete = unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) };

@@ -1,7 +1,7 @@
 //! The members of one probe, and the hook that they make.
 
 // Safety: relies on the control lock: only its holder publishes hooks, and each hook comes from a `Box`.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -93,7 +93,8 @@ impl Members {
     pub(super) fn publish(&mut self, id: ProbeId, probe: &Probe) -> Option<Published> {
         let listening: Box<[Member]> =
             self.parts.iter().filter(|part| !part.is_paused).map(|part| part.member.clone()).collect();
-        let hook = (!listening.is_empty()).then(|| Published(Box::into_raw(Hook::new(id, listening))));
+        let hook =
+            (!listening.is_empty()).then(|| Published(Box::into_raw(Box::new(Hook::new(id, listening)))));
         let old = std::mem::replace(&mut self.hook, hook);
         self.show(probe);
         old
@@ -121,5 +122,5 @@ impl Members {
 /// Whether another runtime (another version of this crate) has taken the probe.
 pub(super) fn is_taken(definition: &Definition) -> bool {
     let entry = definition.entry().load(Ordering::Acquire);
-    entry != 0 && entry != backend::entry(definition)
+    !entry.is_null() && entry != backend::entry(definition)
 }

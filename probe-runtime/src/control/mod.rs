@@ -18,6 +18,11 @@ mod state;
 mod switch;
 mod tallies;
 
+#[cfg(not(probe_backend = "x86_64"))]
+mod flags;
+#[cfg(probe_backend = "x86_64")]
+mod sites;
+
 pub use attachment::{Attachment, ProbeCount};
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;

@@ -11,7 +11,7 @@ use crate::consumer::{Consumer, Wants};
 use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
 use crate::error::Error;
 use crate::os;
-use crate::patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility};
+use crate::patch::{Report, TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo, Registry};
 
 /// All of the control's state.
@@ -63,8 +63,7 @@ impl Control {
             return;
         }
         self.members.resize_with(self.registry.probes().len(), Members::default);
-        #[cfg(probe_backend = "x86_64")]
-        self.open.retain(|pages| self.registry.has_text(pages));
+        self.forget_unloaded_text();
         let attached: Vec<_> =
             (0..self.members.len()).map(ProbeId::new).filter(|id| self.members(*id).has_parts()).collect();
         for id in &attached {
@@ -160,14 +159,7 @@ impl Control {
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_taken = |id: &ProbeId| self.registry.probes()[id.index()].definitions().any(is_taken);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
-        #[cfg(probe_backend = "x86_64")]
-        for site in taken.iter().flat_map(|id| self.registry.sites(*id)) {
-            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
-        }
-        #[cfg(not(probe_backend = "x86_64"))]
-        for _ in taken {
-            report.refuse(Refusal::new(crate::patch::SiteAddr(0), RefusalReason::Taken));
-        }
+        self.refuse_taken(&taken, report);
         free.into()
     }
 
@@ -254,48 +246,6 @@ impl Control {
         {
             let _ = self.set_paused(at, true);
         }
-    }
-
-    #[cfg(probe_backend = "x86_64")]
-    fn open_text(&mut self, ids: &[ProbeId], policy: Policy) -> Result<Vec<Range<usize>>, Error> {
-        if policy.text == TextPolicy::Sealed {
-            return Ok(Vec::new());
-        }
-        let sites: Vec<_> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
-        let text = self.registry.text_of(&sites);
-        for (at, segment) in text.iter().enumerate() {
-            if let Err(error) = self.open.open(segment) {
-                self.close_text(&text[..at]);
-                return Err(Error::TextProtected { text: segment.clone(), error });
-            }
-        }
-        Ok(text)
-    }
-
-    #[cfg(not(probe_backend = "x86_64"))]
-    fn open_text(&mut self, _ids: &[ProbeId], _policy: Policy) -> Result<Vec<Range<usize>>, Error> {
-        Ok(Vec::new())
-    }
-
-    #[cfg_attr(not(probe_backend = "x86_64"), expect(clippy::unused_self, reason = "nothing is ever open"))]
-    fn close_text(&mut self, text: &[Range<usize>]) {
-        #[cfg(probe_backend = "x86_64")]
-        for segment in text {
-            // If it can't be sealed, the text is right all the same.
-            let _ = self.open.close(segment);
-        }
-        #[cfg(not(probe_backend = "x86_64"))]
-        let _ = text;
-    }
-
-    #[cfg(probe_backend = "x86_64")]
-    fn is_all_main(&self, ids: &[ProbeId]) -> bool {
-        ids.iter().all(|id| self.registry.is_all_main(self.registry.sites(*id)))
-    }
-
-    #[cfg(not(probe_backend = "x86_64"))]
-    fn is_all_main(&self, _ids: &[ProbeId]) -> bool {
-        true
     }
 
     /// Whether something waits to be freed.

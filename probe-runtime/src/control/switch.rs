@@ -33,31 +33,6 @@ impl Control {
         }
         report
     }
-
-    /// Makes all sites of these runs active or latent.
-    #[cfg(probe_backend = "x86_64")]
-    pub(super) fn switch_runs(&mut self, runs: &[Run], active: bool, policy: TextPolicy) -> Report {
-        use crate::patch::{Batch, SiteState};
-        let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut batch = Batch::new(wanted, policy, &self.open);
-        for run in runs {
-            batch.switch(self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end())));
-        }
-        batch.finish()
-    }
-
-    /// The hook is the switch: shows or hides it.
-    #[cfg(not(probe_backend = "x86_64"))]
-    pub(super) fn switch_runs(&mut self, runs: &[Run], _active: bool, _policy: TextPolicy) -> Report {
-        let mut report = Report::default();
-        for id in runs.iter().cloned().flatten().map(ProbeId::new) {
-            let probe = &self.registry.probes()[id.index()];
-            let (switched, unchanged) = self.members(id).show(probe);
-            report.add_patched(switched);
-            report.add_unchanged(unchanged);
-        }
-        report
-    }
 }
 
 #[cfg(test)]

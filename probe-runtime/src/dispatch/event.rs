@@ -2,7 +2,7 @@
 
 // Safety: relies on the values of a hit being as many as its definition has fields, which the macros and
 // docs/abi.md promise, and alive for the call.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::marker::PhantomData;
 use std::slice;

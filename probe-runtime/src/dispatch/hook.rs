@@ -1,7 +1,7 @@
 //! The hook: what a probe's consumers are, as one immutable snapshot.
 
 // Safety: relies on `control`, which alone publishes hooks and frees one only after `quiesce`.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,12 +24,12 @@ pub(crate) struct Hook {
 const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
 
 impl Hook {
-    pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Box<Self> {
+    pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Self {
         let sole_tally = match &*members {
             [Member { action: Action::Tally(at), .. }] => at.offset(),
             _ => 0,
         };
-        Box::new(Self { sole_tally, probe, members })
+        Self { sole_tally, probe, members }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.

@@ -6,7 +6,7 @@
 
 // Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
 // for ever, and on all their fields being atomics.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -160,8 +160,9 @@ impl Slot {
     }
 
     fn create(id: u32) -> Option<&'static Self> {
+        #[expect(clippy::cast_ptr_alignment, reason = "it is aligned to a page")]
         let memory = os::memory::zeroed(SPAN).cast::<Self>();
-        // SAFETY: zeroed memory is a `Slot`: all its fields are atomics. It is aligned to a page.
+        // SAFETY: zeroed memory is a `Slot`: all its fields are atomics.
         let slot = unsafe { memory.as_ref() }?;
         slot.owner.store(id, Ordering::Relaxed);
         let mut head = SLOTS.load(Ordering::Relaxed);

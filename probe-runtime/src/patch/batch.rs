@@ -2,7 +2,7 @@
 
 // Safety: relies on sites that lie in the text of loaded objects (the registry checks each against its
 // object's segments), and on the control lock, which keeps objects' sites from being forgotten meanwhile.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
 

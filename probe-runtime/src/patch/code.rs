@@ -42,8 +42,8 @@ impl SiteAddr {
     }
 
     #[inline]
-    const fn shift(self) -> u32 {
-        (self.0 as u32 & 7) * 8
+    const fn shift(self) -> usize {
+        (self.0 & 7) * 8
     }
 }
 
@@ -54,6 +54,7 @@ pub struct Rel32(i32);
 impl Rel32 {
     /// The distance from `site` to `target`; `None` where it is farther than 2 GiB.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "compared afterwards")]
     pub const fn between(site: SiteAddr, target: usize) -> Option<Self> {
         let distance = target.wrapping_sub(site.0.wrapping_add(SITE_LEN)).cast_signed();
         let short = distance as i32;
@@ -84,15 +85,16 @@ impl TextWord {
     /// The five bytes at `site`, which must be patchable.
     #[inline]
     pub const fn site_bytes(self, site: SiteAddr) -> [u8; SITE_LEN] {
-        let [a, b, c, d, e, ..] = (self.0 >> site.shift()).to_le_bytes();
-        [a, b, c, d, e]
+        let [bytes @ .., _, _, _] = (self.0 >> site.shift()).to_le_bytes();
+        bytes
     }
 
     /// The word with other bytes at `site`, its neighbours untouched.
     #[inline]
+    #[must_use]
     pub const fn with_site_bytes(self, site: SiteAddr, bytes: [u8; SITE_LEN]) -> Self {
-        let [a, b, c, d, e] = bytes;
-        let bytes = u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]);
+        let [head @ .., last] = bytes;
+        let bytes = u32::from_le_bytes(head) as u64 | (last as u64) << 32;
         Self(self.0 & !(SITE_MASK << site.shift()) | bytes << site.shift())
     }
 }

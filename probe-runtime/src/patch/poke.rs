@@ -2,7 +2,7 @@
 
 // Safety: relies on its caller, `batch`, which hands in words of text that are mapped and, by the text
 // policy, writable; and on the protocol of `patch`: an aligned 8-byte write is atomic for fetch.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
-//! The registry where nothing is patched: the definitions that `linkme` collected in this binary.
+//! The registry where nothing is patched: the definitions that `linkme` collected in this binary, or those that have
+//! been seen.
 
 use super::{Probe, ProbeId};
 
@@ -9,18 +10,22 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Collects the probes, once. Returns whether the list has changed.
+    /// Collects the probes. Returns whether the list has changed.
     #[cfg(probe_backend = "portable")]
     pub(crate) fn refresh(&mut self) -> bool {
-        if self.probes.is_empty() {
-            let definitions = crate::__private::v1::PROBE_DEFINITIONS_V1.static_slice();
-            self.probes.extend(definitions.iter().map(Probe::new));
-        }
-        false
+        // Neither list ever loses a definition.
+        let known = self.probes.len();
+        #[cfg(probe_definitions = "linked")]
+        let definitions = crate::__private::v1::PROBE_DEFINITIONS_V1.static_slice().iter();
+        #[cfg(probe_definitions = "seen")]
+        let definitions = super::seen::all().into_iter();
+        self.probes.extend(definitions.skip(known).map(Probe::new));
+        self.probes.len() != known
     }
 
     /// There are no probes.
     #[cfg(probe_backend = "off")]
+    #[expect(clippy::unused_self, reason = "the same call as where there are probes")]
     pub(crate) fn refresh(&mut self) -> bool {
         false
     }
@@ -35,6 +40,7 @@ impl Registry {
     }
 
     /// There are no records.
+    #[expect(clippy::unused_self, reason = "the same call as where there are records")]
     pub(crate) fn skipped(&self) -> usize {
         0
     }

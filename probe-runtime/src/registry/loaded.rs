@@ -90,15 +90,12 @@ impl Registry {
                 let known = same
                     .and_then(|old| old.id_of(addr))
                     .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
-                let id = match known {
-                    Some(id) => {
-                        self.probes[id.index()].add_copy(definition);
-                        id
-                    }
-                    None => {
-                        self.probes.push(Probe::new(definition));
-                        ProbeId::new(self.probes.len() - 1)
-                    }
+                let id = if let Some(id) = known {
+                    self.probes[id.index()].add_copy(definition);
+                    id
+                } else {
+                    self.probes.push(Probe::new(definition));
+                    ProbeId::new(self.probes.len() - 1)
                 };
                 if let Some(identity) = identity {
                     self.identities.insert(identity, id);

@@ -22,6 +22,11 @@ mod collected;
 #[cfg(not(probe_backend = "x86_64"))]
 pub(crate) use collected::Registry;
 
+#[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
+mod seen;
+#[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
+pub(crate) use seen::see;
+
 pub use info::{ProbeInfo, ProbeState};
 pub(crate) use probe::Probe;
 pub use probe::ProbeId;

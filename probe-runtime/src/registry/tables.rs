@@ -5,7 +5,7 @@
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
 // checked against them first. The object stays loaded while its tables are read (see `loaded`).
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
 use std::ptr;
@@ -97,7 +97,7 @@ impl<'a> Tables<'a> {
                 && provider == SITE_PROVIDER_RUST
                 && size >= size_of::<Record>();
             match known.then(|| self.read_record(at)).flatten() {
-                Some(site) => each(site),
+                Some(found) => each(found),
                 None => skipped += 1,
             }
             at += size;

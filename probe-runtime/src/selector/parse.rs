@@ -117,12 +117,10 @@ impl Parser<'_> {
             let hint = if wrong == '!' { "; `!` belongs at the beginning of a term" } else { "" };
             return self.error(at + offset, format!("`{wrong}` can't be part of a path{hint}"));
         }
-        if let Some(offset) = segment.find("**") {
-            if segment != "**" {
-                return self.error(at + offset, "`**` must be a segment of its own");
-            }
+        match segment.find("**") {
+            Some(offset) if segment != "**" => self.error(at + offset, "`**` must be a segment of its own"),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn file(&self, term: &mut Term, at: usize, text: &str) -> Result<(), SelectorError> {

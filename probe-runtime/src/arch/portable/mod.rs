@@ -1,7 +1,7 @@
 //! Any other target, and tests that ask for it (`--cfg probe_portable`): a flag and a branch.
 
 // Safety: relies on `entry` of a hooked definition being this backend's dispatch function.
-#![allow(unsafe_code)]
+#![cfg_attr(probe_backend = "portable", expect(unsafe_code, reason = "see above"))]
 
 #[cfg(probe_backend = "portable")]
 pub mod site;
@@ -15,14 +15,23 @@ use {
 #[cfg(probe_backend = "portable")]
 type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 
+/// What a site asks first.
+#[cfg(probe_backend = "portable")]
+#[inline(always)]
+pub fn is_active(definition: &'static Definition) -> bool {
+    #[cfg(all(feature = "std", probe_definitions = "seen"))]
+    crate::registry::see(definition);
+    definition.is_hooked()
+}
+
 /// What an active site calls.
 #[cfg(probe_backend = "portable")]
 #[cold]
 pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
     let entry = definition.entry().load(Ordering::Acquire);
-    if entry != 0 {
+    if !entry.is_null() {
         // SAFETY: only `entry()` below is ever stored there.
-        let entry = unsafe { core::mem::transmute::<usize, Entry>(entry) };
+        let entry = unsafe { core::mem::transmute::<*mut (), Entry>(entry) };
         entry(definition, values.as_ptr());
     }
 }
@@ -51,8 +60,8 @@ mod thread {
     }
 
     /// What the definition's `entry` is while this runtime owns it.
-    pub(crate) fn entry(_definition: &Definition) -> usize {
-        dispatch as *const () as usize
+    pub(crate) fn entry(_definition: &Definition) -> *mut () {
+        (dispatch as *const ()).cast_mut()
     }
 
     /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.

@@ -18,7 +18,7 @@
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its state at 0) and `Hook` (its
 // sole tally at 0), which are asserted beside them, and on `enter` being reached through stubs only.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
 use std::ptr;
@@ -200,9 +200,9 @@ pub(crate) fn set_slot(slot: *mut Slot) {
 }
 
 /// What the definition's `entry` is while this runtime owns it.
-pub(crate) fn entry(definition: &Definition) -> usize {
+pub(crate) fn entry(definition: &Definition) -> *mut () {
     let enter = if definition.field_count() == 0 { enter } else { enter_with_values };
-    enter as *const () as usize
+    (enter as *const ()).cast_mut()
 }
 
 /// Orders the slot's mark before the read of the hook, as seen by a thread that passed

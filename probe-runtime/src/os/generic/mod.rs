@@ -3,7 +3,7 @@
 /// Memory for slots.
 pub(crate) mod memory {
     // Safety: relies on the allocator's contract alone.
-    #![allow(unsafe_code)]
+    #![expect(unsafe_code, reason = "see above")]
 
     use std::alloc::{Layout, alloc_zeroed};
     use std::ptr;

@@ -4,9 +4,8 @@
 //! Cost: 0.4 µs alone, 1 to 8 µs with running peers.
 
 // Safety: relies on system calls that take no pointers, and on a private page that nothing else uses.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
-use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};
 
@@ -39,7 +38,7 @@ fn interrupt_all() {
     static PAGE: OnceLock<AtomicPtr<AtomicU8>> = OnceLock::new();
     let page = PAGE.get_or_init(|| AtomicPtr::new(super::memory::zeroed(super::text::page_size()).cast()));
     let page = page.load(Ordering::Relaxed);
-    if page == ptr::null_mut() {
+    if page.is_null() {
         return;
     }
     for rights in [libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ] {

@@ -1,7 +1,7 @@
 //! Hooks around `fork`.
 
 // Safety: relies on pthread_atfork(3) alone.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 /// `before` runs in the parent before it forks, `parent` and `child` after it, each in its process.
 pub(crate) fn install(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {

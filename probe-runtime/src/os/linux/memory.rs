@@ -1,7 +1,7 @@
 //! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator.
 
 // Safety: relies on mmap(2) alone.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 

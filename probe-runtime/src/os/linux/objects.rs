@@ -1,9 +1,9 @@
 //! The loaded objects (executable, shared objects, plugins), their segments and their notes, through
-//! dl_iterate_phdr(3).
+//! `dl_iterate_phdr(3)`.
 
 // Safety: relies on the dynamic linker's program headers, which describe what is mapped while the
 // iteration holds its lock.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::CStr;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Protection of pages.
 
 // Safety: relies on the caller, who names pages of code that stay readable and executable throughout.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::io;
 use std::ops::Range;

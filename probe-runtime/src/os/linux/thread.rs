@@ -1,7 +1,7 @@
 //! Threads: who is running, who has ended.
 
 // Safety: relies on calls whose pointers are a function of ours and the thread's own errno.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -41,11 +41,9 @@ pub(crate) fn install(call: unsafe extern "C" fn(*mut c_void)) {
 /// allocate), the value is not handed in; [`is_alive`] then tells.
 pub(crate) fn on_exit(value: *mut c_void) {
     let key = KEY.load(Ordering::Acquire);
-    if (0..INLINE_KEYS).contains(&key) {
-        if let Ok(key) = key.try_into() {
-            // SAFETY: the key was created by `install` and is never deleted.
-            unsafe { libc::pthread_setspecific(key, value) };
-        }
+    if let (true, Ok(key)) = ((0..INLINE_KEYS).contains(&key), key.try_into()) {
+        // SAFETY: the key was created by `install` and is never deleted.
+        unsafe { libc::pthread_setspecific(key, value) };
     }
 }
 

@@ -1,6 +1,12 @@
+//! The smallest program with probes: attach, run, print.
+//!
+//! ```text
+//! cargo run --example first
+//! ```
+
 use probe_runtime::{Count, probe, select};
 
-#[probe]
+#[probe] // probes at entry and exit
 fn handle(request: &str) -> usize {
     probe!("checkpoint");
     probe!("parsed", bytes = request.len());
@@ -8,15 +14,8 @@ fn handle(request: &str) -> usize {
 }
 
 fn main() -> Result<(), probe_runtime::Error> {
-    for p in probe_runtime::probes() {
-        println!("{p}");
-    }
-    let hits = select("hello::handle")?.attach(Count::new())?;
+    let hits = select("first::handle")?.attach(Count::new())?;
     handle("hello");
     println!("{hits}");
-    println!("{}", hits.report());
-    drop(hits);
-    handle("x");
-    select("hello::hanlde")?;
     Ok(())
 }

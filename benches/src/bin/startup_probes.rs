@@ -1,0 +1,18 @@
+//! For the bench `startup`: 50,000 functions with 100,000 sites. Says when `main` was reached; with an argument,
+//! also how many nanoseconds the first `select` took, and how many probes it found.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+probe_benches::generated_functions!(50_000);
+
+fn main() {
+    let at = probe_benches::monotonic_ns();
+    black_box(generated_first as extern "C" fn(u64) -> u64);
+    println!("{at}");
+    if let Some(selector) = std::env::args().nth(1) {
+        let start = Instant::now();
+        let found = probe_runtime::select(&selector).map_or(0, |set| set.len());
+        println!("{} {found}", start.elapsed().as_nanos());
+    }
+}

@@ -1,0 +1,149 @@
+//! What `bulk` and `bulk_million` share: switching every generated site of the program, and the bare stores.
+
+// Safety: relies on generated functions being called at their entries' sites, and on open text while the
+// attachment that opened it lives.
+#![allow(unsafe_code)]
+
+use std::time::Instant;
+
+use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probes, select};
+
+use crate::table::{SiteWord, sites, store_all};
+use crate::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
+
+const SELECTOR: &str = "generated::**";
+
+/// Runs the bench for a program with `count` generated sites; each sample switches them `passes` times.
+///
+/// # Errors
+/// The runtime's.
+///
+/// # Panics
+/// Where a count is not what it should be.
+pub fn run(bench: &str, count: usize, rounds: u64, passes: u64) -> Result<(), Error> {
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return Ok(());
+    }
+    let scale = Scale::from_args();
+    pin(0);
+    let (rounds, passes) = (scale.of(rounds), scale.of(passes));
+    let all = sites();
+    assert_eq!(all.len(), count, "records in the table");
+    let start = Instant::now();
+    let found = select(SELECTOR)?.len();
+    figure(
+        &format!("{bench}/first-select"),
+        format_args!("{:.2}", per_site(start, found)),
+        "ns a probe",
+        1.0,
+        "itself",
+    );
+    assert_eq!(probes().iter().map(probe_runtime::ProbeInfo::sites).sum::<usize>(), count, "sites listed");
+
+    let open = attach(bench, "open", TextPolicy::Open, Visibility::Eventual, count)?;
+    check_counts(&open, &all);
+    let medians = switch(rounds, passes, &open, &all, true);
+    report(bench, "open-eventual", &medians);
+    drop(open);
+
+    let sealed = attach(bench, "sealed", TextPolicy::Sealed, Visibility::Synchronous, count)?;
+    check_counts(&sealed, &all);
+    let sealed_medians = switch(rounds, passes, &sealed, &all, false);
+    let ns = sealed_medians.ns("pause and resume");
+    figure(
+        &format!("{bench}/sealed-synchronous"),
+        format_args!("{ns:.2}"),
+        "ns a site",
+        ns / medians.ns("bare stores"),
+        "bare stores",
+    );
+    let start = Instant::now();
+    let detached = sealed.detach();
+    assert_eq!(detached.patched(), count);
+    let ns = per_site(start, count);
+    figure(
+        &format!("{bench}/detach"),
+        format_args!("{ns:.2}"),
+        "ns a site",
+        ns / medians.ns("bare stores"),
+        "bare stores",
+    );
+    Ok(())
+}
+
+fn attach(
+    bench: &str,
+    name: &str,
+    text: TextPolicy,
+    visibility: Visibility,
+    count: usize,
+) -> Result<Attachment<Count>, Error> {
+    let set = select(SELECTOR)?.text(text).visibility(visibility);
+    let start = Instant::now();
+    let attachment = set.attach(Count::new())?;
+    let ns = per_site(start, count);
+    assert_eq!(attachment.report().patched(), count, "{}", attachment.report());
+    figure(&format!("{bench}/attach-{name}"), format_args!("{ns:.2}"), "ns a site", 1.0, "itself");
+    Ok(attachment)
+}
+
+/// Calls the first, a middle and the last function; each hit is counted once, and nothing else is.
+fn check_counts(attachment: &Attachment<Count>, sites: &[SiteWord]) {
+    let functions = sites.len() / 2;
+    for at in [0, functions / 2, functions - 1] {
+        // SAFETY: a generated function is called at its entry's site, has the C calling convention, and does
+        // nothing but arithmetic.
+        let function = unsafe { std::mem::transmute::<usize, extern "C" fn(u64) -> u64>(sites[2 * at].site) };
+        std::hint::black_box(function)(7);
+    }
+    let hit: Vec<_> = attachment.counts().into_iter().filter(|count| count.hits != 0).collect();
+    assert_eq!(hit.len(), 6, "three functions, entry and exit");
+    assert!(hit.iter().all(|count| count.hits == 1));
+}
+
+/// Pauses and resumes; beside it, where the text is open, the bare stores of as many words.
+fn switch(
+    rounds: u64,
+    passes: u64,
+    attachment: &Attachment<Count>,
+    sites: &[SiteWord],
+    is_open: bool,
+) -> Medians {
+    let count = sites.len();
+    let each = count as u64 * passes;
+    let mut cases = vec![Case::new("pause and resume", 2 * each, |_| {
+        for _ in 0..passes {
+            assert_eq!(attachment.pause().patched(), count);
+            assert_eq!(attachment.resume().patched(), count);
+        }
+    })];
+    if is_open {
+        // Now that they are active: what was read before would switch them off.
+        let active = crate::table::sites();
+        cases.push(Case::new("bare stores", each, move |_| {
+            for _ in 0..passes {
+                // SAFETY: the attachment keeps the text open; the words are what they are already.
+                unsafe { store_all(&active) };
+            }
+        }));
+    }
+    interleave(rounds, &mut cases)
+}
+
+fn report(bench: &str, name: &str, medians: &Medians) {
+    for (case, shown) in [("bare stores", "bare-stores"), ("pause and resume", name)] {
+        figure(
+            &format!("{bench}/{shown}"),
+            format_args!("{:.2}", medians.ns(case)),
+            "ns a site",
+            medians.ratio(case, "bare stores"),
+            "bare stores",
+        );
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
+fn per_site(start: Instant, sites: usize) -> f64 {
+    start.elapsed().as_nanos() as f64 / sites as f64
+}

@@ -1,0 +1,115 @@
+//! Interleaved rounds: each runs every case once, so that whatever else the machine does hits all alike.
+
+use std::time::Instant;
+
+/// Something to be timed.
+pub struct Case<'a> {
+    name: &'static str,
+    calls: u64,
+    run: Box<dyn FnMut(u64) + 'a>,
+}
+
+impl<'a> Case<'a> {
+    /// `run` gets the number of calls that one sample is made of.
+    pub fn new(name: &'static str, calls: u64, run: impl FnMut(u64) + 'a) -> Self {
+        Self { name, calls, run: Box::new(run) }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns or calls")]
+    fn sample(&mut self) -> f64 {
+        let start = Instant::now();
+        (self.run)(self.calls);
+        start.elapsed().as_nanos() as f64 / self.calls as f64
+    }
+}
+
+/// What the rounds gave: nanoseconds a call, by case.
+pub struct Medians(Vec<(&'static str, Vec<f64>)>);
+
+impl Medians {
+    /// The median nanoseconds a call.
+    ///
+    /// # Panics
+    /// Where there is no case of that name.
+    pub fn ns(&self, case: &str) -> f64 {
+        median(self.samples(case).to_vec())
+    }
+
+    /// The median, over the rounds, of the case's time by the baseline's time in the same round.
+    ///
+    /// # Panics
+    /// Where there is no case of that name.
+    pub fn ratio(&self, case: &str, baseline: &str) -> f64 {
+        let pairs = self.samples(case).iter().zip(self.samples(baseline));
+        median(pairs.map(|(sample, baseline)| sample / baseline).collect())
+    }
+
+    /// The median, over the rounds, of the case's time by the sum of the baselines' times in that round.
+    ///
+    /// # Panics
+    /// Where there is no case of that name.
+    pub fn ratio_to_sum(&self, case: &str, baselines: &[&str]) -> f64 {
+        let ratio = |(round, sample): (usize, &f64)| {
+            sample / baselines.iter().map(|name| self.samples(name)[round]).sum::<f64>()
+        };
+        median(self.samples(case).iter().enumerate().map(ratio).collect())
+    }
+
+    /// The names of the cases, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    fn samples(&self, case: &str) -> &[f64] {
+        let found = self.0.iter().find(|(name, _)| *name == case);
+        &found.unwrap_or_else(|| panic!("there is no case {case}")).1
+    }
+}
+
+/// Runs all cases in turns, each round beginning with another one. A first round is thrown away.
+pub fn interleave(rounds: u64, cases: &mut [Case<'_>]) -> Medians {
+    let mut samples: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
+    for case in &mut *cases {
+        case.sample();
+    }
+    for round in 0..rounds {
+        for step in 0..cases.len() {
+            let at = (step + usize::try_from(round).unwrap_or_default()) % cases.len();
+            samples[at].push(cases[at].sample());
+        }
+    }
+    Medians(cases.iter().map(|case| case.name).zip(samples).collect())
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one() {
+        assert!((median(vec![3.0, 1.0, 1000.0, 2.0, 2.5]) - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn every_case_runs_in_every_round() {
+        let (mut a, mut b) = (0, 0);
+        let medians = interleave(
+            5,
+            &mut [Case::new("a", 2, |calls| a += calls), Case::new("b", 3, |calls| b += calls)],
+        );
+        assert_eq!(medians.names().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!((a, b), (12, 18));
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let medians = Medians(vec![("a", vec![2.0, 20.0, 6.0]), ("b", vec![1.0, 10.0, 2.0])]);
+        assert!((medians.ratio("a", "b") - 2.0).abs() < 1e-9);
+        assert!((medians.ratio_to_sum("a", &["a", "b"]) - 2.0 / 3.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,117 @@
+//! A consumer of one's own: a log of the last large answers of a web server.
+//!
+//! ```text
+//! cargo run --example consumer
+//! ```
+//!
+//! A [`Consumer`] is called on the thread that hits the probe, with an [`Event`]: the probe's path, kind and
+//! place, and the values of its fields. They are borrowed from the caller's stack for the time of the call, so
+//! this consumer formats what it wants to keep. It is bounded in memory (the oldest line goes) and in time (it
+//! never waits for another thread; what it misses for that is counted).
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::thread;
+
+use probe_runtime::{Consumer, Event, ValueRef, point, select};
+
+/// Keeps the last events whose field `bytes` is at least `least`.
+struct LargeOnes {
+    least: u64,
+    capacity: usize,
+    lines: Mutex<VecDeque<String>>,
+    seen: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl LargeOnes {
+    fn new(least: u64, capacity: usize) -> Self {
+        Self {
+            least,
+            capacity,
+            lines: Mutex::new(VecDeque::with_capacity(capacity)),
+            seen: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+        }
+    }
+
+    fn is_large(&self, event: &Event<'_>) -> bool {
+        event.fields().any(
+            |(name, value)| matches!((name, value), ("bytes", ValueRef::U64(bytes)) if bytes >= self.least),
+        )
+    }
+}
+
+impl Consumer for LargeOnes {
+    fn hit(&self, event: &Event<'_>) {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        if !self.is_large(event) {
+            return;
+        }
+        let mut lines = match self.lines.try_lock() {
+            Ok(lines) => lines,
+            Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        };
+        // A full log reuses the memory of its oldest line.
+        let mut line =
+            if lines.len() < self.capacity { String::new() } else { lines.pop_front().unwrap_or_default() };
+        line.clear();
+        line.push_str(event.path());
+        for (name, value) in event.fields() {
+            // Writing to a `String` can't fail.
+            let _ = write!(line, "  {name}={value}");
+        }
+        lines.push_back(line);
+    }
+}
+
+#[derive(Debug)]
+enum Method {
+    Get,
+    Head,
+}
+
+/// The length of the body; that of this server grows with the path's.
+fn answer(method: &Method, path: &str) -> usize {
+    let body = match method {
+        Method::Get => path.len() * path.len(),
+        Method::Head => 0,
+    };
+    // A latent probe evaluates none of this. Text and numbers are fields as they are; `?` takes `Debug`.
+    point!("answered", ?method, path, bytes = body);
+    body
+}
+
+fn serve() {
+    const PATHS: [&str; 4] = ["/", "/about", "/a/picture/of/a/lighthouse.jpeg", "/films/the-tide.webm"];
+    for path in PATHS.iter().cycle().take(1000) {
+        answer(&Method::Get, path);
+        answer(&Method::Head, path);
+    }
+}
+
+fn main() -> Result<(), probe_runtime::Error> {
+    let large = select("consumer::answered")?.attach(LargeOnes::new(400, 3))?;
+    thread::scope(|scope| {
+        scope.spawn(serve);
+        scope.spawn(serve);
+    });
+    let _ = large.pause();
+
+    println!("the last {} answers of {} bytes and more:", large.capacity, large.least);
+    for line in large.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        println!("  {line}");
+    }
+    println!(
+        "{} answers seen; {} large ones not kept, for another thread was writing",
+        large.seen.load(Ordering::Relaxed),
+        large.missed.load(Ordering::Relaxed)
+    );
+    Ok(())
+}

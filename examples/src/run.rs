@@ -1,0 +1,71 @@
+//! Running a built example.
+//!
+//! `cargo test` builds the examples beside the tests: `…/<profile>/examples/first` for
+//! `…/<profile>/deps/first-0123456789abcdef`, wherever the target directory is. (`cargo test --test first`
+//! builds that test alone; build the examples first then: `cargo build --examples`.)
+
+use std::env::{self, consts::EXE_SUFFIX};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An example about to be run, in the workspace's root, with no `PROBES`.
+#[derive(Debug)]
+pub struct Run(Command);
+
+/// What a user has seen of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The exit code; `None` if a signal ended the program.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed as errors.
+    pub stderr: String,
+}
+
+impl Run {
+    /// Prepares the run of the example of this name.
+    ///
+    /// # Panics
+    /// If the example has not been built.
+    pub fn example(name: &str) -> Self {
+        let path = built(name);
+        assert!(path.is_file(), "{} is missing; build it with `cargo build --examples`", path.display());
+        let mut command = Command::new(path);
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("PROBES");
+        Self(command)
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<Path>) -> Self {
+        self.0.arg(arg.as_ref());
+        self
+    }
+
+    /// Sets the environment variable `PROBES`.
+    #[must_use]
+    pub fn probes(mut self, value: &str) -> Self {
+        self.0.env("PROBES", value);
+        self
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Panics
+    /// If it can't be started.
+    pub fn finish(mut self) -> Outcome {
+        let output = self.0.output().expect("a built example can be started");
+        Outcome {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+fn built(name: &str) -> PathBuf {
+    let test = env::current_exe().expect("a test knows its own path");
+    let profile = test.ancestors().nth(2).expect("a test lies in <profile>/deps");
+    profile.join("examples").join(format!("{name}{EXE_SUFFIX}"))
+}

@@ -1,0 +1,51 @@
+//! The part of the control that knows of sites, where a flag is all that there is of them.
+
+#![expect(
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "the same calls as where sites are patched"
+)]
+
+use std::ops::Range;
+
+use super::state::{Control, Policy};
+use super::switch::Run;
+use crate::error::Error;
+use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
+use crate::registry::ProbeId;
+
+impl Control {
+    /// The hook is the switch: shows or hides it.
+    pub(super) fn switch_runs(&mut self, runs: &[Run], _active: bool, _policy: TextPolicy) -> Report {
+        let mut report = Report::default();
+        for id in runs.iter().cloned().flatten().map(ProbeId::new) {
+            let probe = &self.registry.probes()[id.index()];
+            let (switched, unchanged) = self.members(id).show(probe);
+            report.add_patched(switched);
+            report.add_unchanged(unchanged);
+        }
+        report
+    }
+
+    pub(super) fn open_text(
+        &mut self,
+        _ids: &[ProbeId],
+        _policy: Policy,
+    ) -> Result<Vec<Range<usize>>, Error> {
+        Ok(Vec::new())
+    }
+
+    pub(super) fn close_text(&mut self, _text: &[Range<usize>]) {}
+
+    pub(super) fn forget_unloaded_text(&mut self) {}
+
+    pub(super) fn is_all_main(&self, _ids: &[ProbeId]) -> bool {
+        true
+    }
+
+    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+        for _ in ids {
+            report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The part of the control that knows of sites, where they are patched.
+
+use std::ops::Range;
+
+use super::state::{Control, Policy};
+use super::switch::Run;
+use crate::error::Error;
+use crate::patch::{Batch, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy};
+use crate::registry::ProbeId;
+
+impl Control {
+    /// Makes all sites of these runs active or latent.
+    pub(super) fn switch_runs(&mut self, runs: &[Run], active: bool, policy: TextPolicy) -> Report {
+        let wanted = if active { SiteState::Active } else { SiteState::Latent };
+        let mut batch = Batch::new(wanted, policy, &self.open);
+        for run in runs {
+            batch.switch(self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end())));
+        }
+        batch.finish()
+    }
+
+    /// Lets the text of these probes stay writable, where the policy asks for it.
+    pub(super) fn open_text(&mut self, ids: &[ProbeId], policy: Policy) -> Result<Vec<Range<usize>>, Error> {
+        if policy.text == TextPolicy::Sealed {
+            return Ok(Vec::new());
+        }
+        let sites: Vec<Site> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
+        let text = self.registry.text_of(&sites);
+        for (at, segment) in text.iter().enumerate() {
+            if let Err(error) = self.open.open(segment) {
+                self.close_text(&text[..at]);
+                return Err(Error::TextProtected { text: segment.clone(), error });
+            }
+        }
+        Ok(text)
+    }
+
+    pub(super) fn close_text(&mut self, text: &[Range<usize>]) {
+        for segment in text {
+            // If it can't be sealed, the text is right all the same.
+            let _ = self.open.close(segment);
+        }
+    }
+
+    pub(super) fn forget_unloaded_text(&mut self) {
+        self.open.retain(|pages| self.registry.has_text(pages));
+    }
+
+    /// Whether none of these probes' sites can ever be unloaded.
+    pub(super) fn is_all_main(&self, ids: &[ProbeId]) -> bool {
+        ids.iter().all(|id| self.registry.is_all_main(self.registry.sites(*id)))
+    }
+
+    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+        for site in ids.iter().flat_map(|id| self.registry.sites(*id)) {
+            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+        }
+    }
+}

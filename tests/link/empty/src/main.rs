@@ -1,0 +1,5 @@
+//! A program without any probe.
+
+fn main() {
+    transcript::run(|| ());
+}
