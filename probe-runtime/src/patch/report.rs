@@ -9,7 +9,6 @@ const KEPT: usize = 64;
 
 /// The outcome of one batch.
 #[derive(Clone, Default, Debug)]
-#[must_use]
 pub struct Report {
     patched: usize,
     unchanged: usize,
