@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release --example quickstart            # all text below the current folder
 //! cargo run --release --example quickstart -- FILES…  # these files and folders
-//! PROBES='quickstart::query kind=entry=count' cargo run --release --example quickstart
+//! PROBES='quickstart::query=count' cargo run --release --example quickstart
 //! ```
 //!
 //! One thread indexes the files again and again, others answer queries. Meanwhile the probes in [`tokenise`],
@@ -148,6 +148,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn Error>> {
     let _probes = probe_runtime::init_from_env()?;
     let library = Library::read()?;
+    let probes = select("quickstart::*")?;
     let service = Service::new(library);
     service.introduce();
 
@@ -160,9 +161,8 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     service.phase(WARM_UP, thread::sleep);
     println!("\n{:<9} {:>12} {:>13}", "phase", "queries/s", "tokens/s");
-    service.phase(PHASE, thread::sleep).print("latent", "every probe is a NOP");
+    service.phase(PHASE, thread::sleep).print("latent", "nobody listens");
 
-    let probes = select("quickstart::*")?;
     let start = Instant::now();
     let hits = probes.attach(Count::new())?;
     let note = format!("attached in {:.0?}: {}", start.elapsed(), hits.report());
@@ -172,7 +172,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     check(&hits, &active.tally)?;
     let table = hits.to_string();
 
-    let mut toggles = 0_u32;
+    let mut toggles = 0_u64;
     let toggling = service.phase(PHASE, |time| {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -181,10 +181,10 @@ fn run() -> Result<(), Box<dyn Error>> {
             toggles += 2;
         }
     });
-    toggling.print("toggling", &format!("switched {toggles} times under the running threads"));
+    toggling.print("toggling", &format!("switched {} times as they run", grouped(toggles.into())));
 
     drop(hits);
-    service.phase(PHASE, thread::sleep).print("latent", "detached: every probe is a NOP again");
+    service.phase(PHASE, thread::sleep).print("latent", "detached");
 
     println!("\nCounted in the active phase, exactly as the program itself counted:\n{table}");
     Ok(())
@@ -233,6 +233,11 @@ fn grouped(number: u128) -> String {
     text
 }
 
+/// `1 file`, `2 files`.
+fn number_of(noun: &str, number: usize) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 // ---- The work ----------------------------------------------------------------------------------------
 
 /// An index in use: one thread renews it, others search it.
@@ -263,18 +268,16 @@ impl Service {
     fn introduce(&self) {
         let Library { texts, paths } = &self.library;
         let bytes = texts.iter().map(|text| text.len() as u128).sum();
-        println!("Full-text search: {} bytes of text, files: {}.", grouped(bytes), texts.len());
-        println!("One thread indexes them over and over, {} answer queries.", self.searchers);
+        println!("A full-text search over {} with {} bytes.", number_of("file", texts.len()), grouped(bytes));
+        println!("One thread indexes the text again and again, {} answer queries.", self.searchers);
         let index = self.index();
         let answers = self.queries.iter().map(|query| (index.query(query, &mut Tally::default()), query));
         if let Some((found, query)) = answers.max_by_key(|(found, _)| found.len())
             && let Some((best, times)) = found.first()
         {
             let best = paths[*best].display();
-            println!(
-                "For instance \"{query}\": files: {}, the best is {best} (words: {times}).",
-                found.len()
-            );
+            let files = number_of("file", found.len());
+            println!("For instance \"{query}\": in {files}, most often ({times} times) in {best}.");
         }
     }
 

@@ -1,8 +1,9 @@
 //! Running a built example.
 //!
 //! `cargo test` builds the examples beside the tests: `…/<profile>/examples/first` for
-//! `…/<profile>/deps/first-0123456789abcdef`, wherever the target directory is. (`cargo test --test first`
-//! builds that test alone; build the examples first then: `cargo build --examples`.)
+//! `…/<profile>/deps/first-0123456789abcdef`, in any target directory that `build.build-dir` does not split.
+//! (`cargo test --test first` builds that test alone; build the examples first then, with
+//! `cargo build --examples`.)
 
 use std::env::{self, consts::EXE_SUFFIX};
 use std::path::{Path, PathBuf};

@@ -76,7 +76,7 @@ fn counts_for_the_environment_as_well() {
     let run = Run::example("quickstart").arg(&file).probes("quickstart::query kind=entry=count").finish();
     fs::remove_file(&file).unwrap();
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(run.stdout.contains("files: 1."), "{run:?}");
+    assert!(run.stdout.contains("over 1 file with 70 bytes"), "{run:?}");
     // It counts in all phases, the other one in the active phase only.
     let words = ["quickstart::query", "entry"];
     let (_, table) = run.stdout.split_once("Counted in the active phase").expect("a table of counts");

@@ -73,10 +73,8 @@ pub use abi::{Field, Kind, Type, ValueRef};
 #[cfg(feature = "std")]
 pub use {
     consumer::{Consumer, Wants},
-    consumers::Count,
-    control::{
-        Attachment, EnvGuard, Hold, ProbeCount, ProbeSet, init_from_env, probes, select, unread_records,
-    },
+    consumers::{Count, Counts, ProbeCount},
+    control::{Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_records},
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},

@@ -15,6 +15,9 @@
 /// are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%` ([`Display`](core::fmt::Display)).
 /// A `?` or `%` field borrows its variable, which then has an address; other fields are read in place.
 ///
+/// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is `net::parsed`. Give points
+/// of different functions different names, or a segment of their own, as in `probe!("handle::parsed")`.
+///
 /// Cost while latent: one 5-byte NOP and at most 4 bytes of padding.
 ///
 /// ```

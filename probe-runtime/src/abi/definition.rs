@@ -8,6 +8,7 @@
 // within the text and cuts it at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
+use core::fmt;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::slice;
@@ -40,6 +41,12 @@ impl Kind {
             Self::Entry => "entry",
             Self::Exit => "exit",
         }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 

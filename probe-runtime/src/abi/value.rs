@@ -192,6 +192,40 @@ impl Value<'_> {
     }
 }
 
+impl<'a> ValueRef<'a> {
+    /// The value as an unsigned number, if it is an integer that is one.
+    pub fn as_u64(self) -> Option<u64> {
+        match self {
+            Self::U64(value) => Some(value),
+            Self::I64(value) => value.try_into().ok(),
+            Self::U128(value) => value.try_into().ok(),
+            Self::I128(value) => value.try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as a signed number, if it is an integer that fits.
+    pub fn as_i64(self) -> Option<i64> {
+        match self {
+            Self::U64(value) => value.try_into().ok(),
+            Self::I64(value) => Some(value),
+            Self::U128(value) => value.try_into().ok(),
+            Self::I128(value) => value.try_into().ok(),
+            _ => None,
+        }
+    }
+
+    /// The value as a floating-point number, if it is one.
+    pub fn as_f64(self) -> Option<f64> {
+        if let Self::F64(value) = self { Some(value) } else { None }
+    }
+
+    /// The value as text, if it is text.
+    pub fn as_str(self) -> Option<&'a str> {
+        if let Self::Str(value) = self { Some(value) } else { None }
+    }
+}
+
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.ty() != Some(Type::Format) {
@@ -367,6 +401,11 @@ mod tests {
         assert_eq!(shown(value(&String::from("owned"))), "owned");
         assert_eq!(shown(value(b"a\0")), "a\\x00");
         assert_eq!(value(&1_u8).ty(), Some(Type::U64));
+        assert_eq!(value(&7_i32).get().as_u64(), Some(7));
+        assert_eq!(value(&-7_i32).get().as_u64(), None);
+        assert_eq!(value(&u64::MAX).get().as_i64(), None);
+        assert_eq!(value(&2.5).get().as_f64(), Some(2.5));
+        assert_eq!(value("x").get().as_str(), Some("x"));
     }
 
     #[test]

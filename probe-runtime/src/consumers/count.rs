@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::table::Table;
 use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
 use crate::dispatch::{Event, lost_hits};
@@ -45,23 +44,13 @@ impl Consumer for Count {
 impl Attachment<Count> {
     /// The hits of all its probes.
     pub fn total(&self) -> u64 {
-        self.counts().iter().map(|count| count.hits).sum()
+        self.counts().total()
     }
 }
 
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(["probe", "kind", "sites", "hits"]);
-        for count in self.counts() {
-            let probe = &count.probe;
-            table.row([
-                probe.path().to_owned(),
-                probe.kind().name().to_owned(),
-                probe.sites().to_string(),
-                count.hits.to_string(),
-            ]);
-        }
-        write!(f, "{table}")?;
+        write!(f, "{}", self.counts())?;
         let lost = lost_hits();
         if lost != 0 {
             write!(f, "\n{lost} hits were lost: there was no memory for their threads' counters")?;

@@ -8,6 +8,7 @@ use super::lock::lock;
 use super::state::{Policy, settle};
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
+use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::Subscription;
 use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
@@ -24,15 +25,6 @@ pub struct Attachment<C: Consumer> {
     subscription: Arc<Subscription>,
     report: Report,
     policy: Policy,
-}
-
-/// What one probe has counted, see [`Attachment::counts`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ProbeCount {
-    /// The probe.
-    pub probe: ProbeInfo,
-    /// Its hits since the attachment was made.
-    pub hits: u64,
 }
 
 impl<C: Consumer> Attachment<C> {
@@ -106,27 +98,20 @@ impl<C: Consumer> Attachment<C> {
 
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally; by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited.
-    pub fn counts(&self) -> Vec<ProbeCount> {
+    pub fn counts(&self) -> Counts {
         if self.consumer.wants() != Wants::Tally {
-            return Vec::new();
+            return Counts::default();
         }
         let locked = lock();
         let Some(attached) = self.number.and_then(|number| locked.attached(number)) else {
-            return Vec::new();
+            return Counts::default();
         };
         let sums = sums(attached.tallies.clone());
-        let mut counts: Vec<_> = (attached.ids.iter().zip(sums))
+        let counts = (attached.ids.iter().zip(sums))
             .filter_map(|(id, hits)| Some(ProbeCount { probe: locked.info(*id)?, hits }))
             .collect();
         drop(locked);
-        counts.sort_by(|a, b| {
-            (a.probe.path(), a.probe.kind(), a.probe.line()).cmp(&(
-                b.probe.path(),
-                b.probe.kind(),
-                b.probe.line(),
-            ))
-        });
-        counts
+        Counts::new(counts)
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal

@@ -96,7 +96,14 @@ impl Members {
         let hook =
             (!listening.is_empty()).then(|| Published(Box::into_raw(Box::new(Hook::new(id, listening)))));
         let old = std::mem::replace(&mut self.hook, hook);
-        self.show(probe);
+        if cfg!(probe_backend = "x86_64") {
+            self.show(probe);
+        } else if let Some(hook) = &self.hook {
+            // The switch that follows shows or hides it; what is shown already must not be the old one.
+            for definition in probe.definitions().filter(|definition| definition.is_hooked()) {
+                definition.hook().store(hook.0.cast(), Ordering::Release);
+            }
+        }
         old
     }
 

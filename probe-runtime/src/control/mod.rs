@@ -23,7 +23,7 @@ mod flags;
 #[cfg(probe_backend = "x86_64")]
 mod sites;
 
-pub use attachment::{Attachment, ProbeCount};
+pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use set::{ProbeSet, probes, select, unread_records};

@@ -61,6 +61,11 @@ impl<'a> Event<'a> {
         Fields { names: self.definition.fields(), values: values.iter() }
     }
 
+    /// The value of one field, by its name.
+    pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
+        self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
     /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that a
     /// destructor calls during the unwinding says so too, although it returns.)
     pub fn is_unwinding(&self) -> bool {

@@ -27,6 +27,12 @@ impl ProbeState {
     }
 }
 
+impl fmt::Display for ProbeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// One probe, as it was when asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeInfo {
@@ -85,7 +91,8 @@ impl ProbeInfo {
     }
 
     /// How many machine-code copies the program holds: more than one where the function was inlined or is
-    /// generic, none where it was optimised away.
+    /// generic, none where it was optimised away. A function with several ways out, unwinding among them, may
+    /// have more exits than entries.
     pub fn sites(&self) -> usize {
         self.sites
     }
@@ -98,10 +105,11 @@ impl ProbeInfo {
 
 impl fmt::Display for ProbeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}:{}", self.path, self.kind.name(), self.file, self.line)?;
+        write!(f, "{} {} {}:{}", self.path, self.kind, self.file, self.line)?;
         if !self.fields.is_empty() {
             write!(f, " [{}]", self.fields.join(", "))?;
         }
-        write!(f, " {} sites, {}", self.sites, self.state.name())
+        let s = if self.sites == 1 { "" } else { "s" };
+        write!(f, " {} site{s}, {}", self.sites, self.state)
     }
 }

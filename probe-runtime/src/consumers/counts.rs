@@ -1,0 +1,75 @@
+//! What an attachment has counted, as it was when asked.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::table::Table;
+use crate::abi::Kind;
+use crate::registry::ProbeInfo;
+
+/// What one probe has counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProbeCount {
+    /// The probe.
+    pub probe: ProbeInfo,
+    /// Its hits since the attachment was made.
+    pub hits: u64,
+}
+
+/// What all probes of an attachment have counted, by path and kind: from
+/// [`Attachment::counts`](crate::Attachment::counts). Derefs to the list; prints as a table.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Counts(Vec<ProbeCount>);
+
+impl Counts {
+    pub(crate) fn new(mut counts: Vec<ProbeCount>) -> Self {
+        counts.sort_by(|a, b| {
+            let key = |count: &ProbeCount| (count.probe.kind(), count.probe.line());
+            a.probe.path().cmp(b.probe.path()).then_with(|| key(a).cmp(&key(b)))
+        });
+        Self(counts)
+    }
+
+    /// The hits of all probes.
+    pub fn total(&self) -> u64 {
+        self.0.iter().map(|count| count.hits).sum()
+    }
+
+    /// The hits of the probes with this path and kind; `None` if there is none among them.
+    pub fn hits(&self, path: &str, kind: Kind) -> Option<u64> {
+        let same = self.0.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);
+        same.map(|count| count.hits).reduce(|a, b| a + b)
+    }
+}
+
+impl Deref for Counts {
+    type Target = [ProbeCount];
+
+    fn deref(&self) -> &[ProbeCount] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Counts {
+    type Item = ProbeCount;
+    type IntoIter = std::vec::IntoIter<ProbeCount>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(["probe", "kind", "sites", "hits"]);
+        for ProbeCount { probe, hits } in &self.0 {
+            table.row([
+                probe.path().to_owned(),
+                probe.kind().to_string(),
+                probe.sites().to_string(),
+                hits.to_string(),
+            ]);
+        }
+        fmt::Display::fmt(&table, f)
+    }
+}
