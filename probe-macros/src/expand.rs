@@ -1,7 +1,7 @@
 //! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
 //! set: anything else may be shadowed.
 
-use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
@@ -69,11 +69,7 @@ fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(krate.as_ref(), function.span());
     let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!(#name););
-    let mut probed = Group::new(Delimiter::Brace, quote!(#inner_attributes #probe #statements));
-    // Shown at the user's braces, but known to come from a macro: Clippy would otherwise blame the user for
-    // items at the beginning of the body, which now stand after a statement.
-    probed.set_span(Span::call_site().located_at(body.span()));
-    probed
+    body::rebuilt(body, quote!(#inner_attributes #probe #statements))
 }
 
 /// `#![…]` must stay first in the body.

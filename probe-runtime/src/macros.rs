@@ -48,6 +48,9 @@ macro_rules! __probe_v1_function {
             }
             __ProbeExit
         };
+        // Clippy would blame the user for items at the beginning of the body, which now stand after a statement;
+        // it stops looking at the first item that comes from a macro.
+        const _: () = ();
     };
 }
 
@@ -107,17 +110,17 @@ macro_rules! __probe_v1_collect {
     };
 }
 
-/// One field's value, from a borrow of its expression.
+/// One field's value, from a borrow of its expression, for the given passage.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_how {
-    (value, $value:expr) => {
-        $crate::__private::v1::value($value)
+macro_rules! __probe_v1_pass {
+    ($passage:ident, value, $value:expr) => {
+        $crate::__private::v1::value::<$crate::__private::v1::$passage, _>($value)
     };
-    (debug, $value:expr) => {
-        $crate::__private::v1::debug(&$value)
+    ($passage:ident, debug, $value:expr) => {
+        $crate::__private::v1::debug::<$crate::__private::v1::$passage, _>(&$value)
     };
-    (display, $value:expr) => {
-        $crate::__private::v1::display(&$value)
+    ($passage:ident, display, $value:expr) => {
+        $crate::__private::v1::display::<$crate::__private::v1::$passage, _>(&$value)
     };
 }

@@ -5,10 +5,12 @@
 //! flags away from build scripts and procedural macros, so these are compiled once for all configurations of a
 //! linker. Programs are kept apart by configuration, intermediate files are shared.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 pub mod site_table;
 
@@ -26,7 +28,7 @@ pub enum Linker {
 
 /// One configuration of a fixture workspace.
 #[derive(Clone, Debug)]
-pub struct Build {
+pub struct Configuration {
     root: PathBuf,
     workspace: &'static str,
     name: &'static str,
@@ -36,7 +38,7 @@ pub struct Build {
     flags: Vec<&'static str>,
 }
 
-impl Build {
+impl Configuration {
     /// A debug build of `tests/<workspace>`, linked by lld. `root` is the test's `CARGO_TARGET_TMPDIR`; `name`
     /// tells the configuration from the others.
     pub fn new(root: &str, workspace: &'static str, name: &'static str) -> Self {
@@ -94,15 +96,10 @@ impl Build {
         let workspace = tests.join(self.workspace);
         lend_lock_file(tests, &workspace);
         let (dir, profile) = self.directories();
-        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&workspace).args(["build", "--offline", "--target", TARGET, "--package", package]);
+        let mut cargo = cargo(&workspace);
+        cargo.args(["build", "--offline", "--target", TARGET, "--package", package]);
         if self.is_release {
             cargo.arg("--release");
-        }
-        for (key, _) in env::vars_os() {
-            if key.to_str().is_some_and(is_inherited_setting) {
-                cargo.env_remove(key);
-            }
         }
         for (key, value) in &self.settings {
             cargo.env(
@@ -161,14 +158,31 @@ impl Build {
     }
 }
 
-/// The outer workspace's lock file is the fixtures' too. Cargo drops what they don't need.
+/// The outer workspace's lock file is the fixtures' too. Cargo drops what they don't need; once, here, so that
+/// builds that run side by side find it as they want it.
 fn lend_lock_file(tests: &Path, workspace: &Path) {
-    let outer = tests.parent().expect("the outer workspace").join("Cargo.lock");
-    let inner = workspace.join("Cargo.lock");
-    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-    if modified(&inner) < modified(&outer) {
-        fs::copy(&outer, &inner).expect("the lock file can be copied");
+    static LENT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut lent = LENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !lent.insert(workspace.to_owned()) {
+        return;
     }
+    let outer = tests.parent().expect("the outer workspace").join("Cargo.lock");
+    fs::copy(&outer, workspace.join("Cargo.lock")).expect("the lock file can be copied");
+    let output = cargo(workspace).args(["metadata", "--offline", "--format-version", "1"]).output();
+    let output = output.expect("cargo runs");
+    assert!(output.status.success(), "the fixtures' lock file:\n{}", text(&output.stderr));
+}
+
+/// The cargo that runs the test, without what it would hand down.
+fn cargo(workspace: &Path) -> Command {
+    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(workspace);
+    for (key, _) in env::vars_os() {
+        if key.to_str().is_some_and(is_inherited_setting) {
+            cargo.env_remove(key);
+        }
+    }
+    cargo
 }
 
 /// What would reach the nested cargo from the outer one, or from the user, and change what is built.

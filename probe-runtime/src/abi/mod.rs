@@ -5,6 +5,7 @@
 //! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
+mod passage;
 mod value;
 
 #[cfg(probe_backend = "x86_64")]
@@ -13,6 +14,7 @@ mod note;
 mod record;
 
 pub use definition::{Definition, FieldNames, INLINE_TEXT, Kind};
+pub use passage::{InMemory, InRegisters, Passage, Words};
 pub use value::{Field, Sink, Type, Value, ValueRef, debug, display, value};
 
 #[cfg(probe_backend = "x86_64")]

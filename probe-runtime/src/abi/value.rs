@@ -11,6 +11,8 @@ use core::fmt::{self, Debug, Display, Write};
 use core::marker::PhantomData;
 use core::slice;
 
+use super::passage::Passage;
+
 /// The type of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
@@ -57,9 +59,9 @@ impl Type {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Value<'a> {
-    ty: u64,
-    words: [u64; 2],
-    borrow: PhantomData<&'a ()>,
+    pub(super) ty: u64,
+    pub(super) words: [u64; 2],
+    pub(super) borrow: PhantomData<&'a ()>,
 }
 
 const _: () = assert!(size_of::<Value<'_>>() == 24);
@@ -109,55 +111,45 @@ type FormatFn = unsafe extern "C" fn(data: *const (), sink: *mut Sink) -> bool;
     note = "write `field = ?expr` to record it with `Debug`, or `field = %expr` with `Display`"
 )]
 pub trait Field {
-    /// The value that a consumer sees.
-    fn value(&self) -> Value<'_>;
+    /// The value that a consumer sees, on its way there.
+    #[doc(hidden)]
+    fn pass<P: Passage>(&self) -> P::Out<'_>;
 }
 
 /// The value of `field = expr`.
 #[inline(always)]
-pub fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {
-    field.value()
+pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
+    field.pass::<P>()
 }
 
 /// The value of `field = ?expr`.
 #[inline(always)]
-pub fn debug<'a, T: Debug + ?Sized>(field: &'a &'a T) -> Value<'a> {
+pub fn debug<'a, P: Passage, T: Debug + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
     unsafe extern "C" fn format<T: Debug + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the reference that `debug` took, alive for the value's lifetime.
         let field = unsafe { *data.cast::<&T>() };
         write!(Writer(sink), "{field:?}").is_ok()
     }
-    Value::formatted((&raw const *field).cast(), format::<T>)
+    formatted::<P>((&raw const *field).cast(), format::<T>)
 }
 
 /// The value of `field = %expr`.
 #[inline(always)]
-pub fn display<'a, T: Display + ?Sized>(field: &'a &'a T) -> Value<'a> {
+pub fn display<'a, P: Passage, T: Display + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
     unsafe extern "C" fn format<T: Display + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the reference that `display` took, alive for the value's lifetime.
         let field = unsafe { *data.cast::<&T>() };
         write!(Writer(sink), "{field}").is_ok()
     }
-    Value::formatted((&raw const *field).cast(), format::<T>)
+    formatted::<P>((&raw const *field).cast(), format::<T>)
+}
+
+#[inline(always)]
+fn formatted<'a, P: Passage>(data: *const (), format: FormatFn) -> P::Out<'a> {
+    P::two::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
 }
 
 impl Value<'_> {
-    #[inline(always)]
-    fn new<const TY: u64>(low: u64, high: u64) -> Self {
-        Self { ty: constant::<TY>(), words: [low, high], borrow: PhantomData }
-    }
-
-    #[inline(always)]
-    fn formatted(data: *const (), format: FormatFn) -> Self {
-        Self::new::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
-    }
-
-    /// The value's three words: its type, and the two that depend on it.
-    #[inline(always)]
-    pub const fn into_words(self) -> [u64; 3] {
-        [self.ty, self.words[0], self.words[1]]
-    }
-
     /// The value's type; `None` for one that this reader does not know.
     pub fn ty(&self) -> Option<Type> {
         Type::ALL.into_iter().find(|ty| *ty as u64 == self.ty)
@@ -290,98 +282,15 @@ impl FormatterSink<'_, '_> {
     }
 }
 
-/// A constant that is made where it is used, that is in the cold block: the compiler would move one that it
-/// sees through out of a loop, into the hot path.
-#[inline(always)]
-fn constant<const VALUE: u64>() -> u64 {
-    #[cfg(probe_backend = "x86_64")]
-    {
-        let value;
-        // SAFETY: writes its output register and nothing else.
-        unsafe {
-            core::arch::asm!("mov {0:e}, {1}", out(reg) value, const VALUE, options(nomem, nostack, preserves_flags));
-        }
-        value
-    }
-    #[cfg(not(probe_backend = "x86_64"))]
-    VALUE
-}
-
-macro_rules! fields {
-    ($($ty:ty, $tag:ident, $this:ident => $low:expr, $high:expr;)*) => { $(
-        impl Field for $ty {
-            #[inline(always)]
-            #[allow(clippy::cast_lossless, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
-            fn value(&self) -> Value<'_> {
-                let $this = self;
-                Value::new::<{ Type::$tag as u64 }>($low as u64, $high as u64)
-            }
-        }
-    )* };
-}
-
-fields! {
-    u8, U64, v => *v, constant::<0>();
-    u16, U64, v => *v, constant::<0>();
-    u32, U64, v => *v, constant::<0>();
-    u64, U64, v => *v, constant::<0>();
-    usize, U64, v => *v, constant::<0>();
-    i8, I64, v => *v, constant::<0>();
-    i16, I64, v => *v, constant::<0>();
-    i32, I64, v => *v, constant::<0>();
-    i64, I64, v => *v, constant::<0>();
-    isize, I64, v => *v, constant::<0>();
-    u128, U128, v => *v, *v >> 64;
-    i128, I128, v => *v, *v >> 64;
-    f32, F64, v => f64::from(*v).to_bits(), constant::<0>();
-    f64, F64, v => v.to_bits(), constant::<0>();
-    bool, Bool, v => *v, constant::<0>();
-    char, Char, v => *v, constant::<0>();
-    str, Str, v => v.as_ptr(), v.len();
-    [u8], Bytes, v => v.as_ptr(), v.len();
-}
-
-impl<const N: usize> Field for [u8; N] {
-    #[inline(always)]
-    fn value(&self) -> Value<'_> {
-        self.as_slice().value()
-    }
-}
-
-impl<T: Field + ?Sized> Field for &T {
-    #[inline(always)]
-    fn value(&self) -> Value<'_> {
-        (**self).value()
-    }
-}
-
-impl<T: Field + ?Sized> Field for &mut T {
-    #[inline(always)]
-    fn value(&self) -> Value<'_> {
-        (**self).value()
-    }
-}
-
-#[cfg(feature = "std")]
-impl Field for String {
-    #[inline(always)]
-    fn value(&self) -> Value<'_> {
-        self.as_str().value()
-    }
-}
-
-#[cfg(feature = "std")]
-impl Field for Vec<u8> {
-    #[inline(always)]
-    fn value(&self) -> Value<'_> {
-        self.as_slice().value()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::InMemory;
     use std::string::{String, ToString};
+
+    fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {
+        super::value::<InMemory, T>(field)
+    }
 
     fn shown(value: Value<'_>) -> String {
         value.get().to_string()
@@ -410,9 +319,9 @@ mod tests {
 
     #[test]
     fn formatted_values_cross_the_c_interface() {
-        assert_eq!(shown(debug(&&Some("x"))), "Some(\"x\")");
-        assert_eq!(shown(display(&&"x")), "x");
+        assert_eq!(shown(debug::<InMemory, _>(&&Some("x"))), "Some(\"x\")");
+        assert_eq!(shown(display::<InMemory, _>(&&"x")), "x");
         let slice: &[u32] = &[1, 2];
-        assert_eq!(shown(debug(&slice)), "[1, 2]");
+        assert_eq!(shown(debug::<InMemory, _>(&slice)), "[1, 2]");
     }
 }

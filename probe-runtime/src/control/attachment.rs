@@ -5,12 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::state::{Policy, settle};
+use super::state::{Policy, pause, settle};
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
 use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::Subscription;
-use crate::patch::{Report, Visibility};
+use crate::patch::Report;
 use crate::registry::ProbeInfo;
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
@@ -44,7 +44,7 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
-    /// [`Visibility::Synchronous`], no hit is under way when it returns, and the counts are final.
+    /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no hit is under way when it returns, and the counts are final.
     ///
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
     /// its site and two on the control lock.
@@ -62,12 +62,9 @@ impl<C: Consumer> Attachment<C> {
     }
 
     fn set_paused(&self, is_paused: bool) -> Report {
-        let mut locked = lock();
-        let report = self.number.map(|number| locked.set_paused(number, is_paused)).unwrap_or_default();
-        let is_settled = self.policy.visibility == Visibility::Eventual && !locked.has_retired();
-        drop(locked);
-        if !is_settled {
-            settle(self.policy.visibility);
+        let mut report = Report::default();
+        if let Some(number) = self.number {
+            pause(number, is_paused, self.policy.visibility, &mut report);
         }
         report
     }

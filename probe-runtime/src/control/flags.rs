@@ -16,15 +16,13 @@ use crate::registry::ProbeId;
 
 impl Control {
     /// The hook is the switch: shows or hides it.
-    pub(super) fn switch_runs(&mut self, runs: &[Run], _active: bool, _policy: TextPolicy) -> Report {
-        let mut report = Report::default();
+    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _policy: TextPolicy, report: &mut Report) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let probe = &self.registry.probes()[id.index()];
             let (switched, unchanged) = self.members(id).show(probe);
             report.add_patched(switched);
             report.add_unchanged(unchanged);
         }
-        report
     }
 
     pub(super) fn open_text(

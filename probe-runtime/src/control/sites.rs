@@ -10,13 +10,12 @@ use crate::registry::ProbeId;
 
 impl Control {
     /// Makes all sites of these runs active or latent.
-    pub(super) fn switch_runs(&mut self, runs: &[Run], active: bool, policy: TextPolicy) -> Report {
+    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, policy: TextPolicy, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut batch = Batch::new(wanted, policy, &self.open);
+        let mut batch = Batch::new(wanted, policy, &self.open, report);
         for run in runs {
             batch.switch(self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end())));
         }
-        batch.finish()
     }
 
     /// Lets the text of these probes stay writable, where the policy asks for it.

@@ -36,7 +36,7 @@ pub(super) struct Policy {
 /// One attachment.
 pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
-    runs: Arc<[Run]>,
+    runs: Vec<Run>,
     pub(super) tallies: Range<usize>,
     subscription: Arc<Subscription>,
     policy: Policy,
@@ -71,7 +71,7 @@ impl Control {
         }
         if !attached.is_empty() {
             // New copies of probes that somebody listens to.
-            let _ = self.switch_each(&attached, TextPolicy::Sealed);
+            self.switch_each(&attached, TextPolicy::Sealed, &mut Report::default());
         }
     }
 
@@ -131,7 +131,7 @@ impl Control {
         let attachment = self.vacant();
         self.attachments[attachment] = Some(Attached {
             ids: ids.clone(),
-            runs: runs(&ids).into(),
+            runs: runs(&ids),
             tallies: tallies.clone(),
             subscription: Arc::clone(&subscription),
             policy,
@@ -150,8 +150,10 @@ impl Control {
             self.change(id, |members| members.add(Part { attachment, member, is_paused: false }));
             retired.hooks.extend(self.publish(id));
         }
-        self.retired.push(retired);
-        report.merge(&self.switch_each(&ids, policy.text));
+        if !retired.hooks.is_empty() {
+            self.retired.push(retired);
+        }
+        self.switch_each(&ids, policy.text, &mut report);
         Ok((attachment, report, subscription))
     }
 
@@ -171,19 +173,18 @@ impl Control {
     }
 
     /// Pauses or resumes an attachment.
-    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool) -> Report {
-        let Some(attached) = self.attachments[attachment].as_mut() else { return Report::default() };
-        if !attached.is_all_main {
+    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool, report: &mut Report) {
+        if self.attached(attachment).is_some_and(|attached| !attached.is_all_main) {
             self.refresh();
         }
-        let Some(attached) = self.attachments[attachment].as_mut() else { return Report::default() };
+        if let Some(attached) = &mut self.attachments[attachment] {
+            attached.is_paused = is_paused;
+        }
+        let Some(attached) = self.attached(attachment) else { return };
         let policy = attached.policy;
-        let is_sole = attached.sole == attached.ids.len();
-        attached.is_paused = is_paused;
-        if is_sole && cfg!(probe_backend = "x86_64") {
+        if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            let runs = Arc::clone(&attached.runs);
-            return self.switch_runs(&runs, !is_paused, policy.text);
+            return self.switch_runs(&attached.runs, !is_paused, policy.text, report);
         }
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
@@ -192,7 +193,7 @@ impl Control {
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);
-        self.switch_each(&ids, policy.text)
+        self.switch_each(&ids, policy.text, report);
     }
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
@@ -209,7 +210,8 @@ impl Control {
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);
-        let report = self.switch_each(&attached.ids, attached.policy.text);
+        let mut report = Report::default();
+        self.switch_each(&attached.ids, attached.policy.text, &mut report);
         self.close_text(&attached.text);
         report
     }
@@ -223,15 +225,16 @@ impl Control {
         self.refresh();
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
-        Ok((self.switch_each(ids, policy.text), text))
+        let mut report = Report::default();
+        self.switch_each(ids, policy.text, &mut report);
+        Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: &[Range<usize>]) -> Report {
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: &[Range<usize>]) {
         self.refresh();
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        let report = self.switch_each(ids, policy.text);
+        self.switch_each(ids, policy.text, &mut Report::default());
         self.close_text(text);
-        report
     }
 
     /// Detaches the attachments whose consumers have panicked.
@@ -244,17 +247,23 @@ impl Control {
         for at in
             (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
         {
-            let _ = self.set_paused(at, true);
+            self.set_paused(at, true, &mut Report::default());
         }
-    }
-
-    /// Whether something waits to be freed.
-    pub(super) fn has_retired(&self) -> bool {
-        !self.retired.is_empty()
     }
 
     fn take_retired(&mut self) -> Vec<Retired> {
         std::mem::take(&mut self.retired)
+    }
+}
+
+/// Pauses or resumes an attachment, and waits as its visibility asks.
+pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
+    let mut locked = lock();
+    locked.set_paused(attachment, is_paused, report);
+    let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
+    drop(locked);
+    if !is_settled {
+        settle(visibility);
     }
 }
 

@@ -23,15 +23,13 @@ pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
 
 impl Control {
     /// Makes the sites of these probes what their members want, whatever that is for each.
-    pub(super) fn switch_each(&mut self, ids: &[ProbeId], policy: TextPolicy) -> Report {
-        let mut report = Report::default();
+    pub(super) fn switch_each(&self, ids: &[ProbeId], policy: TextPolicy, report: &mut Report) {
         for wanted in [true, false] {
             let ids: Vec<_> = (ids.iter().copied())
                 .filter(|id| (self.members(*id).state() == ProbeState::Active) == wanted)
                 .collect();
-            report.merge(&self.switch_runs(&runs(&ids), wanted, policy));
+            self.switch_runs(&runs(&ids), wanted, policy, report);
         }
-        report
     }
 }
 

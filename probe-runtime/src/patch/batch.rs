@@ -19,25 +19,26 @@ pub(crate) struct Site {
     pub(crate) target: usize,
 }
 
-/// How many sites ahead a cache line is asked for. A locked instruction waits for its line alone; asking
-/// early lets the lines come in side by side.
+/// How many sites ahead a cache line is asked for: a locked instruction waits for its line alone, while lines that
+/// were asked for come in side by side.
 const AHEAD: usize = 12;
 
-/// A batch in the making: the state wanted, and what has been done so far.
+/// A batch: the state wanted, and the report of what has been done.
 pub(crate) struct Batch<'a> {
     wanted: SiteState,
     policy: TextPolicy,
     open: &'a OpenText,
-    report: Report,
+    report: &'a mut Report,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(wanted: SiteState, policy: TextPolicy, open: &'a OpenText) -> Self {
-        Self { wanted, policy, open, report: Report::default() }
-    }
-
-    pub(crate) fn finish(self) -> Report {
-        self.report
+    pub(crate) fn new(
+        wanted: SiteState,
+        policy: TextPolicy,
+        open: &'a OpenText,
+        report: &'a mut Report,
+    ) -> Self {
+        Self { wanted, policy, open, report }
     }
 
     /// Switches sites, which are best in ascending order: each run of neighbouring pages is opened once.
@@ -48,15 +49,7 @@ impl<'a> Batch<'a> {
         let mut rest = sites;
         while let Some(first) = rest.first() {
             let mut run = pages(bytes(first));
-            let mut len = 1;
-            for site in &rest[1..] {
-                let next = pages(bytes(site));
-                if next.start < run.start || next.start > run.end {
-                    break;
-                }
-                run.end = run.end.max(next.end);
-                len += 1;
-            }
+            let len = rest.iter().position(|site| !extend(&mut run, site)).unwrap_or(rest.len());
             let (now, later) = rest.split_at(len);
             self.write_sealed(now, run);
             rest = later;
@@ -77,37 +70,28 @@ impl<'a> Batch<'a> {
     }
 
     fn write(&mut self, sites: &[Site]) {
+        // Two loops, in each of which the state wanted is a constant.
+        match self.wanted {
+            SiteState::Latent => self.write_each(sites, SiteState::Latent),
+            SiteState::Active => self.write_each(sites, SiteState::Active),
+        }
+    }
+
+    #[inline(always)]
+    fn write_each(&mut self, sites: &[Site], wanted: SiteState) {
         let (mut patched, mut unchanged) = (0, 0);
         for (at, site) in sites.iter().enumerate() {
             if let Some(later) = sites.get(at + AHEAD) {
                 prefetch_for_write(later.addr.word());
             }
-            match self.write_one(*site) {
+            match write_one(*site, wanted) {
                 Ok(true) => patched += 1,
                 Ok(false) => unchanged += 1,
-                Err(refusal) => self.report.refuse(refusal),
+                Err(refusal) => self.report.refuse(*refusal),
             }
         }
         self.report.add_patched(patched);
         self.report.add_unchanged(unchanged);
-    }
-
-    #[inline(always)]
-    fn write_one(&self, site: Site) -> Result<bool, Refusal> {
-        let word = site.addr.word();
-        // SAFETY: a multiple of 8, in the text of a loaded object.
-        let mut found = unsafe { read(word) };
-        loop {
-            match plan(found, site.addr, site.target, self.wanted)? {
-                Step::Unchanged => return Ok(false),
-                // SAFETY: as above; the text policy has made it writable.
-                Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
-                    Ok(()) => return Ok(true),
-                    // Somebody wrote in between: plan again from what is there now.
-                    Err(now) => found = now,
-                },
-            }
-        }
     }
 
     /// Counts what is as wanted anyway, and refuses the rest.
@@ -118,10 +102,44 @@ impl<'a> Batch<'a> {
             match plan(found, site.addr, site.target, self.wanted) {
                 Ok(Step::Unchanged) => self.report.add_unchanged(1),
                 Ok(Step::Write { .. }) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
-                Err(refusal) => self.report.refuse(refusal),
+                Err(refusal) => self.report.refuse(*refusal),
             }
         }
     }
+}
+
+/// Switches one site; returns whether that took a write.
+#[inline(always)]
+fn write_one(site: Site, wanted: SiteState) -> Result<bool, Box<Refusal>> {
+    let word = site.addr.word();
+    // SAFETY: a multiple of 8, in the text of a loaded object.
+    let mut found = unsafe { read(word) };
+    loop {
+        match plan(found, site.addr, site.target, wanted)? {
+            Step::Unchanged => return Ok(false),
+            // SAFETY: as above; the text policy has made it writable.
+            Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
+                Ok(()) => return Ok(true),
+                // Somebody wrote in between: plan again from what is there now.
+                Err(now) => found = now,
+            },
+        }
+    }
+}
+
+/// Extends a run of pages by those of a site, if they touch it.
+#[inline(always)]
+fn extend(run: &mut Range<usize>, site: &Site) -> bool {
+    let bytes = bytes(site);
+    if run.start <= bytes.start && bytes.end <= run.end {
+        return true;
+    }
+    let pages = pages(bytes);
+    let touches = run.start <= pages.start && pages.start <= run.end;
+    if touches {
+        run.end = run.end.max(pages.end);
+    }
+    touches
 }
 
 fn bytes(site: &Site) -> Range<usize> {

@@ -7,10 +7,39 @@ use std::fmt;
 /// Bytes of a site's instruction.
 pub const SITE_LEN: usize = 5;
 
-/// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every compiler's padding.
-pub const NOP5: [u8; SITE_LEN] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+/// The instruction at a site: five bytes, the first in the lowest place. A number, so that comparing and replacing it
+/// takes an instruction each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Instruction(u64);
 
-const JMP_REL32: u8 = 0xe9;
+impl Instruction {
+    /// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every compiler's padding.
+    pub const NOP5: Self = Self::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x08]);
+
+    /// The instruction with these bytes.
+    pub const fn from_bytes(bytes: [u8; SITE_LEN]) -> Self {
+        let [head @ .., last] = bytes;
+        Self(u32::from_le_bytes(head) as u64 | (last as u64) << 32)
+    }
+
+    /// `jmp rel32`.
+    #[inline]
+    pub const fn jmp(rel: Rel32) -> Self {
+        Self(0xe9 | (rel.0.cast_unsigned() as u64) << 8)
+    }
+
+    /// Its bytes.
+    pub const fn bytes(self) -> [u8; SITE_LEN] {
+        let [bytes @ .., _, _, _] = self.0.to_le_bytes();
+        bytes
+    }
+}
+
+impl fmt::Debug for Instruction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x?}", self.bytes())
+    }
+}
 
 /// The address of a site's first byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,13 +89,6 @@ impl Rel32 {
         let short = distance as i32;
         if short as isize == distance { Some(Self(short)) } else { None }
     }
-
-    /// The instruction `jmp rel32`.
-    #[inline]
-    pub const fn jmp(self) -> [u8; SITE_LEN] {
-        let [a, b, c, d] = self.0.to_le_bytes();
-        [JMP_REL32, a, b, c, d]
-    }
 }
 
 /// The eight bytes of an aligned word of text.
@@ -82,20 +104,17 @@ impl fmt::Debug for TextWord {
 const SITE_MASK: u64 = (1 << (8 * SITE_LEN)) - 1;
 
 impl TextWord {
-    /// The five bytes at `site`, which must be patchable.
+    /// The instruction at `site`, which must be patchable.
     #[inline]
-    pub const fn site_bytes(self, site: SiteAddr) -> [u8; SITE_LEN] {
-        let [bytes @ .., _, _, _] = (self.0 >> site.shift()).to_le_bytes();
-        bytes
+    pub const fn instruction(self, site: SiteAddr) -> Instruction {
+        Instruction(self.0 >> site.shift() & SITE_MASK)
     }
 
-    /// The word with other bytes at `site`, its neighbours untouched.
+    /// The word with another instruction at `site`, its neighbours untouched.
     #[inline]
     #[must_use]
-    pub const fn with_site_bytes(self, site: SiteAddr, bytes: [u8; SITE_LEN]) -> Self {
-        let [head @ .., last] = bytes;
-        let bytes = u32::from_le_bytes(head) as u64 | (last as u64) << 32;
-        Self(self.0 & !(SITE_MASK << site.shift()) | bytes << site.shift())
+    pub const fn with_instruction(self, site: SiteAddr, instruction: Instruction) -> Self {
+        Self(self.0 & !(SITE_MASK << site.shift()) | instruction.0 << site.shift())
     }
 }
 
@@ -107,8 +126,10 @@ mod tests {
     #[test]
     fn jump_distance_counts_from_the_end() {
         let site = SiteAddr(0x1000);
-        assert_eq!(Rel32::between(site, 0x1005).unwrap().jmp(), [0xe9, 0, 0, 0, 0]);
-        assert_eq!(Rel32::between(site, 0x1000).unwrap().jmp(), [0xe9, 0xfb, 0xff, 0xff, 0xff]);
+        let jmp = |target| Instruction::jmp(Rel32::between(site, target).unwrap()).bytes();
+        assert_eq!(jmp(0x1005), [0xe9, 0, 0, 0, 0]);
+        assert_eq!(jmp(0x1000), [0xe9, 0xfb, 0xff, 0xff, 0xff]);
+        assert_eq!(jmp(0x1234_1005), [0xe9, 0, 0, 0x34, 0x12]);
     }
 
     #[test]
@@ -126,8 +147,8 @@ mod tests {
         fn only_the_site_changes(word: u64, offset in 0_usize..=3, bytes: [u8; 5]) {
             let site = SiteAddr(0x4000 + offset);
             prop_assert!(site.is_patchable());
-            let after = TextWord(word).with_site_bytes(site, bytes);
-            prop_assert_eq!(after.site_bytes(site), bytes);
+            let after = TextWord(word).with_instruction(site, Instruction::from_bytes(bytes));
+            prop_assert_eq!(after.instruction(site).bytes(), bytes);
             for (at, (old, new)) in word.to_le_bytes().into_iter().zip(after.0.to_le_bytes()).enumerate() {
                 if !(offset..offset + 5).contains(&at) {
                     prop_assert_eq!(old, new);

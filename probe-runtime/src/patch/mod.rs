@@ -35,7 +35,7 @@ mod open;
 #[cfg(probe_backend = "x86_64")]
 mod poke;
 
-pub use code::{NOP5, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use plan::{SiteState, Step, plan};
 pub use report::{Refusal, RefusalReason, Report};
 pub use text::{TextPolicy, Visibility};

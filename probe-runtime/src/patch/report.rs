@@ -50,15 +50,6 @@ impl Report {
         self.unchanged += sites;
     }
 
-    /// Adds the outcome of another batch.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        self.patched += other.patched;
-        self.unchanged += other.unchanged;
-        self.refused += other.refused;
-        let room = KEPT - self.refusals.len();
-        self.refusals.extend(other.refusals.iter().take(room).cloned());
-    }
-
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         self.refused += 1;
         if self.refusals.len() < KEPT {

@@ -41,6 +41,8 @@ macro_rules! __probe_v1_site {
         #[unsafe(naked)]
         extern "C" fn __probe_stub() {
             $crate::__private::v1::naked_asm!(
+                // rustc exports it from a `dylib`, but only the stub refers to it.
+                ".hidden {definition}",
                 "push rdi",
                 "lea rdi, [rip + {definition}]",
                 "jmp [rdi]",
@@ -99,7 +101,7 @@ macro_rules! __probe_v1_cold {
     };
     // `match`, so that temporaries in the expressions outlive the call.
     ($stub:ident; $how:ident($value:expr)) => {
-        match $crate::__private::v1::how!($how, $value).into_words() {
+        match $crate::__private::v1::pass!(InRegisters, $how, $value).0 {
             [__probe_ty, __probe_low, __probe_high] => $crate::__private::v1::call! {
                 $stub,
                 ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
@@ -110,8 +112,8 @@ macro_rules! __probe_v1_cold {
     };
     ($stub:ident; $how1:ident($value1:expr), $how2:ident($value2:expr)) => {
         match (
-            $crate::__private::v1::how!($how1, $value1).into_words(),
-            $crate::__private::v1::how!($how2, $value2).into_words(),
+            $crate::__private::v1::pass!(InRegisters, $how1, $value1).0,
+            $crate::__private::v1::pass!(InRegisters, $how2, $value2).0,
         ) {
             ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => $crate::__private::v1::call! {
                 $stub,
@@ -129,7 +131,7 @@ macro_rules! __probe_v1_cold {
         }
     };
     ($stub:ident; $($how:ident($value:expr)),+) => {
-        match [$($crate::__private::v1::how!($how, $value)),+] {
+        match [$($crate::__private::v1::pass!(InMemory, $how, $value)),+] {
             __probe_values => $crate::__private::v1::call! {
                 $stub,
                 ["sub rsp, 192", "mov [rsp + 56], {values}"],

@@ -61,7 +61,7 @@ fn threaded() -> u64 {
 #[probe]
 fn never_called() {}
 
-/// Lends the hits of a panic only where one can be caught.
+/// Leaves by unwinding, where that can be caught.
 fn unwind() {
     if cfg!(panic = "unwind") {
         let caught = panic::catch_unwind(|| may_panic(black_box(true)));

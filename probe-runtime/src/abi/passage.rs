@@ -1,0 +1,170 @@
+//! How a field's value goes from its site to the stack, and which types can.
+//!
+//! One or two values go word by word, through registers ([`InRegisters`]); more go as an array in memory
+//! ([`InMemory`]). The difference is in the constants, the type and the unused word: the compiler makes a constant that a
+//! register is to hold ahead of a loop, in the hot path, and one that memory is to hold where it is stored.
+
+// Safety: relies on an instruction that writes its output register and nothing else.
+#![cfg_attr(probe_backend = "x86_64", expect(unsafe_code, reason = "see above"))]
+
+use core::marker::PhantomData;
+
+use super::value::{Field, Type, Value};
+
+/// A way for a value's words.
+pub trait Passage {
+    /// What the site passes on.
+    type Out<'a>;
+
+    /// A value of one word.
+    fn one<'a, const TY: u64>(low: u64) -> Self::Out<'a>;
+
+    /// A value of two words.
+    fn two<'a, const TY: u64>(low: u64, high: u64) -> Self::Out<'a>;
+}
+
+/// In an array of values.
+#[derive(Debug)]
+pub struct InMemory;
+
+impl Passage for InMemory {
+    type Out<'a> = Value<'a>;
+
+    #[inline(always)]
+    fn one<'a, const TY: u64>(low: u64) -> Value<'a> {
+        Self::two::<TY>(low, 0)
+    }
+
+    #[inline(always)]
+    fn two<'a, const TY: u64>(low: u64, high: u64) -> Value<'a> {
+        Value { ty: TY, words: [low, high], borrow: PhantomData }
+    }
+}
+
+/// As three words: the type, and the two that depend on it.
+#[derive(Debug)]
+pub struct InRegisters;
+
+/// What [`InRegisters`] passes on.
+#[derive(Debug)]
+pub struct Words<'a>(pub [u64; 3], PhantomData<&'a ()>);
+
+impl Passage for InRegisters {
+    type Out<'a> = Words<'a>;
+
+    #[inline(always)]
+    fn one<'a, const TY: u64>(low: u64) -> Words<'a> {
+        Self::two::<TY>(low, constant::<0>())
+    }
+
+    #[inline(always)]
+    fn two<'a, const TY: u64>(low: u64, high: u64) -> Words<'a> {
+        Words([constant::<TY>(), low, high], PhantomData)
+    }
+}
+
+/// A constant that is made where it is used: the compiler does not see through it.
+#[cfg(probe_backend = "x86_64")]
+#[inline(always)]
+fn constant<const VALUE: u64>() -> u64 {
+    let value;
+    // SAFETY: writes its output register and nothing else.
+    unsafe {
+        core::arch::asm!("mov {0:e}, {1}", out(reg) value, const VALUE, options(nomem, nostack, preserves_flags));
+    }
+    value
+}
+
+/// There are no registers to pass values in.
+#[cfg(not(probe_backend = "x86_64"))]
+#[inline(always)]
+fn constant<const VALUE: u64>() -> u64 {
+    VALUE
+}
+
+macro_rules! one_word {
+    ($($ty:ty, $tag:ident, $this:ident => $low:expr;)*) => { $(
+        impl Field for $ty {
+            #[inline(always)]
+            #[allow(clippy::cast_lossless, clippy::cast_sign_loss)]
+            fn pass<P: Passage>(&self) -> P::Out<'_> {
+                let $this = self;
+                P::one::<{ Type::$tag as u64 }>($low as u64)
+            }
+        }
+    )* };
+}
+
+one_word! {
+    u8, U64, v => *v;
+    u16, U64, v => *v;
+    u32, U64, v => *v;
+    u64, U64, v => *v;
+    usize, U64, v => *v;
+    i8, I64, v => *v;
+    i16, I64, v => *v;
+    i32, I64, v => *v;
+    i64, I64, v => *v;
+    isize, I64, v => *v;
+    f32, F64, v => f64::from(*v).to_bits();
+    f64, F64, v => v.to_bits();
+    bool, Bool, v => *v;
+    char, Char, v => *v;
+}
+
+macro_rules! two_words {
+    ($($ty:ty, $tag:ident, $this:ident => $low:expr, $high:expr;)*) => { $(
+        impl Field for $ty {
+            #[inline(always)]
+            #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)]
+            fn pass<P: Passage>(&self) -> P::Out<'_> {
+                let $this = self;
+                P::two::<{ Type::$tag as u64 }>($low as u64, $high as u64)
+            }
+        }
+    )* };
+}
+
+two_words! {
+    u128, U128, v => *v, *v >> 64;
+    i128, I128, v => *v, *v >> 64;
+    str, Str, v => v.as_ptr(), v.len();
+    [u8], Bytes, v => v.as_ptr(), v.len();
+}
+
+impl<const N: usize> Field for [u8; N] {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        self.as_slice().pass::<P>()
+    }
+}
+
+impl<T: Field + ?Sized> Field for &T {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        (**self).pass::<P>()
+    }
+}
+
+impl<T: Field + ?Sized> Field for &mut T {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        (**self).pass::<P>()
+    }
+}
+
+#[cfg(feature = "std")]
+impl Field for String {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        self.as_str().pass::<P>()
+    }
+}
+
+#[cfg(feature = "std")]
+impl Field for Vec<u8> {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        self.as_slice().pass::<P>()
+    }
+}

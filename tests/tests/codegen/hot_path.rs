@@ -1,0 +1,172 @@
+//! The hot path of a function: every instruction that runs while no site is active.
+//!
+//! A walk along the control flow from the function's start, in which a latent site is the NOP that it is. The cold
+//! blocks are reached through an active site only, so the walk never sees them, unless the hot path leads into one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory,
+    Mnemonic, OpAccess, Register,
+};
+use probe_tests::fixture::site_table::{NOP, SiteTable};
+
+/// The instructions of a hot path, in the order of the walk: straight on first, then where branches lead.
+pub struct HotPath {
+    instructions: Vec<Instruction>,
+    edges: BTreeMap<u64, Vec<u64>>,
+    /// The latent sites passed.
+    pub sites: BTreeSet<u64>,
+}
+
+impl HotPath {
+    /// Walks from `start` within a function of `size` bytes.
+    pub fn walk(table: &SiteTable<'_>, start: u64, size: u64) -> Self {
+        let code = table.bytes_at(start, size).expect("the function is in the file");
+        let end = start + size;
+        let mut this = Self { instructions: Vec::new(), edges: BTreeMap::new(), sites: BTreeSet::new() };
+        let mut to_do = vec![start];
+        while let Some(at) = to_do.pop() {
+            if this.edges.contains_key(&at) {
+                continue;
+            }
+            let offset = usize::try_from(at - start).expect("an offset");
+            let mut decoder = Decoder::with_ip(64, &code[offset..], at, DecoderOptions::NONE);
+            let instruction = decoder.decode();
+            assert!(!instruction.is_invalid(), "no instruction at {at:#x}");
+            let bytes = &code[offset..offset + instruction.len()];
+            if bytes == NOP {
+                this.sites.insert(at);
+            }
+            let (next, target) = (instruction.next_ip(), instruction.near_branch_target());
+            let edges = match instruction.flow_control() {
+                FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => vec![next],
+                FlowControl::ConditionalBranch => vec![target, next],
+                FlowControl::UnconditionalBranch => vec![target],
+                FlowControl::Return | FlowControl::Exception => Vec::new(),
+                other => panic!("{other:?} at {at:#x}: not for a fixture of this test"),
+            };
+            // A jump out of the function is a tail call.
+            let edges: Vec<u64> = edges.into_iter().filter(|to| (start..end).contains(to)).collect();
+            to_do.extend(&edges);
+            this.edges.insert(at, edges);
+            this.instructions.push(instruction);
+        }
+        this
+    }
+
+    /// All instructions that do something.
+    pub fn all(&self) -> Vec<&Instruction> {
+        self.instructions.iter().filter(|instruction| instruction.mnemonic() != Mnemonic::Nop).collect()
+    }
+
+    /// Those of [`all`](Self::all) that lie in a loop: each leads back to itself.
+    pub fn in_loops(&self) -> Vec<&Instruction> {
+        self.all().into_iter().filter(|instruction| self.leads_to_itself(instruction.ip())).collect()
+    }
+
+    fn leads_to_itself(&self, at: u64) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut to_do = self.edges[&at].clone();
+        while let Some(next) = to_do.pop() {
+            if next == at {
+                return true;
+            }
+            if seen.insert(next) {
+                to_do.extend(&self.edges[&next]);
+            }
+        }
+        false
+    }
+
+    /// The length of the NOPs right before a site, other sites apart.
+    pub fn padding_before(&self, site: u64) -> usize {
+        let mut at = site;
+        let is_padding = |instruction: &&Instruction| {
+            instruction.mnemonic() == Mnemonic::Nop && !self.sites.contains(&instruction.ip())
+        };
+        while let Some(nop) =
+            self.instructions.iter().filter(is_padding).find(|instruction| instruction.next_ip() == at)
+        {
+            at = nop.ip();
+        }
+        usize::try_from(site - at).expect("a length")
+    }
+}
+
+/// Instructions as text, one a line, without the distances of branches and of constants.
+pub fn listing(instructions: &[&Instruction]) -> String {
+    let mut formatter = GasFormatter::new();
+    let mut listing = String::new();
+    for instruction in instructions {
+        let mut instruction = **instruction;
+        if instruction.is_ip_rel_memory_operand() {
+            instruction.set_memory_displacement64(0);
+        }
+        if instruction.near_branch_target() != 0 {
+            instruction.set_near_branch64(0);
+        }
+        listing.push_str("  ");
+        formatter.format(&instruction, &mut listing);
+        listing.push('\n');
+    }
+    listing
+}
+
+/// What instructions there are, whatever their order and registers.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Mix {
+    /// By mnemonic; all conditional jumps are `jcc`, since blocks may be laid out the other way round.
+    mnemonics: BTreeMap<String, usize>,
+    /// Reads of memory other than the stack.
+    loads: usize,
+    /// Pushes, pops, reads, writes and adjustments of the stack, calls and returns apart.
+    stack: usize,
+}
+
+impl Mix {
+    /// Counts.
+    pub fn of(instructions: &[&Instruction]) -> Self {
+        let mut mix = Self::default();
+        let mut factory = InstructionInfoFactory::new();
+        for instruction in instructions {
+            let mnemonic = if instruction.is_jcc_short_or_near() {
+                "jcc".to_owned()
+            } else {
+                format!("{:?}", instruction.mnemonic()).to_lowercase()
+            };
+            *mix.mnemonics.entry(mnemonic).or_default() += 1;
+            let info = factory.info(instruction);
+            let reads = info.used_memory().iter().filter(|memory| {
+                memory.base() != Register::RSP
+                    && matches!(memory.access(), OpAccess::Read | OpAccess::ReadWrite | OpAccess::CondRead)
+            });
+            mix.loads += reads.count();
+            let is_transfer = matches!(
+                instruction.flow_control(),
+                FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return
+            );
+            mix.stack += usize::from(
+                !is_transfer
+                    && info.used_registers().iter().any(|used| used.register() == Register::RSP)
+                    && instruction.mnemonic() != Mnemonic::Lea,
+            );
+        }
+        mix
+    }
+
+    /// What `self` has and `plain` has not.
+    pub fn beyond(&self, plain: &Self) -> Vec<(String, usize)> {
+        let own = self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count));
+        let own = own.chain([("(load)", self.loads), ("(stack)", self.stack)]);
+        own.filter_map(|(name, count)| {
+            let there = match name {
+                "(load)" => plain.loads,
+                "(stack)" => plain.stack,
+                name => plain.mnemonics.get(name).copied().unwrap_or_default(),
+            };
+            (count > there).then(|| (name.to_owned(), count - there))
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! Threads that are on their way into a hit (they evaluate a field) while their probe is paused or detached: when
+//! the call returns the counts are final, and a consumer is called no more.
+//! A process of its own: its one probe is entered by one thread at a time, step by step.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use probe_runtime::{Consumer, Count, Event, point, select};
+
+/// The tests share the probe.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// A field that tells that it is being evaluated, and waits.
+struct Field {
+    began: Sender<()>,
+    goes_on: Receiver<()>,
+}
+
+impl Field {
+    fn value(&self) -> u32 {
+        self.began.send(()).unwrap();
+        self.goes_on.recv().unwrap();
+        7
+    }
+}
+
+#[inline(never)]
+fn work(field: &Field) -> u32 {
+    point!("on-the-way", value = field.value());
+    1
+}
+
+#[derive(Default)]
+struct Calls(AtomicU64);
+
+impl Consumer for Calls {
+    fn hit(&self, _event: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Runs `change` while a thread evaluates the field; the thread goes on after it.
+fn meanwhile<T>(change: impl FnOnce() -> T) -> T {
+    let (began, has_begun) = channel();
+    let (go_on, goes_on) = channel();
+    thread::scope(|scope| {
+        let worker = scope.spawn(move || work(&Field { began, goes_on }));
+        has_begun.recv().unwrap();
+        let result = change();
+        go_on.send(()).unwrap();
+        assert_eq!(worker.join().unwrap(), 1);
+        result
+    })
+}
+
+#[test]
+fn counts_are_final_after_a_pause() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let hits = select("**::on-the-way").unwrap().attach(Count::new()).unwrap();
+    meanwhile(|| ());
+    assert_eq!(hits.total(), 1);
+    meanwhile(|| assert_eq!(hits.pause().patched(), 1));
+    assert_eq!(hits.total(), 1, "nothing arrives after the pause");
+    assert_eq!(hits.resume().patched(), 1);
+    meanwhile(|| ());
+    assert_eq!(hits.total(), 2);
+}
+
+#[test]
+fn nobody_is_called_after_a_detach() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let set = select("**::on-the-way").unwrap();
+    let (stays, leaves) = (set.attach(Calls::default()).unwrap(), set.attach(Count::new()).unwrap());
+    meanwhile(|| drop(leaves));
+    assert_eq!(stays.0.load(Ordering::Relaxed), 1);
+    meanwhile(|| drop(stays));
+}
+
+/// Attached on the way: the hook is there before the site is active, so the hit is theirs too.
+#[test]
+fn who_comes_in_between_gets_the_hit() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let set = select("**::on-the-way").unwrap();
+    let first = set.attach(Count::new()).unwrap();
+    let second = meanwhile(|| set.attach(Count::new()).unwrap());
+    assert_eq!((first.total(), second.total()), (1, 1));
+}

@@ -1,0 +1,16 @@
+//! The linker matrix: under each linker, profile and kind of output, a program must list exactly its probes and
+//! sites, and count exactly its hits.
+//!
+//! Each test is one configuration of the programs in `link/`. What a program lists at run time is compared with
+//! what is written here, and with what its file holds, found there without the runtime.
+
+mod app;
+mod objects;
+mod transcript;
+
+use probe_tests::fixture::Configuration;
+
+/// A configuration of the linker matrix.
+fn configuration(name: &'static str) -> Configuration {
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", name)
+}

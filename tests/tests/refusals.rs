@@ -1,0 +1,295 @@
+//! What the system or somebody else forbids: a breakpoint on a site, text that may not be made writable, no
+//! `membarrier`. Each is reported clearly, the rest goes on, and nothing is half done.
+//! A process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be taken off.
+#![cfg(not(probe_portable))]
+
+use std::env;
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use probe_runtime::{
+    Consumer, Count, Error, Event, ProbeState, RefusalReason, TextPolicy, Visibility, point, select,
+};
+use probe_tests::text::{Difference, Text};
+
+const CHILD: &str = "PROBE_TEST_SCENARIO";
+
+/// The tests look at the whole text.
+static TURN: Mutex<()> = Mutex::new(());
+
+#[inline(never)]
+fn first(x: u64) -> u64 {
+    point!("first");
+    x + 1
+}
+
+#[inline(never)]
+fn second(x: u64) -> u64 {
+    point!("second");
+    x * 2
+}
+
+/// Writes one byte of text, as a debugger does.
+fn write_text(at: usize, byte: u8) {
+    let page = at & !0xfff;
+    let protect = |rights| {
+        // SAFETY: a page of this program's text, which stays readable and executable.
+        let result = unsafe { libc::mprotect(page as *mut _, 4096, rights) };
+        assert_eq!(result, 0);
+    };
+    protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
+    // SAFETY: mapped and writable; one byte is written whole.
+    unsafe { (*(at as *const std::sync::atomic::AtomicU8)).store(byte, Ordering::SeqCst) };
+    protect(libc::PROT_READ | libc::PROT_EXEC);
+}
+
+/// Where the one site of a probe is: the first byte that attaching changes.
+fn site(selector: &str, text: &Text) -> usize {
+    let hits = select(selector).unwrap().attach(Count::new()).unwrap();
+    assert_eq!(hits.report().patched(), 1);
+    let differences = text.differences();
+    assert_eq!((differences[0].file, differences[0].memory), (0x0f, 0xe9));
+    drop(hits);
+    assert_eq!(text.differences(), []);
+    differences[0].at
+}
+
+fn five_bytes(at: usize) -> [u8; 5] {
+    // SAFETY: a site in the text.
+    unsafe { *(at as *const [u8; 5]) }
+}
+
+#[test]
+fn a_breakpoint_is_reported_and_left_alone() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let text = Text::of_this_process();
+    assert_eq!((first(1), second(1)), (2, 2));
+    let at = site("**::first", &text);
+    let nop = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+    assert_eq!(five_bytes(at), nop);
+    write_text(at, 0xcc);
+    let broken = [Difference { at, file: 0x0f, memory: 0xcc }];
+    let found = [0xcc, 0x1f, 0x44, 0x00, 0x08];
+
+    // With others: they go on.
+    let hits = select("refusals::*").unwrap().attach(Count::new()).unwrap();
+    let report = hits.report();
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (1, 0, 1));
+    assert!(!report.is_complete());
+    let [refusal] = report.refusals() else { panic!("{report}") };
+    assert_eq!(refusal.site(), at);
+    assert_eq!(*refusal.reason(), RefusalReason::Foreign { expected: nop, found });
+    let shown = format!(
+        "1 patched, 0 unchanged, 1 refused\n  site {at:#x}: expected [0f, 1f, 44, 00, 08], \
+         found [cc, 1f, 44, 00, 08]: a debugger or another patcher holds it"
+    );
+    assert_eq!(report.to_string(), shown);
+    second(1);
+    assert_eq!(hits.total(), 1);
+    assert_eq!(five_bytes(at), found);
+    // The other's site becomes latent again; this one can't be looked through.
+    let report = hits.detach();
+    assert_eq!((report.patched(), report.refused()), (1, 1));
+    assert_eq!(text.differences(), broken);
+
+    // Alone: nothing could be activated, and nothing stays attached.
+    let error = select("**::first").unwrap().attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &error else { panic!("{error}") };
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 1));
+    assert!(error.to_string().starts_with("no site could be activated: 0 patched, 0 unchanged, 1 refused"));
+    assert_eq!(select("**::first").unwrap().probes()[0].state(), ProbeState::Latent);
+    assert_eq!(text.differences(), broken);
+
+    // The debugger goes; the site is as good as new.
+    write_text(at, 0x0f);
+    let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
+    first(1);
+    assert_eq!(hits.total(), 1);
+    // It comes back while the site is active: what it put there stays until it goes.
+    let active = five_bytes(at);
+    write_text(at, 0xcc);
+    let report = hits.detach();
+    assert_eq!((report.patched(), report.refused()), (0, 1));
+    let [refusal] = report.refusals() else { panic!("{report}") };
+    let [_, rest @ ..] = active;
+    let found = [0xcc, rest[0], rest[1], rest[2], rest[3]];
+    assert_eq!(*refusal.reason(), RefusalReason::Foreign { expected: active, found });
+    write_text(at, 0xe9);
+    assert_eq!(first(1), 2, "active, but nobody listens");
+    // Whoever comes next finds it active, and leaves it latent.
+    let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.report().unchanged()), (0, 1));
+    first(1);
+    assert_eq!(hits.total(), 1);
+    drop(hits);
+    text.assert_as_in_file();
+}
+
+/// One instruction of a classic BPF program.
+fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).unwrap(), jt: jump.0, jf: jump.1, k }
+}
+
+/// From here on, `syscall` fails with `EPERM`, for all threads of this process; if `bits` is given, only where the
+/// third argument has all of them.
+fn deny(syscall: libc::c_long, bits: Option<i32>) {
+    let load = |offset| bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
+    let is_equal = |k, jump| bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, k);
+    let bits = bits.unwrap_or(0).unsigned_abs();
+    let mut program = [
+        // struct seccomp_data: the number at 0, the third argument's low half at 32.
+        load(0),
+        is_equal(u32::try_from(syscall).unwrap(), (0, 4)),
+        load(32),
+        bpf(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, (0, 0), bits),
+        is_equal(bits, (0, 1)),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
+    // SAFETY: no pointers.
+    let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(result, 0);
+    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    // SAFETY: the program and its description are alive for the call, which copies them.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Runs one scenario of this file in a child.
+fn child(scenario: &str) -> Output {
+    let program = env::current_exe().unwrap();
+    Command::new(program).args(["--exact", "sandboxed", "--nocapture"]).env(CHILD, scenario).output().unwrap()
+}
+
+#[track_caller]
+fn runs_in_a_child(scenario: &str) {
+    let output = child(scenario);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains(&format!("done: {scenario}")), "{stdout}");
+}
+
+#[test]
+fn sealed_text_is_refused_and_nothing_changes() {
+    runs_in_a_child("mprotect");
+}
+
+#[test]
+fn text_that_is_open_already_can_be_patched_all_the_same() {
+    runs_in_a_child("mprotect while open");
+}
+
+#[test]
+fn without_membarrier_it_works_all_the_same() {
+    runs_in_a_child("membarrier");
+}
+
+/// What the children do.
+#[test]
+fn sandboxed() {
+    let Some(scenario) = env::var_os(CHILD) else { return };
+    match scenario.to_str().unwrap() {
+        "mprotect" => mprotect_denied(),
+        "mprotect while open" => mprotect_denied_while_open(),
+        "membarrier" => membarrier_denied(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {}", scenario.display());
+}
+
+const WRITE_EXEC: i32 = libc::PROT_WRITE | libc::PROT_EXEC;
+
+fn mprotect_denied() {
+    let text = Text::of_this_process();
+    let set = select("refusals::*").unwrap();
+    deny(libc::SYS_mprotect, Some(WRITE_EXEC));
+    let error = set.attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &error else { panic!("{error}") };
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
+    for refusal in report.refusals() {
+        assert_eq!(*refusal.reason(), RefusalReason::Protected { errno: libc::EPERM });
+        assert!(refusal.to_string().ends_with(
+            ": the system does not let its page be written: Operation not permitted (os error 1)"
+        ));
+    }
+    let error = set.clone().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let Error::TextProtected { text: range, error: reason } = &error else { panic!("{error}") };
+    assert_eq!((range.start, range.end), (text.range().start, text.range().end));
+    assert_eq!(reason.raw_os_error(), Some(libc::EPERM));
+    let shown = format!(
+        "text at {:#x}..{:#x} can't be kept writable: Operation not permitted (os error 1); use \
+         TextPolicy::Sealed, or allow the program to change the protection of its code",
+        range.start, range.end
+    );
+    assert_eq!(error.to_string(), shown);
+    assert!(set.text(TextPolicy::Open).hold().is_err());
+    assert_eq!((first(1), second(1)), (2, 2));
+    text.assert_as_in_file();
+    assert!(probe_runtime::probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+}
+
+fn mprotect_denied_while_open() {
+    let set = select("**::first").unwrap().text(TextPolicy::Open);
+    let open = set.attach(Count::new()).unwrap();
+    deny(libc::SYS_mprotect, Some(WRITE_EXEC));
+    let sealed = select("**::second").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(sealed.report().patched(), 1);
+    (first(1), second(1));
+    assert_eq!((open.total(), sealed.total()), (1, 1));
+    assert_eq!(sealed.detach().patched(), 1);
+    assert_eq!(open.detach().patched(), 1);
+    Text::of_this_process().assert_as_in_file();
+}
+
+/// Checks that it is not called once it is freed.
+struct Alive(AtomicU64);
+
+impl Consumer for Alive {
+    fn hit(&self, _event: &Event<'_>) {
+        let value = self.0.load(Ordering::Relaxed);
+        assert_eq!(value, 0x5555);
+        self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.store(0xdead, Ordering::Relaxed);
+    }
+}
+
+fn membarrier_denied() {
+    deny(libc::SYS_membarrier, None);
+    // SAFETY: takes no pointer.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) }, -1, "denied");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut calls = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(first(calls), calls + 1);
+                calls += 1;
+            }
+            calls
+        });
+        for round in 0..2_000 {
+            let policy = if round % 2 == 0 { TextPolicy::Sealed } else { TextPolicy::Open };
+            let set = select("**::first").unwrap().text(policy).visibility(Visibility::Synchronous);
+            let alive = set.attach(Alive(AtomicU64::new(0x5555))).unwrap();
+            assert_eq!(alive.failure(), None);
+            drop(alive);
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(worker.join().unwrap() > 0);
+    });
+    let hits = select("refusals::*").unwrap().attach(Count::new()).unwrap();
+    for _ in 0..100 {
+        (first(1), second(1));
+    }
+    assert_eq!(hits.total(), 200);
+    drop(hits);
+    Text::of_this_process().assert_as_in_file();
+}
