@@ -18,8 +18,8 @@ impl Control {
     /// The hook is the switch: shows or hides it.
     pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _policy: TextPolicy, report: &mut Report) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
-            let probe = &self.registry.probes()[id.index()];
-            let (switched, unchanged) = self.members(id).show(probe);
+            let Some(members) = self.members(id) else { continue };
+            let (switched, unchanged) = members.show(self.registry.definitions(id));
             report.add_patched(switched);
             report.add_unchanged(unchanged);
         }

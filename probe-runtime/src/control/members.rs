@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use crate::abi::Definition;
 use crate::arch::backend;
 use crate::dispatch::{Hook, Member};
-use crate::registry::{Probe, ProbeId, ProbeState};
+use crate::registry::{ProbeId, ProbeState};
 
 /// One attachment's part in one probe.
 pub(super) struct Part {
@@ -90,17 +90,21 @@ impl Members {
     }
 
     /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`.
-    pub(super) fn publish(&mut self, id: ProbeId, probe: &Probe) -> Option<Published> {
+    pub(super) fn publish(
+        &mut self,
+        id: ProbeId,
+        definitions: impl Iterator<Item = &'static Definition>,
+    ) -> Option<Published> {
         let listening: Box<[Member]> =
             self.parts.iter().filter(|part| !part.is_paused).map(|part| part.member.clone()).collect();
         let hook =
             (!listening.is_empty()).then(|| Published(Box::into_raw(Box::new(Hook::new(id, listening)))));
         let old = std::mem::replace(&mut self.hook, hook);
         if cfg!(probe_backend = "x86_64") {
-            self.show(probe);
+            self.show(definitions);
         } else if let Some(hook) = &self.hook {
             // The switch that follows shows or hides it; what is shown already must not be the old one.
-            for definition in probe.definitions().filter(|definition| definition.is_hooked()) {
+            for definition in definitions.filter(|definition| definition.is_hooked()) {
                 definition.hook().store(hook.0.cast(), Ordering::Release);
             }
         }
@@ -109,13 +113,13 @@ impl Members {
 
     /// Shows the present hook to the probe's definitions. Returns how many began or ceased to be hooked, and
     /// how many did not.
-    pub(super) fn show(&self, probe: &Probe) -> (usize, usize) {
+    pub(super) fn show(&self, definitions: impl Iterator<Item = &'static Definition>) -> (usize, usize) {
         // Where there are no sites to patch, the hook is the switch.
         let is_visible = cfg!(probe_backend = "x86_64") || self.state() == ProbeState::Active;
         let hook: *mut () =
             self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
         let (mut switched, mut unchanged) = (0, 0);
-        for definition in probe.definitions() {
+        for definition in definitions {
             if !hook.is_null() {
                 definition.entry().store(backend::entry(definition), Ordering::Release);
             }

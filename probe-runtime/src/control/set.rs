@@ -11,7 +11,7 @@ use crate::consumer::Consumer;
 use crate::error::Error;
 use crate::patch::{TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
-use crate::selector::{Selector, Subject, nearest};
+use crate::selector::{Selector, nearest};
 
 /// All probes of the program, by path: the objects loaded now, latent and active, with and without sites.
 ///
@@ -28,7 +28,7 @@ use crate::selector::{Selector, Subject, nearest};
 pub fn probes() -> Vec<ProbeInfo> {
     let mut locked = lock();
     locked.refresh();
-    let ids = (0..locked.registry.probes().len()).map(ProbeId::new);
+    let ids = (0..locked.registry.len()).map(ProbeId::new);
     let mut list: Vec<_> = ids.filter_map(|id| locked.info(id)).collect();
     drop(locked);
     list.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
@@ -61,15 +61,11 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     let mut locked = lock();
     locked.refresh();
     let all = || {
-        locked.registry.probes().iter().enumerate().filter_map(|(at, probe)| Some((at, probe.definition()?)))
+        let ids = (0..locked.registry.len()).map(ProbeId::new);
+        ids.filter_map(|id| Some((id, locked.registry.definition(id)?)))
     };
-    let ids: Arc<[_]> = all()
-        .filter(|(_, definition)| {
-            let (path, file, line, _, kind) = definition.identity();
-            parsed.matches(Subject { path, kind, file, line })
-        })
-        .map(|(at, _)| ProbeId::new(at))
-        .collect();
+    let ids: Arc<[_]> =
+        all().filter(|(_, definition)| parsed.matches(*definition)).map(|(id, _)| id).collect();
     if ids.is_empty() {
         let nearest = nearest(selector, all().map(|(_, definition)| definition.path()));
         return Err(Error::NoMatch { selector: selector.to_owned(), probes: all().count(), nearest });

@@ -12,7 +12,7 @@ use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
 use crate::error::Error;
 use crate::os;
 use crate::patch::{Report, TextPolicy, Visibility};
-use crate::registry::{ProbeId, ProbeInfo, Registry};
+use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
 #[derive(Default)]
@@ -59,15 +59,16 @@ pub(super) struct Retired {
 impl Control {
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self) {
-        if !self.registry.refresh() && self.members.len() == self.registry.probes().len() {
+        if !self.registry.refresh() {
             return;
         }
-        self.members.resize_with(self.registry.probes().len(), Members::default);
         self.forget_unloaded_text();
-        let attached: Vec<_> =
-            (0..self.members.len()).map(ProbeId::new).filter(|id| self.members(*id).has_parts()).collect();
+        let attached: Vec<_> = (0..self.members.len())
+            .map(ProbeId::new)
+            .filter(|id| self.members[id.index()].has_parts())
+            .collect();
         for id in &attached {
-            self.members(*id).show(&self.registry.probes()[id.index()]);
+            self.members[id.index()].show(self.registry.definitions(*id));
         }
         if !attached.is_empty() {
             // New copies of probes that somebody listens to.
@@ -75,12 +76,21 @@ impl Control {
         }
     }
 
-    pub(super) fn members(&self, id: ProbeId) -> &Members {
-        &self.members[id.index()]
+    /// Who listens to a probe, if anybody ever did.
+    pub(super) fn members(&self, id: ProbeId) -> Option<&Members> {
+        self.members.get(id.index())
+    }
+
+    /// Whether anybody listens to a probe.
+    pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
+        self.members(id).map_or(ProbeState::Latent, Members::state)
     }
 
     /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
     fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members)) {
+        if self.members.len() <= id.index() {
+            self.members.resize_with(self.registry.len(), Members::default);
+        }
         let members = &mut self.members[id.index()];
         let before = members.sole();
         change(members);
@@ -95,12 +105,12 @@ impl Control {
     }
 
     fn publish(&mut self, id: ProbeId) -> Option<Published> {
-        self.members[id.index()].publish(id, &self.registry.probes()[id.index()])
+        self.members[id.index()].publish(id, self.registry.definitions(id))
     }
 
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
-        let definition = self.registry.probes()[id.index()].definition()?;
-        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.members(id).state()))
+        let definition = self.registry.definition(id)?;
+        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.state_of(id)))
     }
 
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
@@ -159,7 +169,7 @@ impl Control {
 
     /// Leaves out the probes that another runtime has taken.
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_taken = |id: &ProbeId| self.registry.probes()[id.index()].definitions().any(is_taken);
+        let is_taken = |id: &ProbeId| self.registry.definitions(*id).any(is_taken);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse_taken(&taken, report);
         free.into()

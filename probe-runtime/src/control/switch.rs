@@ -26,7 +26,7 @@ impl Control {
     pub(super) fn switch_each(&self, ids: &[ProbeId], policy: TextPolicy, report: &mut Report) {
         for wanted in [true, false] {
             let ids: Vec<_> = (ids.iter().copied())
-                .filter(|id| (self.members(*id).state() == ProbeState::Active) == wanted)
+                .filter(|id| (self.state_of(*id) == ProbeState::Active) == wanted)
                 .collect();
             self.switch_runs(&runs(&ids), wanted, policy, report);
         }

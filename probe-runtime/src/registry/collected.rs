@@ -1,12 +1,13 @@
 //! The registry where nothing is patched: the definitions that `linkme` collected in this binary, or those that have
 //! been seen.
 
-use super::{Probe, ProbeId};
+use super::ProbeId;
+use crate::abi::Definition;
 
 /// All probes of this binary; each counts as one site.
 #[derive(Default)]
 pub(crate) struct Registry {
-    probes: Vec<Probe>,
+    definitions: Vec<&'static Definition>,
 }
 
 impl Registry {
@@ -14,13 +15,13 @@ impl Registry {
     #[cfg(probe_backend = "portable")]
     pub(crate) fn refresh(&mut self) -> bool {
         // Neither list ever loses a definition.
-        let known = self.probes.len();
+        let known = self.definitions.len();
         #[cfg(probe_definitions = "linked")]
         let definitions = crate::__private::v1::PROBE_DEFINITIONS_V1.static_slice().iter();
         #[cfg(probe_definitions = "seen")]
         let definitions = super::seen::all().into_iter();
-        self.probes.extend(definitions.skip(known).map(Probe::new));
-        self.probes.len() != known
+        self.definitions.extend(definitions.skip(known));
+        self.definitions.len() != known
     }
 
     /// There are no probes.
@@ -30,13 +31,25 @@ impl Registry {
         false
     }
 
-    pub(crate) fn probes(&self) -> &[Probe] {
-        &self.probes
+    /// How many probes there are.
+    pub(crate) fn len(&self) -> usize {
+        self.definitions.len()
+    }
+
+    /// A probe's definition.
+    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects are unloaded")]
+    pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
+        Some(self.definitions[id.index()])
+    }
+
+    /// A probe's definitions: one.
+    pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
+        self.definition(id).into_iter()
     }
 
     /// A definition's flag is its one site.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.probes[id.index()].definitions().count()
+        self.definitions(id).count()
     }
 
     /// There are no records.

@@ -5,20 +5,25 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-use super::tables::Tables;
-use super::{Probe, ProbeId};
+use super::ProbeId;
+use super::tables::{RecordAt, Tables};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{self, Generation, Object};
-use crate::patch::Site;
+use crate::patch::{Site, SiteAddr};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
     generation: Generation,
     objects: Vec<Object>,
-    probes: Vec<Probe>,
+    /// By probe; `None` once all its objects are unloaded.
+    definitions: Vec<Option<&'static Definition>>,
+    /// A probe's definitions in other objects: rare.
+    copies: HashMap<ProbeId, Vec<&'static Definition>>,
     /// Grouped by probe; ascending within a group as the linker laid them out.
     sites: Vec<Site>,
+    /// Where each probe's sites start, and, last, where all end.
+    starts: Vec<u32>,
     ranges: Vec<DefinitionRange>,
     /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
     /// away with its object.
@@ -55,7 +60,8 @@ impl Registry {
         }
         let (generation, objects) = objects::loaded(NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
-        if objects == self.objects {
+        // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
+        if objects == self.objects && objects.iter().all(|object| object.is_main) {
             return false;
         }
         self.rebuild(objects);
@@ -66,7 +72,7 @@ impl Registry {
         let tables: Vec<_> = objects.iter().filter_map(Tables::of).collect();
         self.name_probes(&tables);
         let found = self.read_sites(&tables);
-        self.group_sites(&found);
+        self.group_sites(&tables, &found);
         drop(tables);
         self.objects = objects;
     }
@@ -76,9 +82,8 @@ impl Registry {
         // With the executable alone, addresses are identity enough, and no text needs to be read.
         let compare = tables.len() > 1 || !self.identities.is_empty() || self.ranges.len() > 1;
         let old = std::mem::take(&mut self.ranges);
-        for probe in &mut self.probes {
-            probe.forget_definitions();
-        }
+        self.definitions.fill(None);
+        self.copies.clear();
         for tables in tables {
             let range = tables.definition_range();
             // The executable is never unloaded, so its addresses keep their meaning.
@@ -90,13 +95,14 @@ impl Registry {
                 let known = same
                     .and_then(|old| old.id_of(addr))
                     .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
-                let id = if let Some(id) = known {
-                    self.probes[id.index()].add_copy(definition);
-                    id
-                } else {
-                    self.probes.push(Probe::new(definition));
-                    ProbeId::new(self.probes.len() - 1)
-                };
+                let id = known.unwrap_or_else(|| {
+                    self.definitions.push(None);
+                    ProbeId::new(self.definitions.len() - 1)
+                });
+                match &mut self.definitions[id.index()] {
+                    first @ None => *first = Some(definition),
+                    Some(_) => self.copies.entry(id).or_default().push(definition),
+                }
                 if let Some(identity) = identity {
                     self.identities.insert(identity, id);
                 }
@@ -106,54 +112,69 @@ impl Registry {
         }
     }
 
-    /// Reads all records; a site whose definition is in no table is skipped.
-    fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<(ProbeId, Site)> {
-        let mut found = Vec::with_capacity(tables.iter().map(Tables::capacity).sum());
-        let mut skipped = 0;
-        for (own, tables) in tables.iter().enumerate() {
-            skipped += tables.for_each_site(|site| {
-                let id = self.ranges[own]
-                    .id_of(site.definition)
-                    .or_else(|| self.ranges.iter().find_map(|range| range.id_of(site.definition)));
+    /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
+    /// definition is in no table is skipped.
+    fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
+        self.skipped = 0;
+        let ranges = &self.ranges;
+        let mut read_one = |(own, tables): (usize, &Tables<'_>)| {
+            let mut found = Vec::with_capacity(tables.capacity());
+            let mut foreign = 0;
+            self.skipped += tables.for_each_site(|record, definition| {
+                let id = ranges[own]
+                    .id_of(definition)
+                    .or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match id {
-                    Some(id) => found.push((id, site.site)),
-                    None => skipped += 1,
+                    Some(id) => found.push((id, record)),
+                    None => foreign += 1,
                 }
             });
-        }
-        self.skipped = skipped;
-        found
+            self.skipped += foreign;
+            found
+        };
+        tables.iter().enumerate().map(&mut read_one).collect()
     }
 
     /// Sorts the sites by probe, keeping their order otherwise (a counting sort).
-    fn group_sites(&mut self, found: &[(ProbeId, Site)]) {
-        let mut ends = vec![0_u32; self.probes.len() + 1];
-        for (id, _) in found {
-            ends[id.index() + 1] += 1;
+    fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
+        let mut next = vec![0_u32; self.definitions.len() + 1];
+        for (id, _) in found.iter().flatten() {
+            next[id.index() + 1] += 1;
         }
-        for at in 1..ends.len() {
-            ends[at] += ends[at - 1];
+        for at in 1..next.len() {
+            next[at] += next[at - 1];
         }
-        for (probe, bounds) in self.probes.iter_mut().zip(ends.windows(2)) {
-            probe.sites = bounds[0]..bounds[1];
-        }
-        self.sites = found.iter().map(|(_, site)| *site).collect();
-        for (id, site) in found {
-            let next = &mut ends[id.index()];
-            self.sites[*next as usize] = *site;
-            *next += 1;
+        self.starts.clone_from(&next);
+        let total = self.starts.last().map_or(0, |end| *end as usize);
+        self.sites = vec![Site { addr: SiteAddr(0), target: 0 }; total];
+        for (tables, found) in tables.iter().zip(found) {
+            for (id, record) in found {
+                let next = &mut next[id.index()];
+                self.sites[*next as usize] = tables.site(*record);
+                *next += 1;
+            }
         }
     }
 
-    pub(crate) fn probes(&self) -> &[Probe] {
-        &self.probes
+    /// How many probes there are, and were.
+    pub(crate) fn len(&self) -> usize {
+        self.definitions.len()
+    }
+
+    /// The definition that speaks for a probe, while one of its objects is loaded.
+    pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
+        self.definitions[id.index()]
+    }
+
+    /// All definitions of a probe: one in each object that has it.
+    pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
+        self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())
     }
 
     /// The sites of one probe.
     #[inline]
     pub(crate) fn sites(&self, id: ProbeId) -> &[Site] {
-        let range = &self.probes[id.index()].sites;
-        &self.sites[range.start as usize..range.end as usize]
+        self.sites_of_run(id, id)
     }
 
     /// How many machine-code copies a probe has.
@@ -162,9 +183,9 @@ impl Registry {
     }
 
     /// The sites of neighbouring probes, which lie side by side.
+    #[inline]
     pub(crate) fn sites_of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
-        let (start, end) = (self.probes[first.index()].sites.start, self.probes[last.index()].sites.end);
-        &self.sites[start as usize..end as usize]
+        &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
     }
 
     /// Records that this reader could not understand: damaged, or newer than it.

@@ -6,8 +6,8 @@
 //! column, kind), so that the copies of one probe in several objects are one probe.
 //! Cost: some 20 ns a site at the first use; one question to the dynamic linker at each later one.
 
+mod id;
 mod info;
-mod probe;
 
 #[cfg(probe_backend = "x86_64")]
 mod tables;
@@ -27,6 +27,5 @@ mod seen;
 #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
 pub(crate) use seen::see;
 
+pub use id::ProbeId;
 pub use info::{ProbeInfo, ProbeState};
-pub(crate) use probe::Probe;
-pub use probe::ProbeId;

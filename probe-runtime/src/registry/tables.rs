@@ -23,11 +23,9 @@ pub(super) struct Tables<'a> {
     definitions: Range<usize>,
 }
 
-/// One record, read: the site, and its definition's address.
-pub(super) struct SiteOf {
-    pub(super) site: Site,
-    pub(super) definition: usize,
-}
+/// Where a record lies in its table, in bytes.
+#[derive(Clone, Copy)]
+pub(super) struct RecordAt(u32);
 
 impl<'a> Tables<'a> {
     /// The tables that the object's notes point at; all its notes point at the same ones.
@@ -82,8 +80,9 @@ impl<'a> Tables<'a> {
         all.iter().filter(|definition| definition.is_readable())
     }
 
-    /// Calls `each` for every record that this reader understands; returns how many it could not read.
-    pub(super) fn for_each_site(&self, mut each: impl FnMut(SiteOf)) -> usize {
+    /// Calls `each` for every record that this reader understands, with its definition's address; returns how
+    /// many it could not read.
+    pub(super) fn for_each_site(&self, mut each: impl FnMut(RecordAt, usize)) -> usize {
         let (mut at, mut skipped) = (self.records.start, 0);
         while at + size_of::<[u8; 4]>() <= self.records.end {
             // SAFETY: within the mapped table.
@@ -93,11 +92,13 @@ impl<'a> Tables<'a> {
                 // Without a size there is no way on.
                 return skipped + 1;
             }
-            let known = u16::from(version) == VERSION
+            let record = u32::try_from(at - self.records.start).ok().map(RecordAt);
+            let is_known = u16::from(version) == VERSION
                 && provider == SITE_PROVIDER_RUST
                 && size >= size_of::<Record>();
-            match known.then(|| self.read_record(at)).flatten() {
-                Some(found) => each(found),
+            let known = record.filter(|_| is_known);
+            match known.and_then(|record| Some((record, self.definition_at(record)?))) {
+                Some((record, definition)) => each(record, definition),
                 None => skipped += 1,
             }
             at += size;
@@ -105,30 +106,42 @@ impl<'a> Tables<'a> {
         skipped
     }
 
-    fn read_record(&self, at: usize) -> Option<SiteOf> {
-        // SAFETY: within the mapped table, which holds `size_of::<Record>()` bytes here.
-        let record = unsafe { ptr::read_unaligned(at as *const Record) };
-        let relative = |field: usize, offset: i32| (at + field).wrapping_add_signed(offset as isize);
-        let site = relative(4, record.site);
-        if !self.is_text(&(site & !7..site + SITE_LEN)) {
+    /// The site of a record that [`for_each_site`](Self::for_each_site) has understood.
+    pub(super) fn site(&self, at: RecordAt) -> Site {
+        let (record, at) = self.record(at);
+        Site { addr: SiteAddr(relative(at + 4, record.site)), target: relative(at + 8, record.target) }
+    }
+
+    fn record(&self, at: RecordAt) -> (Record, usize) {
+        let at = self.records.start + at.0 as usize;
+        // SAFETY: within the mapped table, which holds `size_of::<Record>()` bytes there: `RecordAt` comes from
+        // `for_each_site`, which has checked that.
+        (unsafe { ptr::read_unaligned(at as *const Record) }, at)
+    }
+
+    /// The definition of the record's site, if that lies in text.
+    fn definition_at(&self, at: RecordAt) -> Option<usize> {
+        let site = self.site(at).addr;
+        if !self.is_text(&(site.word()..site.0.wrapping_add(SITE_LEN))) {
             return None;
         }
-        let definition = self.definition_of(relative(12, record.stub), true)?;
-        let target = relative(8, record.target);
-        Some(SiteOf { site: Site { addr: SiteAddr(site), target }, definition })
+        let (record, at) = self.record(at);
+        self.definition_of(relative(at + 12, record.stub), true)
     }
 
     /// The definition that the stub at `addr` names, by way of a linkage table if need be.
     fn definition_of(&self, addr: usize, through_plt: bool) -> Option<usize> {
         // The stub of another object is checked by its bytes alone: it is where the linker's pointer leads.
-        if through_plt && !self.is_text(&(addr..addr + stub::STUB_LEN)) {
+        if through_plt && !self.is_text(&(addr..addr.wrapping_add(stub::STUB_LEN))) {
             return None;
         }
         // SAFETY: in the text of this object, or behind a pointer that the dynamic linker has filled in.
         let bytes = unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) };
         match stub::decode(addr, bytes)? {
             Stub::Definition(definition) => Some(definition),
-            Stub::Plt(pointer) if through_plt && is_mapped(self.object, &(pointer..pointer + 8)) => {
+            Stub::Plt(pointer)
+                if through_plt && is_mapped(self.object, &(pointer..pointer.wrapping_add(8))) =>
+            {
                 // SAFETY: mapped; the dynamic linker's pointer.
                 let there = unsafe { ptr::read_unaligned(pointer as *const usize) };
                 self.definition_of(there, false)
@@ -143,6 +156,10 @@ impl<'a> Tables<'a> {
             segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
         })
     }
+}
+
+fn relative(field: usize, offset: i32) -> usize {
+    field.wrapping_add_signed(offset as isize)
 }
 
 fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {

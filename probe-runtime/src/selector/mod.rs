@@ -12,6 +12,7 @@
 mod glob;
 mod nearest;
 mod parse;
+mod subject;
 
 pub use parse::SelectorError;
 
@@ -35,17 +36,16 @@ struct Term {
     kinds: Option<Vec<Kind>>,
 }
 
-/// What of a probe a selector looks at.
-#[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+/// What of a probe a selector looks at. Asked for as needed: most selectors need the path alone.
+pub trait Subject {
     /// The probe's path.
-    pub path: &'a str,
+    fn path(&self) -> &str;
     /// What it marks.
-    pub kind: Kind,
+    fn kind(&self) -> Kind;
     /// Its source file.
-    pub file: &'a str,
+    fn file(&self) -> &str;
     /// Its source line.
-    pub line: u32,
+    fn line(&self) -> u32;
 }
 
 impl Selector {
@@ -65,7 +65,7 @@ impl Selector {
     }
 
     /// Whether the selector names this probe.
-    pub fn matches(&self, subject: Subject<'_>) -> bool {
+    pub fn matches(&self, subject: &impl Subject) -> bool {
         let hits = |exclusion| {
             let mut terms = self.terms.iter().filter(move |term| term.is_exclusion == exclusion);
             terms.any(|term| term.matches(subject))
@@ -76,11 +76,11 @@ impl Selector {
 }
 
 impl Term {
-    fn matches(&self, subject: Subject<'_>) -> bool {
-        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind))
-            && self.line.is_none_or(|line| line == subject.line)
-            && self.path.as_ref().is_none_or(|glob| glob.matches(subject.path))
-            && self.file.as_ref().is_none_or(|glob| glob.matches_end(subject.file))
+    fn matches(&self, subject: &impl Subject) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind()))
+            && self.line.is_none_or(|line| line == subject.line())
+            && self.path.as_ref().is_none_or(|glob| glob.matches(subject.path()))
+            && self.file.as_ref().is_none_or(|glob| glob.matches_end(subject.file()))
     }
 }
 
@@ -88,9 +88,28 @@ impl Term {
 mod tests {
     use super::*;
 
+    struct Probe<'a>(&'a str, Kind);
+
+    impl Subject for Probe<'_> {
+        fn path(&self) -> &str {
+            self.0
+        }
+
+        fn kind(&self) -> Kind {
+            self.1
+        }
+
+        fn file(&self) -> &'static str {
+            "src/net/server.rs"
+        }
+
+        fn line(&self) -> u32 {
+            42
+        }
+    }
+
     fn matches(selector: &str, path: &str, kind: Kind) -> bool {
-        let subject = Subject { path, kind, file: "src/net/server.rs", line: 42 };
-        Selector::parse(selector).unwrap().matches(subject)
+        Selector::parse(selector).unwrap().matches(&Probe(path, kind))
     }
 
     #[test]

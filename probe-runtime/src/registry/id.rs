@@ -1,0 +1,36 @@
+//! A probe's number.
+
+use std::fmt;
+
+use crate::abi::Definition;
+
+/// A probe's number in this process: dense, and never given to another probe.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProbeId(u32);
+
+impl ProbeId {
+    /// No probe's number.
+    #[cfg(probe_backend = "x86_64")]
+    pub(super) const UNKNOWN: Self = Self(u32::MAX);
+
+    pub(crate) fn new(number: usize) -> Self {
+        Self(u32::try_from(number).expect("fewer than 2^32 probes"))
+    }
+
+    /// The number, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for ProbeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}:{}", self.path(), self.kind().name(), self.file(), self.line())
+    }
+}
