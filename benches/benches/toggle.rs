@@ -1,2 +1,142 @@
-//! x
-fn main() {}
+//! `toggle`: switching one probe, beside the instructions and system calls that it can't do without.
+
+use std::hint::{self, black_box};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use probe_benches::baseline::{OpenWord, membarrier, protect};
+use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin, timing};
+use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, select};
+
+/// One probe, since its exit is not selected.
+#[probe]
+#[inline(never)]
+fn switched() {
+    black_box(());
+}
+
+/// How often the other thread has called it.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+fn main() -> Result<(), Error> {
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return Ok(());
+    }
+    let scale = Scale::from_args();
+    pin(0);
+    for busy in [false, true] {
+        with_runner(busy, || -> Result<(), Error> {
+            open(scale, busy)?;
+            sealed(scale, busy)
+        })?;
+    }
+    Ok(())
+}
+
+fn attach(text: TextPolicy, visibility: Visibility) -> Result<Attachment<Count>, Error> {
+    select("**::switched kind=entry")?.text(text).visibility(visibility).attach(Count::new())
+}
+
+/// Text that stays open: no system call.
+fn open(scale: Scale, busy: bool) -> Result<(), Error> {
+    let attachment = attach(TextPolicy::Open, Visibility::Eventual)?;
+    let (lock, word) = (Mutex::new(()), OpenWord::new());
+    let calls = scale.of(2_000);
+    let medians = interleave(
+        scale.of(1_000),
+        &mut [
+            case("cmpxchg-and-lock", calls, busy, |calls| {
+                for _ in 0..calls {
+                    let locked = black_box(&lock).lock();
+                    word.exchange();
+                    drop(locked);
+                }
+            }),
+            case("open-eventual", 2 * calls, busy, |calls| toggle(&attachment, calls)),
+        ],
+    );
+    report("open-eventual", &medians, "cmpxchg-and-lock", busy);
+    Ok(())
+}
+
+/// Text that is opened and sealed for each toggle, and a barrier.
+fn sealed(scale: Scale, busy: bool) -> Result<(), Error> {
+    let attachment = attach(TextPolicy::Sealed, Visibility::Synchronous)?;
+    let site = switched as fn() as usize;
+    let calls = scale.of(20);
+    let medians = interleave(
+        scale.of(1_000),
+        &mut [
+            case("bare-system-calls", calls, busy, |calls| {
+                for _ in 0..calls {
+                    protect(site, true);
+                    protect(site, false);
+                    membarrier();
+                }
+            }),
+            case("sealed-synchronous", 2 * calls, busy, |calls| toggle(&attachment, calls)),
+        ],
+    );
+    report("sealed-synchronous", &medians, "bare-system-calls", busy);
+    Ok(())
+}
+
+/// `calls` toggles, half of them each way; each changes one site.
+fn toggle(attachment: &Attachment<Count>, calls: u64) {
+    for _ in 0..calls / 2 {
+        assert_eq!(attachment.pause().patched(), 1);
+        assert_eq!(attachment.resume().patched(), 1);
+    }
+}
+
+fn report(case: &str, medians: &Medians, baseline: &str, busy: bool) {
+    if !busy {
+        timing("toggle", medians, baseline, baseline);
+        return timing("toggle", medians, case, baseline);
+    }
+    for name in [baseline, case] {
+        let (ns, ratio) = (medians.ns(name), medians.ratio(name, baseline));
+        figure(&format!("toggle/{name}-under-load"), format_args!("{ns:.2}"), "ns", ratio, baseline);
+    }
+}
+
+/// Runs `work` while another thread, on another processor, executes the probe in a loop; or alone.
+fn with_runner<T>(busy: bool, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(!busy);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            while !stop.load(Ordering::Relaxed) {
+                switched();
+                CALLS.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// A case whose samples begin while the other thread is running, if there is one: it has to share its processor
+/// with whatever else the machine does.
+fn case<'a>(name: &'static str, calls: u64, busy: bool, run: impl FnMut(u64) + 'a) -> Case<'a> {
+    Case::prepared(
+        name,
+        calls,
+        move || {
+            if busy {
+                await_calls();
+            }
+        },
+        run,
+    )
+}
+
+fn await_calls() {
+    let before = CALLS.load(Ordering::Relaxed);
+    while CALLS.load(Ordering::Relaxed) < before + 10 {
+        hint::spin_loop();
+    }
+}

@@ -1,7 +1,7 @@
 //! What switching a site can't do without: a locked write to open text, a lock, and system calls.
 
 // Safety: relies on pages of code that stay readable and executable throughout, and on a page of its own.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,13 +2,13 @@
 
 // Safety: relies on generated functions being called at their entries' sites, and on open text while the
 // attachment that opened it lives.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::time::Instant;
 
 use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probes, select};
 
-use crate::table::{SiteWord, sites, store_all};
+use crate::table::{SiteWord, exchange_all, sites, store_all};
 use crate::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
 
 const SELECTOR: &str = "generated::**";
@@ -43,13 +43,13 @@ pub fn run(bench: &str, count: usize, rounds: u64, passes: u64) -> Result<(), Er
 
     let open = attach(bench, "open", TextPolicy::Open, Visibility::Eventual, count)?;
     check_counts(&open, &all);
-    let medians = switch(rounds, passes, &open, &all, true);
+    let medians = switch(rounds, passes, &open, count, true);
     report(bench, "open-eventual", &medians);
     drop(open);
 
     let sealed = attach(bench, "sealed", TextPolicy::Sealed, Visibility::Synchronous, count)?;
     check_counts(&sealed, &all);
-    let sealed_medians = switch(rounds, passes, &sealed, &all, false);
+    let sealed_medians = switch(rounds, passes, &sealed, count, false);
     let ns = sealed_medians.ns("pause and resume");
     figure(
         &format!("{bench}/sealed-synchronous"),
@@ -103,15 +103,10 @@ fn check_counts(attachment: &Attachment<Count>, sites: &[SiteWord]) {
 }
 
 /// Pauses and resumes; beside it, where the text is open, the bare stores of as many words.
-fn switch(
-    rounds: u64,
-    passes: u64,
-    attachment: &Attachment<Count>,
-    sites: &[SiteWord],
-    is_open: bool,
-) -> Medians {
-    let count = sites.len();
+fn switch(rounds: u64, passes: u64, attachment: &Attachment<Count>, count: usize, is_open: bool) -> Medians {
     let each = count as u64 * passes;
+    // As they are now, active: what was read before would switch them off.
+    let active = sites();
     let mut cases = vec![Case::new("pause and resume", 2 * each, |_| {
         for _ in 0..passes {
             assert_eq!(attachment.pause().patched(), count);
@@ -119,12 +114,16 @@ fn switch(
         }
     })];
     if is_open {
-        // Now that they are active: what was read before would switch them off.
-        let active = crate::table::sites();
-        cases.push(Case::new("bare stores", each, move |_| {
+        cases.push(Case::new("bare stores", each, |_| {
             for _ in 0..passes {
                 // SAFETY: the attachment keeps the text open; the words are what they are already.
                 unsafe { store_all(&active) };
+            }
+        }));
+        cases.push(Case::new("bare exchanges", each, |_| {
+            for _ in 0..passes {
+                // SAFETY: as above.
+                unsafe { exchange_all(&active) };
             }
         }));
     }
@@ -132,7 +131,9 @@ fn switch(
 }
 
 fn report(bench: &str, name: &str, medians: &Medians) {
-    for (case, shown) in [("bare stores", "bare-stores"), ("pause and resume", name)] {
+    for (case, shown) in
+        [("bare stores", "bare-stores"), ("bare exchanges", "bare-exchanges"), ("pause and resume", name)]
+    {
         figure(
             &format!("{bench}/{shown}"),
             format_args!("{:.2}", medians.ns(case)),

@@ -2,11 +2,12 @@
 
 use std::fmt::Display;
 
-use crate::Medians;
+use crate::{Medians, Scale};
 
-/// Prints `figure <name> = <value> <unit>, <ratio> of <baseline>`.
+/// Prints `figure <name> = <value> <unit>, <ratio> of <baseline>`; `smoke …` where it means nothing.
 pub fn figure(name: &str, value: impl Display, unit: &str, ratio: f64, baseline: &str) {
-    println!("figure {name} = {value} {unit}, {ratio:.3} of {baseline}");
+    let kind = if Scale::from_args() == Scale::Full { "figure" } else { "smoke" };
+    println!("{kind} {name} = {value} {unit}, {ratio:.3} of {baseline}");
 }
 
 /// Prints the figure of one case: nanoseconds, and the ratio to the case `baseline`.

@@ -2,7 +2,7 @@
 //! `docs/abi.md`, written by hand, in the same shape that the macros give it.
 //!
 //! ```text
-//! function:  entry's NOP5 ▸ 34 to 62 bytes of arithmetic ▸ exit's NOP5 ▸ ret ▸ two cold blocks
+//! function:  entry's NOP5 ▸ 33 to 61 bytes of arithmetic and NOPs ▸ exit's NOP5 ▸ ret ▸ two cold blocks
 //! stubs:     one for each probe            records: one for each site
 //! definitions: `generated::f000000`, … each with kinds `entry` and `exit`, in `generated.s`
 //! ```
@@ -44,50 +44,39 @@ macro_rules! generated_functions {
             ".quad __start_linkme_PROBE_DEFINITIONS_V1 - ., __stop_linkme_PROBE_DEFINITIONS_V1 - .",
             ".popsection",
             ".endif",
-            // A definition: 192 bytes (18 of them its path, 11 its file).
-            ".macro generated_definition kind",
-            ".p2align 6",
-            ".quad 0, 0",
-            ".short 1, 192",
-            ".byte \\kind, 0",
-            ".short 0",
-            ".long .Lgenerated_n + 1, 1",
-            ".short 18, 11, 0, 0",
-            ".quad 0",
-            ".ascii \"generated::f\"",
-            ".byte 48 + (.Lgenerated_n / 100000) % 10, 48 + (.Lgenerated_n / 10000) % 10",
-            ".byte 48 + (.Lgenerated_n / 1000) % 10, 48 + (.Lgenerated_n / 100) % 10",
-            ".byte 48 + (.Lgenerated_n / 10) % 10, 48 + .Lgenerated_n % 10",
-            ".ascii \"generated.s\"",
-            ".zero 115",
-            ".endm",
-            // A function's body: up to four instructions more than the least.
-            ".macro generated_body",
-            "lea rax, [rdi + 1]",
-            "imul rax, rax, 0x5bd1e995",
-            "mov rcx, rax",
-            "shr rcx, 29",
-            "xor rax, rcx",
-            "imul rax, rax, 0x1b873593",
-            "lea rax, [rax + rcx + 0x11]",
-            ".rept .Lgenerated_n % 5",
-            "imul rax, rax, 0x2545f491",
-            ".endr",
-            ".endm",
-            ".set .Lgenerated_n, 0",
-            concat!(".rept ", $functions),
+            // The definitions: 192 bytes each (18 of them the path, 11 the file), entry and exit in turns.
             ".if .Lgenerated_probes",
             ".pushsection linkme_PROBE_DEFINITIONS_V1, \"aw\", @progbits",
-            "22:",
-            "generated_definition 1",
-            "33:",
-            "generated_definition 2",
+            ".p2align 6",
+            ".Lgenerated_definitions:",
+            ".set .Lgenerated_n, 0",
+            concat!(".rept 2 * ", $functions),
+            ".quad 0, 0, 1 + (192 << 16) + ((1 + .Lgenerated_n % 2) << 32)",
+            ".quad .Lgenerated_n / 2 + 1 + (1 << 32), 18 + (11 << 16), 0",
+            ".ascii \"generated::f\"",
+            ".byte 48 + .Lgenerated_n / 200000 % 10, 48 + .Lgenerated_n / 20000 % 10, \
+                48 + .Lgenerated_n / 2000 % 10, 48 + .Lgenerated_n / 200 % 10, \
+                48 + .Lgenerated_n / 20 % 10, 48 + .Lgenerated_n / 2 % 10",
+            ".ascii \"generated.s\"",
+            ".zero 115",
+            ".set .Lgenerated_n, .Lgenerated_n + 1",
+            ".endr",
             ".popsection",
+            ".endif",
+            ".set .Lgenerated_n, 0",
+            concat!(".rept ", $functions),
             ".pushsection .text.generated, \"ax\", @progbits",
             ".p2align 4",
+            ".if .Lgenerated_probes",
             "2: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
-            "3:",
-            "generated_body",
+            ".endif",
+            // As bytes, since the assembler takes ten times as long for an instruction:
+            // lea rax, [rdi + 1]; imul rax, rax, 0x5bd1e995; mov rcx, rax; shr rcx, 29; xor rax, rcx;
+            // imul rax, rax, 0x1b873593; lea rax, [rax + rcx + 17]; then up to 28 times nop.
+            "3: .byte 0x48, 0x8d, 0x47, 0x01, 0x48, 0x69, 0xc0, 0x95, 0xe9, 0xd1, 0x5b, 0x48, 0x89, 0xc1, 0x48, 0xc1, 0xe9, 0x1d, \
+                0x48, 0x31, 0xc8, 0x48, 0x69, 0xc0, 0x93, 0x35, 0x87, 0x1b, 0x48, 0x8d, 0x44, 0x08, 0x11",
+            ".fill .Lgenerated_n % 5 * 7, 1, 0x90",
+            ".if .Lgenerated_probes",
             ".p2align 3, , 4",
             "4: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
             "5: ret",
@@ -101,32 +90,27 @@ macro_rules! generated_functions {
             "jmp 5b",
             ".p2align 4",
             "8: push rdi",
-            "lea rdi, [rip + 22b]",
+            "lea rdi, [rip + .Lgenerated_definitions + 384 * .Lgenerated_n]",
             "jmp [rdi]",
             ".p2align 4",
             "9: push rdi",
-            "lea rdi, [rip + 33b]",
+            "lea rdi, [rip + .Lgenerated_definitions + 384 * .Lgenerated_n + 192]",
             "jmp [rdi]",
             ".popsection",
             ".pushsection probe_sites, \"ao\", @progbits, .Lgenerated_text",
-            ".p2align 2",
             ".byte 1, 16, 1, 0",
             ".long 2b - ., 6b - ., 8b - .",
             ".byte 1, 16, 1, 0",
             ".long 4b - ., 7b - ., 9b - .",
-            ".popsection",
             ".else",
-            ".pushsection .text.generated, \"ax\", @progbits",
-            ".p2align 4",
-            "generated_body",
             "ret",
-            ".popsection",
             ".endif",
+            ".popsection",
             ".set .Lgenerated_n, .Lgenerated_n + 1",
             ".endr",
         );
 
-        #[allow(unsafe_code, reason = "the assembler's function, which reads its argument and nothing else")]
+        #[expect(unsafe_code, reason = "the assembler's function, which reads its argument and nothing else")]
         mod generated {
             // SAFETY: it has the C calling convention and no effect.
             unsafe extern "C" {

@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod calls;
 mod figure;
 mod generated;
 mod process;
@@ -17,6 +18,7 @@ pub mod baseline;
 pub mod bulk;
 pub mod table;
 
+pub use calls::aligned;
 pub use figure::{figure, timing};
 pub use process::{monotonic_ns, pin};
 pub use rounds::{Case, Medians, interleave};

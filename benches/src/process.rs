@@ -1,25 +1,36 @@
 //! The processor and the clock.
 
 // Safety: relies on system calls that get a structure of this function's own.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
-use std::mem::{size_of, zeroed};
+use std::mem::zeroed;
+use std::sync::OnceLock;
 
-/// Keeps this thread on the `nth` of the processors that it may use, counted from the last. Does nothing where
-/// there is none.
-pub fn pin(nth: usize) {
-    // SAFETY: a set of processors is plain bits; the system fills in at most its size.
+/// Keeps this thread on the `nth` of the processors that the process could use at the first call, counted from
+/// the last. Returns whether there is one.
+pub fn pin(nth: usize) -> bool {
+    // A thread inherits what its parent was pinned to, so the question is asked once.
+    static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
+    let Some(&one) = PROCESSORS.get_or_init(processors).get(nth) else { return false };
+    // SAFETY: a set of processors is plain bits, and the system reads at most its size.
     unsafe {
-        let mut allowed: libc::cpu_set_t = zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed) != 0 {
-            return;
-        }
-        let processors = (0..8 * size_of::<libc::cpu_set_t>()).rev();
-        let Some(one) = processors.filter(|cpu| libc::CPU_ISSET(*cpu, &allowed)).nth(nth) else { return };
         let mut only: libc::cpu_set_t = zeroed();
         libc::CPU_SET(one, &mut only);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const only);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const only) == 0
     }
+}
+
+/// The processors that this thread may use, the last one first.
+fn processors() -> Vec<usize> {
+    let all = (0..8 * size_of::<libc::cpu_set_t>()).rev();
+    // SAFETY: a set of processors is plain bits, and the system fills in at most its size.
+    let allowed = unsafe {
+        let mut allowed: libc::cpu_set_t = zeroed();
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut allowed);
+        allowed
+    };
+    // SAFETY: each is within the set.
+    all.filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) }).collect()
 }
 
 /// Nanoseconds of the monotonic clock, which all processes share.

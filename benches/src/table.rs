@@ -2,7 +2,7 @@
 //! counts are checked against.
 
 // Safety: relies on the linker, which defines the table's two ends.
-#![allow(unsafe_code)]
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,5 +61,18 @@ pub unsafe fn store_all(sites: &[SiteWord]) {
         // SAFETY: an aligned word of text, writable by the caller's promise.
         let word = unsafe { AtomicU64::from_ptr((site.site & !7) as *mut u64) };
         word.store(site.word, Ordering::Relaxed);
+    }
+}
+
+/// Exchanges each site's word, as it is, for itself, by one `lock cmpxchg`: the floor of switching that never
+/// overwrites what somebody else wrote.
+///
+/// # Safety
+/// As for [`store_all`].
+pub unsafe fn exchange_all(sites: &[SiteWord]) {
+    for site in sites {
+        // SAFETY: an aligned word of text, writable by the caller's promise.
+        let word = unsafe { AtomicU64::from_ptr((site.site & !7) as *mut u64) };
+        let _ = word.compare_exchange(site.word, site.word, Ordering::SeqCst, Ordering::Relaxed);
     }
 }

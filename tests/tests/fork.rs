@@ -120,7 +120,7 @@ fn child(tally: Attachment<Count>, blocks: Attachment<Blocks>) {
     Text::of_this_process().assert_as_in_file();
     a_detach_waits_in_the_child();
     let again = select("fork::*").unwrap().attach(Count::new()).unwrap();
-    (work(1), blocked(1));
+    assert_eq!((work(1), blocked(1)), (2, 2));
     assert_eq!(again.total(), 2);
     // A child's child.
     let status = in_a_child(|| {
@@ -184,7 +184,7 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
         for _ in 0..50 {
             let status = in_a_child(|| {
                 let hits = select("fork::*").unwrap().attach(Count::new()).unwrap();
-                (work(1), blocked(1));
+                assert_eq!((work(1), blocked(1)), (2, 2));
                 assert_eq!(hits.total(), 2);
                 drop(hits);
             });

@@ -237,7 +237,7 @@ fn mprotect_denied_while_open() {
     deny(libc::SYS_mprotect, Some(WRITE_EXEC));
     let sealed = select("**::second").unwrap().attach(Count::new()).unwrap();
     assert_eq!(sealed.report().patched(), 1);
-    (first(1), second(1));
+    assert_eq!((first(1), second(1)), (2, 2));
     assert_eq!((open.total(), sealed.total()), (1, 1));
     assert_eq!(sealed.detach().patched(), 1);
     assert_eq!(open.detach().patched(), 1);
@@ -287,7 +287,7 @@ fn membarrier_denied() {
     });
     let hits = select("refusals::*").unwrap().attach(Count::new()).unwrap();
     for _ in 0..100 {
-        (first(1), second(1));
+        assert_eq!((first(1), second(1)), (2, 2));
     }
     assert_eq!(hits.total(), 200);
     drop(hits);

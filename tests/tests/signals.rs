@@ -164,7 +164,7 @@ fn attaching_under_a_storm() {
             let mut toggles = 0_u64;
             while !stop.load(Ordering::Relaxed) {
                 let visibility =
-                    if toggles % 2 == 0 { Visibility::Synchronous } else { Visibility::Eventual };
+                    if toggles.is_multiple_of(2) { Visibility::Synchronous } else { Visibility::Eventual };
                 let set = select("signals::**").unwrap().visibility(visibility);
                 let (calls, count) =
                     (set.attach(Calls::default()).unwrap(), set.attach(Count::new()).unwrap());

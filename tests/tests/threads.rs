@@ -138,7 +138,7 @@ fn destructors_of_thread_locals_hit_probes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn destructors_of_pthread_keys_hit_probes() {
-    extern "C" fn at_exit(rounds: *mut libc::c_void) {
+    unsafe extern "C" fn at_exit(rounds: *mut libc::c_void) {
         work(1);
         let rounds = rounds.addr();
         if rounds > 1 {
@@ -154,10 +154,7 @@ fn destructors_of_pthread_keys_hit_probes() {
     let _turn = turn();
     let mut key = 0;
     // SAFETY: `key` is a place for the result.
-    assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(at_exit_unsafe)) }, 0);
-    unsafe extern "C" fn at_exit_unsafe(rounds: *mut libc::c_void) {
-        at_exit(rounds);
-    }
+    assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(at_exit)) }, 0);
     KEY.store(key.into(), Ordering::Relaxed);
     let tally = select("threads::work").unwrap().attach(Count::new()).unwrap();
     for rounds in 1..=4 {

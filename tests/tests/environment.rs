@@ -1,0 +1,191 @@
+//! `PROBES`: a program that attaches what its environment asks for, and what it says on stderr, to the letter. And
+//! the mistakes that `select` explains.
+//! Children of this process are the program, since the variable is read in a process that was started with it.
+
+use std::env;
+use std::process::{Command, Output};
+
+use probe_runtime::{Error, Selector, init_from_env, probe, probes, select};
+
+const CHILD: &str = "PROBE_TEST_CHILD";
+
+mod net {
+    #[probe_runtime::probe]
+    #[inline(never)]
+    pub(crate) fn accept() {}
+
+    #[probe_runtime::probe]
+    #[inline(never)]
+    pub(crate) fn handle(request: &str) -> usize {
+        probe!("parsed", bytes = request.len());
+        request.len()
+    }
+}
+
+#[probe]
+#[inline(never)]
+fn store() {}
+
+/// What the children do: an error leaves as it does from a `main` that returns it.
+#[test]
+fn program() {
+    if env::var_os(CHILD).is_none() {
+        return;
+    }
+    let probes = match init_from_env() {
+        Ok(probes) => probes,
+        Err(error) => {
+            eprintln!("Error: {error:?}");
+            std::process::exit(1);
+        }
+    };
+    net::accept();
+    assert_eq!(net::handle("hello"), 5);
+    assert_eq!(net::handle(""), 0);
+    store();
+    drop(probes);
+}
+
+/// Runs the program with a value of the variable; its success and what it wrote to stderr.
+fn run(value: Option<&str>) -> (bool, String) {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command
+        .args(["--exact", "program", "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .env_remove("PROBES");
+    if let Some(value) = value {
+        command.env("PROBES", value);
+    }
+    let Output { status, stderr, .. } = command.output().unwrap();
+    (status.success(), String::from_utf8(stderr).unwrap())
+}
+
+#[track_caller]
+fn says(value: &str, succeeds: bool, expected: &str) {
+    let (success, stderr) = run(Some(value));
+    assert_eq!(stderr, format!("{expected}\n"), "PROBES={value:?}");
+    assert_eq!(success, succeeds, "PROBES={value:?}");
+}
+
+#[test]
+fn without_the_variable_nothing_is_said() {
+    assert_eq!(run(None), (true, String::new()));
+}
+
+#[test]
+fn a_valid_value_counts_and_reports() {
+    says(
+        "environment::net::handle=count",
+        true,
+        "probe                     kind   sites  hits\n\
+         environment::net::handle  entry      1     2\n\
+         environment::net::handle  exit       1     2",
+    );
+    says(
+        "**::net::* kind=entry|point=count, environment::store kind=exit=count",
+        true,
+        "probe                     kind   sites  hits\n\
+         environment::net::accept  entry      1     1\n\
+         environment::net::handle  entry      1     2\n\
+         environment::net::parsed  point      1     2\n\
+         probe               kind  sites  hits\n\
+         environment::store  exit      1     1",
+    );
+    says(
+        "environment::net::* kind=entry, !**::accept=count",
+        true,
+        "probe                     kind   sites  hits\n\
+         environment::net::handle  entry      1     2",
+    );
+}
+
+#[test]
+fn a_malformed_value_is_pointed_at() {
+    says(
+        "environment::net::*",
+        false,
+        "Error: PROBES, column 1: no consumer for this selector; write `selector=count`\n  \
+         environment::net::*\n  \
+         ^",
+    );
+    says(
+        "",
+        false,
+        "Error: PROBES, column 1: no consumer for this selector; write `selector=count`\n  \n  ^",
+    );
+    says(
+        "environment::store=count, net:handle=count",
+        false,
+        "Error: PROBES, column 30: `:` can't be part of a path\n  \
+         environment::store=count, net:handle=count\n  \
+         \x20                            ^",
+    );
+}
+
+#[test]
+fn an_unknown_consumer_is_named() {
+    says(
+        "environment::store=cuont",
+        false,
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count\n  \
+         environment::store=cuont\n  \
+         \x20                  ^",
+    );
+}
+
+#[test]
+fn nothing_that_matches_is_named_with_the_nearest() {
+    says(
+        "environment::net::hanlde=count",
+        false,
+        "Error: no probe matches `environment::net::hanlde`; did you mean `environment::net::handle`, \
+         `environment::net::parsed`, `environment::net::accept`?",
+    );
+}
+
+#[test]
+fn select_explains_a_malformed_selector() {
+    for (selector, column, shown) in [
+        ("", 1, "a probe's path, `@file` or `kind=` is missing here"),
+        ("environment::**, kind=entrance", 23, "`entrance` is not a kind; there are entry, exit and point"),
+        ("net handle", 5, "a second path in one term; separate terms by a comma"),
+        ("a::b**", 5, "`**` must be a segment of its own"),
+        ("!", 2, "`!` must be followed by what to exclude"),
+    ] {
+        let error = select(selector).unwrap_err();
+        let Error::Selector(mistake) = &error else { panic!("{error}") };
+        assert_eq!((mistake.column(), mistake.problem()), (column, shown));
+        let expected =
+            format!("malformed selector, column {column}: {shown}\n  {selector}\n  {:>column$}", "^");
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(Selector::parse(selector).unwrap_err(), *mistake);
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}
+
+#[test]
+fn select_names_the_nearest_of_what_there_is() {
+    // The functions must be linked in, for their probes to be there.
+    net::accept();
+    store();
+    assert_eq!(net::handle("x"), 1);
+    let all = probes().len();
+    assert_eq!(all, 7);
+    let nearest_to = |selector: &str| match select(selector).unwrap_err() {
+        Error::NoMatch { selector: named, probes, nearest } => {
+            assert_eq!((named.as_str(), probes), (selector, all));
+            nearest
+        }
+        error => panic!("{error}"),
+    };
+    assert_eq!(nearest_to("stroe")[0], "environment::store");
+    assert_eq!(nearest_to("environment::net::acept")[0], "environment::net::accept");
+    assert_eq!(nearest_to("zzz"), Vec::<String>::new());
+    assert_eq!(
+        select("zzz").unwrap_err().to_string(),
+        "no probe matches `zzz`; this program has 7 others (see `probes()`)"
+    );
+    assert_eq!(select("net::store").unwrap_err().to_string().split('`').nth(3), Some("environment::store"));
+    // A kind that this probe does not have.
+    assert!(matches!(select("environment::store kind=point"), Err(Error::NoMatch { .. })));
+}
