@@ -90,7 +90,8 @@ fn the_listing_is_exact_and_follows_the_states() {
         assert!(probe.to_string().starts_with(&shown), "{probe}");
     }
     let fields = list.iter().find(|probe| probe.path().ends_with("::with-fields")).unwrap();
-    let end = format!(" [len, head, whole] {} sites, latent", fields.sites());
+    let plural = if fields.sites() == 1 { "" } else { "s" };
+    let end = format!(" [len, head, whole] {} site{plural}, latent", fields.sites());
     assert!(fields.to_string().ends_with(&end), "{fields}");
 
     follows_the_states();

@@ -137,8 +137,8 @@ fn switched(report: &Report) -> u64 {
 
 /// Attaches, pauses and resumes, detaches; returns how many sites were switched.
 fn toggle<C: Consumer>(toggler: usize, random: &mut Random, consumer: C) -> u64 {
-    let text = if random.below(4) == 0 { TextPolicy::Sealed } else { TextPolicy::Open };
-    let visibility = if random.below(4) == 0 { Visibility::Synchronous } else { Visibility::Eventual };
+    let text = if random.below(6) == 0 { TextPolicy::Sealed } else { TextPolicy::Open };
+    let visibility = if random.below(6) == 0 { Visibility::Synchronous } else { Visibility::Eventual };
     let is_own = random.below(4) != 0;
     let selector = if is_own { own_set(toggler, random) } else { any_set(random) };
     // A change by one locked instruction a site comes by the thousand; the others change protections, or wait for
@@ -183,7 +183,7 @@ fn run(seed: u64, toggler: impl Fn(usize, &mut Random) -> u64 + Sync) -> (u64, u
                         calls += work(&mut random);
                         if number != 0 {
                             // One never rests; the others leave the togglers some of the processors.
-                            thread::sleep(Duration::from_micros(50));
+                            thread::sleep(Duration::from_micros(300));
                         }
                     }
                     calls

@@ -44,7 +44,9 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
-    /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no hit is under way when it returns, and the counts are final.
+    /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after it has returned is a hit,
+    /// and no thread is inside the consumer. (A thread that had passed the site before, and is still on its way, say
+    /// evaluating a field, delivers that one hit.)
     ///
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
     /// its site and two on the control lock.

@@ -12,14 +12,15 @@ use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
 use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
-use crate::registry::ProbeId;
+use crate::registry::{ProbeId, ProbeState};
 
 impl Control {
     /// The hook is the switch: shows or hides it.
     pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _policy: TextPolicy, report: &mut Report) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let Some(members) = self.members(id) else { continue };
-            let (switched, unchanged) = members.show(self.registry.definitions(id));
+            let is_visible = self.state_of(id) == ProbeState::Active;
+            let (switched, unchanged) = members.show(self.registry.definitions(id), is_visible);
             report.add_patched(switched);
             report.add_unchanged(unchanged);
         }

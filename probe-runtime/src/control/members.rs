@@ -15,7 +15,6 @@ use crate::registry::{ProbeId, ProbeState};
 pub(super) struct Part {
     pub(super) attachment: usize,
     pub(super) member: Member,
-    pub(super) is_paused: bool,
 }
 
 /// Who listens to one probe, and who holds it off.
@@ -46,8 +45,9 @@ impl Drop for Published {
 }
 
 impl Members {
-    pub(super) fn state(&self) -> ProbeState {
-        let listening = self.parts.iter().any(|part| !part.is_paused);
+    /// `is_paused` tells of each attachment whether it is.
+    pub(super) fn state(&self, is_paused: impl Fn(usize) -> bool) -> ProbeState {
+        let listening = self.parts.iter().any(|part| !is_paused(part.attachment));
         match (self.parts.is_empty(), listening && self.holds == 0) {
             (true, _) => ProbeState::Latent,
             (false, true) => ProbeState::Active,
@@ -75,12 +75,6 @@ impl Members {
         self.parts.retain(|part| part.attachment != attachment);
     }
 
-    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool) {
-        for part in self.parts.iter_mut().filter(|part| part.attachment == attachment) {
-            part.is_paused = is_paused;
-        }
-    }
-
     pub(super) fn hold(&mut self) {
         self.holds += 1;
     }
@@ -89,19 +83,24 @@ impl Members {
         self.holds -= 1;
     }
 
-    /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`.
+    /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`. A sole part's
+    /// hook is published even while it is paused, so that pausing and resuming it takes its sites alone.
     pub(super) fn publish(
         &mut self,
         id: ProbeId,
         definitions: impl Iterator<Item = &'static Definition>,
+        is_paused: impl Fn(usize) -> bool,
     ) -> Option<Published> {
-        let listening: Box<[Member]> =
-            self.parts.iter().filter(|part| !part.is_paused).map(|part| part.member.clone()).collect();
+        let is_sole = self.parts.len() == 1;
+        let listening: Box<[Member]> = (self.parts.iter())
+            .filter(|part| is_sole || !is_paused(part.attachment))
+            .map(|part| part.member.clone())
+            .collect();
         let hook =
             (!listening.is_empty()).then(|| Published(Box::into_raw(Box::new(Hook::new(id, listening)))));
         let old = std::mem::replace(&mut self.hook, hook);
         if cfg!(probe_backend = "x86_64") {
-            self.show(definitions);
+            self.show(definitions, true);
         } else if let Some(hook) = &self.hook {
             // The switch that follows shows or hides it; what is shown already must not be the old one.
             for definition in definitions.filter(|definition| definition.is_hooked()) {
@@ -111,11 +110,13 @@ impl Members {
         old
     }
 
-    /// Shows the present hook to the probe's definitions. Returns how many began or ceased to be hooked, and
-    /// how many did not.
-    pub(super) fn show(&self, definitions: impl Iterator<Item = &'static Definition>) -> (usize, usize) {
-        // Where there are no sites to patch, the hook is the switch.
-        let is_visible = cfg!(probe_backend = "x86_64") || self.state() == ProbeState::Active;
+    /// Shows the present hook to the probe's definitions, or hides it: there it is the switch where there are no sites
+    /// to patch. Returns how many began or ceased to be hooked, and how many did not.
+    pub(super) fn show(
+        &self,
+        definitions: impl Iterator<Item = &'static Definition>,
+        is_visible: bool,
+    ) -> (usize, usize) {
         let hook: *mut () =
             self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
         let (mut switched, mut unchanged) = (0, 0);

@@ -68,7 +68,8 @@ impl Control {
             .filter(|id| self.members[id.index()].has_parts())
             .collect();
         for id in &attached {
-            self.members[id.index()].show(self.registry.definitions(*id));
+            let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
+            self.members[id.index()].show(self.registry.definitions(*id), is_visible);
         }
         if !attached.is_empty() {
             // New copies of probes that somebody listens to.
@@ -83,7 +84,11 @@ impl Control {
 
     /// Whether anybody listens to a probe.
     pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
-        self.members(id).map_or(ProbeState::Latent, Members::state)
+        self.members(id).map_or(ProbeState::Latent, |members| members.state(|at| self.is_paused(at)))
+    }
+
+    fn is_paused(&self, attachment: usize) -> bool {
+        self.attached(attachment).is_some_and(|attached| attached.is_paused)
     }
 
     /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
@@ -105,7 +110,9 @@ impl Control {
     }
 
     fn publish(&mut self, id: ProbeId) -> Option<Published> {
-        self.members[id.index()].publish(id, self.registry.definitions(id))
+        let attachments = &self.attachments;
+        let is_paused = |at: usize| attachments[at].as_ref().is_some_and(|attached| attached.is_paused);
+        self.members[id.index()].publish(id, self.registry.definitions(id), is_paused)
     }
 
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
@@ -157,7 +164,7 @@ impl Control {
                 Wants::Hits => Action::Call { suppressed: TallyAt::new(tallies.start) },
             };
             let member = Member::new(action, Arc::clone(&subscription));
-            self.change(id, |members| members.add(Part { attachment, member, is_paused: false }));
+            self.change(id, |members| members.add(Part { attachment, member }));
             retired.hooks.extend(self.publish(id));
         }
         if !retired.hooks.is_empty() {
@@ -199,7 +206,6 @@ impl Control {
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
         for &id in &*ids {
-            self.change(id, |members| members.set_paused(attachment, is_paused));
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);

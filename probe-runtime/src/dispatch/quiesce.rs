@@ -46,11 +46,13 @@ fn wait(slot: &Slot) {
     }
 }
 
-/// After a fork, in the child: only the thread that forked is left.
+/// After a fork, in the child: only the thread that forked is left, and it has another id.
 pub(crate) fn forget_other_threads() {
     let own = Slot::known();
     for slot in slots() {
-        if !own.is_some_and(|own| std::ptr::eq(own, slot)) {
+        if own.is_some_and(|own| std::ptr::eq(own, slot)) {
+            slot.own();
+        } else {
             slot.give_back();
         }
     }

@@ -175,6 +175,11 @@ impl Slot {
         }
     }
 
+    /// Makes this thread, which has the slot, its owner under its present id.
+    pub(super) fn own(&self) {
+        self.owner.store(os::thread::id(), Ordering::Release);
+    }
+
     /// Ends the ownership; the counts stay.
     pub(super) fn give_back(&self) {
         self.mark.store(Mark::Idle as u32, Ordering::Release);
