@@ -23,13 +23,13 @@ fn without_attribute(x: u32) -> u32 {
 }
 
 mod inner {
-    pub(crate) struct Thing;
+    pub(crate) struct Thing(pub(crate) u32);
 
     pub(crate) const METHOD: u32 = line!() + 3;
     impl Thing {
         #[probe_runtime::probe]
         pub(crate) fn method(&self) -> u32 {
-            7
+            self.0
         }
     }
 }
@@ -75,7 +75,7 @@ fn the_listing_is_exact_and_follows_the_states() {
     assert_eq!(with_points(b"abc"), 3);
     renamed();
     assert_eq!(without_attribute(1), 2);
-    assert_eq!(inner::Thing.method(), 7);
+    assert_eq!(inner::Thing(7).method(), 7);
 
     let list = probes();
     assert_eq!(list.iter().map(row).collect::<Vec<_>>(), expected());

@@ -136,7 +136,7 @@ fn borrowed_returns() {
 }
 
 #[probe]
-fn first_word<'a>(text: &'a str) -> &'a str {
+fn first_word(text: &str) -> &str {
     text.split(' ').next().unwrap_or(text)
 }
 

@@ -127,7 +127,11 @@ fn across_a_call_of_a_probed_function() {
 /// Arguments and results of every kind pass by the entry's and exit's sites.
 #[probe]
 #[inline(never)]
-#[expect(clippy::too_many_arguments, reason = "more than there are registers for")]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::many_single_char_names,
+    reason = "more than there are registers for"
+)]
 fn many(
     a: u8,
     b: f32,
