@@ -63,15 +63,17 @@ fn a_hit_on_its_way_outlives_a_pause() {
     meanwhile(|| ());
     assert_eq!(hits.total(), 1);
     meanwhile(|| assert_eq!(hits.pause().patched(), 1));
-    assert_eq!(hits.total(), 2, "it had passed the site before the pause");
+    // Where the hook is the switch, it is read after the fields are evaluated.
+    let late = u64::from(cfg!(not(probe_portable)));
+    assert_eq!(hits.total(), 1 + late, "it had passed the site before the pause");
     let (go_on, goes_on) = channel();
     let (began, _has_begun) = channel();
     go_on.send(()).unwrap();
     assert_eq!(work(&Field { began, goes_on }), 1);
-    assert_eq!(hits.total(), 2, "no call that starts after the pause is a hit");
+    assert_eq!(hits.total(), 1 + late, "no call that starts after the pause is a hit");
     assert_eq!(hits.resume().patched(), 1);
     meanwhile(|| ());
-    assert_eq!(hits.total(), 3);
+    assert_eq!(hits.total(), 2 + late);
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! Both are built with loops neither unrolled nor vectorised: a site can't be copied by either, so a loop with a
 //! point in it stays as it is written. That is a cost of a point in a hot loop which no NOP shows.
 
+// Once is enough: it builds its program for the backend it looks at.
+#![cfg(not(probe_portable))]
+
 mod hot_path;
 
 use std::sync::LazyLock;

@@ -4,6 +4,9 @@
 //! Each test is one configuration of the programs in `link/`. What a program lists at run time is compared with
 //! what is written here, and with what its file holds, found there without the runtime.
 
+// Once is enough: it builds each of its programs with the backend it wants.
+#![cfg(not(probe_portable))]
+
 mod app;
 mod objects;
 mod transcript;

@@ -5,14 +5,15 @@ pub(crate) mod memory {
     // Safety: relies on the allocator's contract alone.
     #![expect(unsafe_code, reason = "see above")]
 
-    use std::alloc::{Layout, alloc_zeroed};
+    use std::alloc::{GlobalAlloc, Layout, System};
     use std::ptr;
 
-    /// Zeroed memory, never given back; null when there is none.
+    /// Zeroed memory, never given back; null when there is none. From the system's allocator, since a probe may sit in
+    /// the program's.
     pub(crate) fn zeroed(len: usize) -> *mut u8 {
         match Layout::from_size_align(len, 4096) {
             // SAFETY: `len` is not zero.
-            Ok(layout) if len != 0 => unsafe { alloc_zeroed(layout) },
+            Ok(layout) if len != 0 => unsafe { System.alloc_zeroed(layout) },
             _ => ptr::null_mut(),
         }
     }
