@@ -91,7 +91,7 @@ impl Registry {
             let mut ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
             for definition in tables.definitions() {
                 let addr = std::ptr::from_ref(definition).addr();
-                let identity = compare.then(|| identity(definition));
+                let identity = (compare && definition.is_readable()).then(|| identity(definition));
                 let known = same
                     .and_then(|old| old.id_of(addr))
                     .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
@@ -163,7 +163,7 @@ impl Registry {
 
     /// The definition that speaks for a probe, while one of its objects is loaded.
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
-        self.definitions[id.index()]
+        self.definitions[id.index()].filter(|definition| definition.is_readable())
     }
 
     /// All definitions of a probe: one in each object that has it.

@@ -29,6 +29,11 @@ impl Glob {
         Self { segments, separator }
     }
 
+    /// Whether every path matches.
+    pub(super) fn is_everything(&self) -> bool {
+        self.segments == [Segment::Any]
+    }
+
     /// Whether the whole path matches.
     pub(super) fn matches(&self, path: &str) -> bool {
         Self::rest(&self.segments, Some(path), self.separator)

@@ -79,7 +79,7 @@ impl Term {
     fn matches(&self, subject: &impl Subject) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind()))
             && self.line.is_none_or(|line| line == subject.line())
-            && self.path.as_ref().is_none_or(|glob| glob.matches(subject.path()))
+            && self.path.as_ref().is_none_or(|glob| glob.is_everything() || glob.matches(subject.path()))
             && self.file.as_ref().is_none_or(|glob| glob.matches_end(subject.file()))
     }
 }
