@@ -83,6 +83,7 @@ impl Consumer for Busy {
 
 mod errno {
     /// This thread's error number.
+    #[cfg(not(probe_portable))]
     pub(crate) fn get() -> i32 {
         std::io::Error::last_os_error().raw_os_error().unwrap()
     }
@@ -127,28 +128,25 @@ fn across_a_call_of_a_probed_function() {
 /// Arguments and results of every kind pass by the entry's and exit's sites.
 #[probe]
 #[inline(never)]
-#[expect(
-    clippy::too_many_arguments,
-    clippy::many_single_char_names,
-    reason = "more than there are registers for"
-)]
+#[expect(clippy::too_many_arguments, reason = "more than there are registers for")]
 fn many(
-    a: u8,
-    b: f32,
-    c: u64,
-    d: f64,
-    e: i32,
-    f: f64,
-    g: u128,
-    h: [u64; 3],
-    i: i8,
-    j: f64,
-    k: &str,
+    byte: u8,
+    single: f32,
+    word: u64,
+    double: f64,
+    int: i32,
+    second: f64,
+    wide: u128,
+    array: [u64; 3],
+    small: i8,
+    third: f64,
+    text: &str,
 ) -> Mixed {
-    let integer = u64::from(a) + c + u64::from(e.unsigned_abs()) + h[2] + u64::from(i.unsigned_abs());
+    let integer =
+        u64::from(byte) + word + u64::from(int.unsigned_abs()) + array[2] + u64::from(small.unsigned_abs());
     #[expect(clippy::cast_possible_truncation, reason = "a small number")]
-    let integer = integer + g as u64 + k.len() as u64;
-    ([integer; LIVE], [(f64::from(b) + d + f + j).to_bits(); LIVE])
+    let integer = integer + wide as u64 + text.len() as u64;
+    ([integer; LIVE], [(f64::from(single) + double + second + third).to_bits(); LIVE])
 }
 
 #[test]

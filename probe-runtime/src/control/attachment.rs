@@ -22,6 +22,7 @@ pub struct Attachment<C: Consumer> {
     /// `None` once detached.
     number: Option<usize>,
     consumer: Arc<C>,
+    wants: Wants,
     subscription: Arc<Subscription>,
     report: Report,
     policy: Policy,
@@ -31,11 +32,12 @@ impl<C: Consumer> Attachment<C> {
     pub(super) fn new(
         number: usize,
         consumer: Arc<C>,
+        wants: Wants,
         subscription: Arc<Subscription>,
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { number: Some(number), consumer, subscription, report, policy }
+        Self { number: Some(number), consumer, wants, subscription, report, policy }
     }
 
     /// What activating the sites did.
@@ -98,7 +100,7 @@ impl<C: Consumer> Attachment<C> {
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally; by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited.
     pub fn counts(&self) -> Counts {
-        if self.consumer.wants() != Wants::Tally {
+        if self.wants != Wants::Tally {
             return Counts::default();
         }
         let locked = lock();
@@ -116,7 +118,7 @@ impl<C: Consumer> Attachment<C> {
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
     /// handler that interrupted it.
     pub fn suppressed(&self) -> u64 {
-        if self.consumer.wants() == Wants::Tally {
+        if self.wants == Wants::Tally {
             return 0;
         }
         let locked = lock();

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt::Display;
+use std::io::{self, Write};
 
 use super::set::select;
 use crate::consumers::Count;
@@ -50,7 +51,8 @@ pub struct EnvGuard {
 impl Drop for EnvGuard {
     fn drop(&mut self) {
         for attachment in &self.attached {
-            eprintln!("{attachment}");
+            // Nobody is left to tell that stderr is closed.
+            let _ = writeln!(io::stderr(), "{attachment}");
         }
     }
 }

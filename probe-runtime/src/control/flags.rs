@@ -11,12 +11,12 @@ use std::ops::Range;
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
-use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy};
+use crate::patch::{Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
 impl Control {
     /// The hook is the switch: shows or hides it.
-    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _policy: TextPolicy, report: &mut Report) {
+    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _is_open: bool, report: &mut Report) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let Some(members) = self.members(id) else { continue };
             let is_visible = self.state_of(id) == ProbeState::Active;
@@ -34,7 +34,7 @@ impl Control {
         Ok(Vec::new())
     }
 
-    pub(super) fn close_text(&mut self, _text: &[Range<usize>]) {}
+    pub(super) fn close_text(&mut self, _text: &[Range<usize>], _report: &mut Report) {}
 
     pub(super) fn forget_unloaded_text(&mut self) {}
 

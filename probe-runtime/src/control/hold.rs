@@ -31,7 +31,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock().release(&self.ids, self.policy, &self.text);
+        lock().release(&self.ids, &self.text);
         settle(self.policy.visibility);
     }
 }

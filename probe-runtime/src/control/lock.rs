@@ -19,6 +19,19 @@ pub(super) struct Locked {
     // Unlocks before consumers may be called again.
     control: MutexGuard<'static, Control>,
     _guarded: Guarded,
+    // Looks again once the lock is free.
+    _sweeper: Sweeper,
+}
+
+/// Sweeps, if somebody asked for it while the lock was held.
+struct Sweeper;
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        if SWEEP.load(Ordering::SeqCst) {
+            sweep();
+        }
+    }
 }
 
 /// Takes the lock.
@@ -31,24 +44,25 @@ pub(super) fn lock() -> Locked {
     let guarded = Guarded::new();
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut locked = Locked { control, _guarded: guarded };
+    let mut locked = Locked { control, _guarded: guarded, _sweeper: Sweeper };
     if SWEEP.load(Ordering::Relaxed) && SWEEP.swap(false, Ordering::Acquire) {
         locked.sweep();
     }
     locked
 }
 
-/// Takes the lock if it is free; if not, its next holder will sweep.
-pub(super) fn try_lock_or_sweep() -> Option<Locked> {
+/// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark
+/// before he tries the lock, and who holds it looks at the mark after he has let it go.
+pub(crate) fn sweep() {
+    SWEEP.store(true, Ordering::SeqCst);
     let guarded = Guarded::new();
-    match CONTROL.try_lock() {
-        Ok(control) => Some(Locked { control, _guarded: guarded }),
-        Err(TryLockError::Poisoned(error)) => Some(Locked { control: error.into_inner(), _guarded: guarded }),
-        Err(TryLockError::WouldBlock) => {
-            SWEEP.store(true, Ordering::Release);
-            None
-        }
-    }
+    let control = match CONTROL.try_lock() {
+        Ok(control) => control,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    SWEEP.store(false, Ordering::SeqCst);
+    Locked { control, _guarded: guarded, _sweeper: Sweeper }.sweep();
 }
 
 impl Deref for Locked {

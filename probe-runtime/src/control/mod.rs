@@ -28,4 +28,4 @@ pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use set::{ProbeSet, probes, select, unread_records};
 
-pub(crate) use state::detach_failed;
+pub(crate) use lock::sweep as detach_failed;

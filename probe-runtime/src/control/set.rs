@@ -126,13 +126,15 @@ impl ProbeSet {
     /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
     /// already. Nothing has changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
+        // Asked before the lock is taken: it is the consumer's own code.
+        let wants = consumer.wants();
         let consumer = Arc::new(consumer);
         let mut locked = lock();
         let (attachment, report, subscription) =
-            locked.attach(&self.ids, self.policy, Arc::<C>::clone(&consumer))?;
+            locked.attach(&self.ids, self.policy, Arc::<C>::clone(&consumer), wants)?;
         drop(locked);
         settle(self.policy.visibility);
-        let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
+        let attachment = Attachment::new(attachment, consumer, wants, subscription, report, self.policy);
         if attachment.report().refused() != 0
             && attachment.report().patched() + attachment.report().unchanged() == 0
         {

@@ -9,12 +9,13 @@ use crate::patch::{Batch, Refusal, RefusalReason, Report, Site, SiteState, TextP
 use crate::registry::ProbeId;
 
 impl Control {
-    /// Makes all sites of these runs active or latent.
-    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, policy: TextPolicy, report: &mut Report) {
+    /// Makes all sites of these runs active or latent. `is_open` says that all their text is known to be open.
+    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, is_open: bool, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut batch = Batch::new(wanted, policy, &self.open, report);
+        let mut batch = Batch::new(wanted, &self.open, report);
         for run in runs {
-            batch.switch(self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end())));
+            let sites = self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()));
+            if is_open { batch.write(sites) } else { batch.switch(sites) }
         }
     }
 
@@ -27,17 +28,18 @@ impl Control {
         let text = self.registry.text_of(&sites);
         for (at, segment) in text.iter().enumerate() {
             if let Err(error) = self.open.open(segment) {
-                self.close_text(&text[..at]);
+                self.close_text(&text[..at], &mut Report::default());
                 return Err(Error::TextProtected { text: segment.clone(), error });
             }
         }
         Ok(text)
     }
 
-    pub(super) fn close_text(&mut self, text: &[Range<usize>]) {
+    pub(super) fn close_text(&mut self, text: &[Range<usize>], report: &mut Report) {
         for segment in text {
-            // If it can't be sealed, the text is right all the same.
-            let _ = self.open.close(segment);
+            if self.open.close(segment).is_err() {
+                report.add_unsealed();
+            }
         }
     }
 

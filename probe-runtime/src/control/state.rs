@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lock::{lock, try_lock_or_sweep};
+use super::lock::lock;
 use super::members::{Members, Part, Published, is_taken};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
@@ -73,7 +73,7 @@ impl Control {
         }
         if !attached.is_empty() {
             // New copies of probes that somebody listens to.
-            self.switch_each(&attached, TextPolicy::Sealed, &mut Report::default());
+            self.switch_each(&attached, &mut Report::default());
         }
     }
 
@@ -130,11 +130,11 @@ impl Control {
         ids: &[ProbeId],
         policy: Policy,
         consumer: Arc<dyn Consumer>,
+        wants: Wants,
     ) -> Result<(usize, Report, Arc<Subscription>), Error> {
         self.refresh();
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
-        let wants = consumer.wants();
         let wanted = if wants == Wants::Tally { ids.len() } else { 1 };
         let tallies = self.tallies.take(wanted).ok_or(Error::OutOfCounters { wanted })?;
         let text = match self.open_text(&ids, policy) {
@@ -170,7 +170,7 @@ impl Control {
         if !retired.hooks.is_empty() {
             self.retired.push(retired);
         }
-        self.switch_each(&ids, policy.text, &mut report);
+        self.switch_each(&ids, &mut report);
         Ok((attachment, report, subscription))
     }
 
@@ -201,7 +201,8 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            return self.switch_runs(&attached.runs, !is_paused, policy.text, report);
+            let is_open = policy.text == TextPolicy::Open && attached.is_all_main;
+            return self.switch_runs(&attached.runs, !is_paused, is_open, report);
         }
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
@@ -209,7 +210,7 @@ impl Control {
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);
-        self.switch_each(&ids, policy.text, report);
+        self.switch_each(&ids, report);
     }
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
@@ -227,8 +228,8 @@ impl Control {
         }
         self.retired.push(retired);
         let mut report = Report::default();
-        self.switch_each(&attached.ids, attached.policy.text, &mut report);
-        self.close_text(&attached.text);
+        self.switch_each(&attached.ids, &mut report);
+        self.close_text(&attached.text, &mut report);
         report
     }
 
@@ -242,15 +243,15 @@ impl Control {
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
         let mut report = Report::default();
-        self.switch_each(ids, policy.text, &mut report);
+        self.switch_each(ids, &mut report);
         Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: &[Range<usize>]) {
+    pub(super) fn release(&mut self, ids: &[ProbeId], text: &[Range<usize>]) {
         self.refresh();
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        self.switch_each(ids, policy.text, &mut Report::default());
-        self.close_text(text);
+        self.switch_each(ids, &mut Report::default());
+        self.close_text(text, &mut Report::default());
     }
 
     /// Detaches the attachments whose consumers have panicked.
@@ -305,12 +306,5 @@ pub(super) fn settle(visibility: Visibility) {
         if visibility == Visibility::Synchronous {
             os::heavy_barrier();
         }
-    }
-}
-
-/// After a consumer's panic, from inside the hit.
-pub(crate) fn detach_failed() {
-    if let Some(mut locked) = try_lock_or_sweep() {
-        locked.sweep();
     }
 }

@@ -5,6 +5,9 @@
 //!    may have read the old hook is visible here.
 //! 3. Each slot is watched until it is idle, or has left the hit it was in.
 //!
+//! "Has left" means that its outermost hit has ended: a hit nested in it (a signal handler's) does not count, since the
+//! outer one still holds what it has read.
+//!
 //! The asymmetric form of read-copy-update (Desnoyers et al., "User-Level Implementations of Read-Copy
 //! Update", the membarrier flavour): a hit pays one store to begin and one to end.
 

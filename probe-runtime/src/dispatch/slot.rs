@@ -149,6 +149,9 @@ impl Slot {
     }
 
     fn reuse(id: u32) -> Option<&'static Self> {
+        if !os::thread::tells_exit() {
+            Self::free_those_of_the_dead();
+        }
         if FREE.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -157,6 +160,15 @@ impl Slot {
         })?;
         FREE.fetch_sub(1, Ordering::Relaxed);
         Some(slot)
+    }
+
+    /// Where threads end unnoticed, asks for each slot whether its thread still exists.
+    fn free_those_of_the_dead() {
+        for slot in slots() {
+            if slot.owner().is_some_and(|owner| !os::thread::is_alive(owner)) {
+                slot.give_back();
+            }
+        }
     }
 
     fn create(id: u32) -> Option<&'static Self> {

@@ -1,7 +1,7 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
 //! - `memory::zeroed`: memory for a thread's slot, mapped lazily and never given back;
-//! - `thread::{id, is_alive, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `thread::{id, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
 //! - `fork::install`: hooks around `fork`;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;

@@ -7,9 +7,7 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{
-    OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, TextPolicy, plan,
-};
+use super::{OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::{Access, pages, protect};
 
 /// One site: where it is and where it jumps to.
@@ -26,26 +24,18 @@ const AHEAD: usize = 12;
 /// A batch: the state wanted, and the report of what has been done.
 pub(crate) struct Batch<'a> {
     wanted: SiteState,
-    policy: TextPolicy,
     open: &'a OpenText,
     report: &'a mut Report,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(
-        wanted: SiteState,
-        policy: TextPolicy,
-        open: &'a OpenText,
-        report: &'a mut Report,
-    ) -> Self {
-        Self { wanted, policy, open, report }
+    pub(crate) fn new(wanted: SiteState, open: &'a OpenText, report: &'a mut Report) -> Self {
+        Self { wanted, open, report }
     }
 
-    /// Switches sites, which are best in ascending order: each run of neighbouring pages is opened once.
+    /// Switches sites, which are best in ascending order: each run of neighbouring pages is opened once, unless it is
+    /// open already.
     pub(crate) fn switch(&mut self, sites: &[Site]) {
-        if self.policy == TextPolicy::Open {
-            return self.write(sites);
-        }
         let mut rest = sites;
         while let Some(first) = rest.first() {
             let mut run = pages(bytes(first));
@@ -65,11 +55,13 @@ impl<'a> Batch<'a> {
             return self.refuse_changes(sites, &RefusalReason::Protected { errno });
         }
         self.write(sites);
-        // It was possible to open it; if it can't be sealed, the text is right all the same.
-        let _ = protect(run, Access::Sealed);
+        if protect(run, Access::Sealed).is_err() {
+            self.report.add_unsealed();
+        }
     }
 
-    fn write(&mut self, sites: &[Site]) {
+    /// Switches sites in text that is known to be open.
+    pub(crate) fn write(&mut self, sites: &[Site]) {
         // Two loops, in each of which the state wanted is a constant.
         match self.wanted {
             SiteState::Latent => self.write_each(sites, SiteState::Latent),

@@ -13,6 +13,7 @@ pub struct Report {
     patched: usize,
     unchanged: usize,
     refused: usize,
+    unsealed: usize,
     refusals: Vec<Refusal>,
 }
 
@@ -37,9 +38,18 @@ impl Report {
         &self.refusals
     }
 
-    /// Whether every site is as wanted.
+    /// Runs of pages that the system let be opened, but not be sealed again: their text is still writable.
+    pub fn unsealed(&self) -> usize {
+        self.unsealed
+    }
+
+    /// Whether every site is as wanted, and all text is sealed as it should be.
     pub fn is_complete(&self) -> bool {
-        self.refused == 0
+        self.refused == 0 && self.unsealed == 0
+    }
+
+    pub(crate) fn add_unsealed(&mut self) {
+        self.unsealed += 1;
     }
 
     pub(crate) fn add_patched(&mut self, sites: usize) {
@@ -61,6 +71,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} patched, {} unchanged, {} refused", self.patched, self.unchanged, self.refused)?;
+        if self.unsealed != 0 {
+            write!(f, ", {} runs of pages left writable", self.unsealed)?;
+        }
         for refusal in &self.refusals {
             write!(f, "\n  {refusal}")?;
         }

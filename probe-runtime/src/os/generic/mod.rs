@@ -67,6 +67,11 @@ pub(crate) mod thread {
         let _ = ON_EXIT.set(call);
     }
 
+    /// Whether [`on_exit`] works.
+    pub(crate) fn tells_exit() -> bool {
+        true
+    }
+
     /// Hands `value` to the installed call when this thread ends.
     pub(crate) fn on_exit(value: *mut c_void) {
         let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));

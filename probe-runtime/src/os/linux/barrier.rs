@@ -3,11 +3,10 @@
 //!
 //! Cost: 0.4 µs alone, 1 to 8 µs with running peers.
 
-// Safety: relies on system calls that take no pointers, and on a private page that nothing else uses.
+// Safety: relies on system calls that take no pointers, or a page that nothing else uses.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 const CMD_SYNC_CORE: libc::c_int = 1 << 5;
 const CMD_REGISTER_SYNC_CORE: libc::c_int = 1 << 6;
@@ -31,24 +30,22 @@ pub(crate) fn heavy_barrier() {
     interrupt_all();
 }
 
-/// The way without `membarrier`: taking a right away from a mapped page makes the kernel interrupt every
-/// processor that runs this process, so that none keeps the old translation; the return from an interrupt
-/// serialises (AMD APM vol. 2, 7.6.4; Intel SDM vol. 3, 9.3: IRET).
+/// The way without `membarrier`: taking a right away from a page that was written makes the kernel interrupt every
+/// processor that runs this process, so that none keeps the old translation; the return from an interrupt serialises
+/// (AMD APM vol. 2, 7.6.4; Intel SDM vol. 3, 9.3: IRET). Best effort: a processor that invalidates translations without an
+/// interrupt need not serialise. A page of its own for each call, so that calls don't meet.
 fn interrupt_all() {
-    static PAGE: OnceLock<AtomicPtr<AtomicU8>> = OnceLock::new();
-    let page = PAGE.get_or_init(|| AtomicPtr::new(super::memory::zeroed(super::text::page_size()).cast()));
-    let page = page.load(Ordering::Relaxed);
+    let len = super::text::page_size();
+    let page = super::memory::zeroed(len);
     if page.is_null() {
         return;
     }
-    for rights in [libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ] {
-        // SAFETY: the page is this function's own.
-        unsafe { libc::mprotect(page.cast(), super::text::page_size(), rights) };
-        if rights & libc::PROT_WRITE != 0 {
-            // The translation has to be there, to be taken away.
-            // SAFETY: as above, and writable now, unless another thread is here too; then its call counts.
-            unsafe { (*page).load(Ordering::Relaxed) };
-        }
+    // SAFETY: a new page, readable and writable, that nobody else knows.
+    unsafe { page.write_volatile(1) };
+    // SAFETY: the same page, which is given back then.
+    unsafe {
+        libc::mprotect(page.cast(), len, libc::PROT_READ);
+        libc::munmap(page.cast(), len);
     }
     fence(Ordering::SeqCst);
 }

@@ -37,11 +37,14 @@ pub(crate) fn install(call: unsafe extern "C" fn(*mut c_void)) {
     }
 }
 
-/// Hands `value` to the installed call when this thread ends. Where it can't (no key, or one that would
-/// allocate), the value is not handed in; [`is_alive`] then tells.
+/// Whether [`on_exit`] works: there is a key, and one that does not allocate. Where not, [`is_alive`] tells.
+pub(crate) fn tells_exit() -> bool {
+    (0..INLINE_KEYS).contains(&KEY.load(Ordering::Acquire))
+}
+
+/// Hands `value` to the installed call when this thread ends.
 pub(crate) fn on_exit(value: *mut c_void) {
-    let key = KEY.load(Ordering::Acquire);
-    if let (true, Ok(key)) = ((0..INLINE_KEYS).contains(&key), key.try_into()) {
+    if let (true, Ok(key)) = (tells_exit(), KEY.load(Ordering::Acquire).try_into()) {
         // SAFETY: the key was created by `install` and is never deleted.
         unsafe { libc::pthread_setspecific(key, value) };
     }
