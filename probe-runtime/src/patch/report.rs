@@ -48,6 +48,7 @@ impl Report {
         self.refused == 0 && self.unsealed == 0
     }
 
+    #[cfg(probe_backend = "x86_64")]
     pub(crate) fn add_unsealed(&mut self) {
         self.unsealed += 1;
     }
