@@ -99,10 +99,10 @@ pub enum ValueRef<'a> {
 #[repr(C)]
 pub struct Sink {
     /// Takes UTF-8 text; returns whether it wants more.
-    pub write: unsafe extern "C" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
+    pub write: unsafe extern "C-unwind" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
 }
 
-type FormatFn = unsafe extern "C" fn(data: *const (), sink: *mut Sink) -> bool;
+type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
 
 /// What may be a field as it is: integers, floats, `bool`, `char`, text and bytes.
 #[diagnostic::on_unimplemented(
@@ -125,7 +125,7 @@ pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
 /// The value of `field = ?expr`.
 #[inline(always)]
 pub fn debug<'a, P: Passage, T: Debug + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
-    unsafe extern "C" fn format<T: Debug + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
+    unsafe extern "C-unwind" fn format<T: Debug + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the reference that `debug` took, alive for the value's lifetime.
         let field = unsafe { *data.cast::<&T>() };
         write!(Writer(sink), "{field:?}").is_ok()
@@ -136,7 +136,7 @@ pub fn debug<'a, P: Passage, T: Debug + ?Sized>(field: &'a &'a T) -> P::Out<'a> 
 /// The value of `field = %expr`.
 #[inline(always)]
 pub fn display<'a, P: Passage, T: Display + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
-    unsafe extern "C" fn format<T: Display + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
+    unsafe extern "C-unwind" fn format<T: Display + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the reference that `display` took, alive for the value's lifetime.
         let field = unsafe { *data.cast::<&T>() };
         write!(Writer(sink), "{field}").is_ok()
@@ -274,7 +274,7 @@ struct FormatterSink<'f, 'o> {
 }
 
 impl FormatterSink<'_, '_> {
-    unsafe extern "C" fn write(sink: *mut Sink, text: *const u8, len: usize) -> bool {
+    unsafe extern "C-unwind" fn write(sink: *mut Sink, text: *const u8, len: usize) -> bool {
         // SAFETY: `Display for Value` passed a `FormatterSink`, of which `sink` is the first field.
         let this = unsafe { &mut *sink.cast::<Self>() };
         // SAFETY: a writer passes a `str`'s parts.

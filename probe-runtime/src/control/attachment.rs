@@ -10,13 +10,14 @@ use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
 use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::Subscription;
-use crate::patch::Report;
+use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
 /// it detaches: sites that nobody else listens to become latent, and the call returns when no thread is inside
 /// the consumer any more. (Dropped inside the consumer's own `hit`, it does not wait; the consumer is then
-/// freed by a later operation.)
+/// freed by a later operation.) Don't drop it while holding a lock that the consumer's `hit` takes: each would wait for
+/// the other.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
     /// `None` once detached.
@@ -46,7 +47,7 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
-    /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after it has returned is a hit,
+    /// [`Visibility::Synchronous`], no call that starts after it has returned is a hit,
     /// and no thread is inside the consumer. (A thread that had passed the site before, and is still on its way, say
     /// evaluating a field, delivers that one hit.)
     ///
@@ -59,7 +60,7 @@ impl<C: Consumer> Attachment<C> {
     /// Starts the hits again, after [`pause`](Self::pause). The attachment of a consumer that has
     /// [failed](Self::failure) can't be resumed.
     pub fn resume(&self) -> Report {
-        if self.failure().is_some() {
+        if self.subscription.has_failed() {
             return Report::default();
         }
         self.set_paused(false)
@@ -82,13 +83,15 @@ impl<C: Consumer> Attachment<C> {
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = lock().detach(number);
-        settle(self.policy.visibility);
+        // Whatever the visibility: another thread may be about to free what was retired here.
+        settle(Visibility::Synchronous);
         report
     }
 
     /// The attachment's probes, as they are now.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        let locked = lock();
+        let mut locked = lock();
+        locked.refresh();
         let ids = self
             .number
             .and_then(|number| locked.attached(number))
@@ -103,7 +106,8 @@ impl<C: Consumer> Attachment<C> {
         if self.wants != Wants::Tally {
             return Counts::default();
         }
-        let locked = lock();
+        let mut locked = lock();
+        locked.refresh();
         let Some(attached) = self.number.and_then(|number| locked.attached(number)) else {
             return Counts::default();
         };

@@ -16,7 +16,7 @@ const CONSUMERS: [&str; 1] = ["count"];
 
 /// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
 /// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
-/// is `count`. Without the variable, nothing is attached.
+/// is `count`. Without the variable, or with an empty one, nothing is attached.
 ///
 /// When the guard drops, each consumer's report goes to stderr.
 ///
@@ -34,6 +34,7 @@ const CONSUMERS: [&str; 1] = ["count"];
 pub fn init_from_env() -> Result<EnvGuard, Error> {
     let attached = match env::var_os(VARIABLE) {
         None => Vec::new(),
+        Some(value) if value.is_empty() => Vec::new(),
         Some(value) => {
             let value = value.to_string_lossy();
             requests(&value)?.into_iter().map(|request| request.attach(&value)).collect::<Result<_, _>>()?

@@ -38,10 +38,6 @@ impl Control {
 
     pub(super) fn forget_unloaded_text(&mut self) {}
 
-    pub(super) fn is_all_main(&self, _ids: &[ProbeId]) -> bool {
-        true
-    }
-
     pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
         for _ in ids {
             report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));

@@ -121,8 +121,8 @@ impl Members {
             self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
         let (mut switched, mut unchanged) = (0, 0);
         for definition in definitions {
-            if !hook.is_null() {
-                definition.entry().store(backend::entry(definition), Ordering::Release);
+            if !claim(definition) {
+                continue;
             }
             let before = definition.hook().swap(hook, Ordering::AcqRel);
             *(if before.is_null() == hook.is_null() { &mut unchanged } else { &mut switched }) += 1;
@@ -131,8 +131,10 @@ impl Members {
     }
 }
 
-/// Whether another runtime (another version of this crate) has taken the probe.
-pub(super) fn is_taken(definition: &Definition) -> bool {
-    let entry = definition.entry().load(Ordering::Acquire);
-    !entry.is_null() && entry != backend::entry(definition)
+/// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has it.
+pub(super) fn claim(definition: &Definition) -> bool {
+    let ours = backend::entry(definition);
+    let claimed =
+        definition.entry().compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
+    claimed.is_ok() || claimed == Err(ours)
 }

@@ -98,7 +98,8 @@ impl ProbeSet {
 
     /// The probes, as they are now.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        let locked = lock();
+        let mut locked = lock();
+        locked.refresh();
         self.ids.iter().filter_map(|id| locked.info(*id)).collect()
     }
 

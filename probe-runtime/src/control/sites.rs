@@ -44,12 +44,8 @@ impl Control {
     }
 
     pub(super) fn forget_unloaded_text(&mut self) {
-        self.open.retain(|pages| self.registry.has_text(pages));
-    }
-
-    /// Whether none of these probes' sites can ever be unloaded.
-    pub(super) fn is_all_main(&self, ids: &[ProbeId]) -> bool {
-        ids.iter().all(|id| self.registry.is_all_main(self.registry.sites(*id)))
+        // What was unloaded may have been loaded again at the same place, sealed.
+        self.open.retain(|pages| self.registry.is_main_text(pages));
     }
 
     pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::members::{Members, Part, Published, is_taken};
+use super::members::{Members, Part, Published, claim};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
 use crate::consumer::{Consumer, Wants};
@@ -43,8 +43,6 @@ pub(super) struct Attached {
     is_paused: bool,
     /// On how many of its probes it alone decides.
     sole: usize,
-    /// Whether its sites can never be unloaded.
-    is_all_main: bool,
     text: Vec<Range<usize>>,
 }
 
@@ -154,7 +152,6 @@ impl Control {
             policy,
             is_paused: false,
             sole: 0,
-            is_all_main: self.is_all_main(&ids),
             text,
         });
         let mut retired = Retired::default();
@@ -176,7 +173,7 @@ impl Control {
 
     /// Leaves out the probes that another runtime has taken.
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_taken = |id: &ProbeId| self.registry.definitions(*id).any(is_taken);
+        let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse_taken(&taken, report);
         free.into()
@@ -191,7 +188,9 @@ impl Control {
 
     /// Pauses or resumes an attachment.
     pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool, report: &mut Report) {
-        if self.attached(attachment).is_some_and(|attached| !attached.is_all_main) {
+        // The executable's sites stay where they are.
+        let is_fixed = self.registry.is_main_only();
+        if !is_fixed {
             self.refresh();
         }
         if let Some(attached) = &mut self.attachments[attachment] {
@@ -201,7 +200,7 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            let is_open = policy.text == TextPolicy::Open && attached.is_all_main;
+            let is_open = policy.text == TextPolicy::Open && is_fixed;
             return self.switch_runs(&attached.runs, !is_paused, is_open, report);
         }
         let ids = Arc::clone(&attached.ids);

@@ -43,7 +43,7 @@ fn wait(slot: &Slot) {
         }
         match slot.owner() {
             // Ended inside a consumer (pthread_exit, cancellation).
-            Some(owner) if !os::thread::is_alive(owner) => return slot.give_back(),
+            Some(owner) if !os::thread::is_alive(owner) => return slot.give_back(owner),
             _ => thread::sleep(Duration::from_micros(100)),
         }
     }
@@ -55,8 +55,8 @@ pub(crate) fn forget_other_threads() {
     for slot in slots() {
         if own.is_some_and(|own| std::ptr::eq(own, slot)) {
             slot.own();
-        } else {
-            slot.give_back();
+        } else if let Some(owner) = slot.owner() {
+            slot.give_back(owner);
         }
     }
 }

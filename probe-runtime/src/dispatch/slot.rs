@@ -90,6 +90,8 @@ static FREE: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 const NOBODY: u32 = 0;
+/// No thread's id, either.
+const CHANGING: u32 = u32::MAX;
 
 /// Gets ready for threads' first hits, before any site is active.
 pub(crate) fn prepare() {
@@ -131,7 +133,7 @@ impl Slot {
         let slot = match (slot, Self::known()) {
             // A signal handler's hit was faster on this very thread.
             (Some(mine), Some(known)) => {
-                mine.give_back();
+                mine.give_back(id);
                 Some(known)
             }
             (Some(mine), None) => {
@@ -149,8 +151,8 @@ impl Slot {
     }
 
     fn reuse(id: u32) -> Option<&'static Self> {
-        if !os::thread::tells_exit() {
-            Self::free_those_of_the_dead();
+        if !os::thread::tells_exit() && FREE.load(Ordering::Relaxed) == 0 {
+            Self::free_one_of_the_dead();
         }
         if FREE.load(Ordering::Relaxed) == 0 {
             return None;
@@ -162,12 +164,11 @@ impl Slot {
         Some(slot)
     }
 
-    /// Where threads end unnoticed, asks for each slot whether its thread still exists.
-    fn free_those_of_the_dead() {
-        for slot in slots() {
-            if slot.owner().is_some_and(|owner| !os::thread::is_alive(owner)) {
-                slot.give_back();
-            }
+    /// Where threads end unnoticed, looks for a slot whose thread no longer exists.
+    fn free_one_of_the_dead() {
+        let dead = |slot: &Self| slot.owner().filter(|owner| !os::thread::is_alive(*owner));
+        if let Some((slot, owner)) = slots().find_map(|slot| Some((slot, dead(slot)?))) {
+            slot.give_back(owner);
         }
     }
 
@@ -192,16 +193,19 @@ impl Slot {
         self.owner.store(os::thread::id(), Ordering::Release);
     }
 
-    /// Ends the ownership; the counts stay.
-    pub(super) fn give_back(&self) {
-        self.mark.store(Mark::Idle as u32, Ordering::Release);
-        if self.owner.swap(NOBODY, Ordering::AcqRel) != NOBODY {
+    /// Ends an ownership; the counts stay. Of several that end it, one does: by then the slot may be another
+    /// thread's, which must keep its mark.
+    pub(super) fn give_back(&self, owner: u32) {
+        let taken = self.owner.compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            self.mark.store(Mark::Idle as u32, Ordering::Release);
+            self.owner.store(NOBODY, Ordering::Release);
             FREE.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub(super) fn owner(&self) -> Option<u32> {
-        Some(self.owner.load(Ordering::Acquire)).filter(|owner| *owner != NOBODY)
+        Some(self.owner.load(Ordering::Acquire)).filter(|owner| ![NOBODY, CHANGING].contains(owner))
     }
 
     pub(crate) fn mark(&self) -> Mark {
@@ -276,6 +280,6 @@ unsafe extern "C" fn release(slot: *mut c_void) {
     backend::set_slot(ptr::null_mut());
     // SAFETY: `take` handed in a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
-        slot.give_back();
+        slot.give_back(os::thread::id());
     }
 }

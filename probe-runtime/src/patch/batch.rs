@@ -1,7 +1,7 @@
 //! Many sites at once: runs of pages, then one barrier.
 
 // Safety: relies on sites that lie in the text of loaded objects (the registry checks each against its
-// object's segments), and on the control lock, which keeps objects' sites from being forgotten meanwhile.
+// object's segments), and on nobody unloading such an object from another thread meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;

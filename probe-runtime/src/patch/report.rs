@@ -116,7 +116,7 @@ pub enum RefusalReason {
     },
     /// The site does not lie in one aligned word; whoever emitted it did not align it.
     Straddles,
-    /// Another version of this crate in the same program is attached to the probe.
+    /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
     Taken,
 }
 
@@ -152,7 +152,7 @@ impl fmt::Display for Refusal {
                 write!(f, "its cold block at {target:#x} is more than 2 GiB away")
             }
             RefusalReason::Straddles => write!(f, "it lies across two aligned words"),
-            RefusalReason::Taken => write!(f, "another version of probe-runtime is attached to its probe"),
+            RefusalReason::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
         }
     }
 }

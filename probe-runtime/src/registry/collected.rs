@@ -52,6 +52,12 @@ impl Registry {
         self.definitions(id).count()
     }
 
+    /// Nothing is ever unloaded.
+    #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
+    pub(crate) fn is_main_only(&self) -> bool {
+        true
+    }
+
     /// There are no records.
     #[expect(clippy::unused_self, reason = "the same call as where there are records")]
     pub(crate) fn skipped(&self) -> usize {

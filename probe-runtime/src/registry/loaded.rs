@@ -202,18 +202,17 @@ impl Registry {
             .collect()
     }
 
-    /// Whether a text segment is still loaded.
-    pub(crate) fn has_text(&self, pages: &Range<usize>) -> bool {
+    /// Whether these pages are text of the executable, which is never unloaded.
+    pub(crate) fn is_main_text(&self, pages: &Range<usize>) -> bool {
         self.objects
             .iter()
+            .filter(|object| object.is_main)
             .flat_map(|object| &object.segments)
             .any(|segment| segment.is_text && crate::os::text::pages(segment.range.clone()) == *pages)
     }
 
-    /// Whether all these sites are in the executable, which is never unloaded.
-    pub(crate) fn is_all_main(&self, sites: &[Site]) -> bool {
-        let main: Vec<_> =
-            self.objects.iter().filter(|object| object.is_main).flat_map(|object| &object.segments).collect();
-        sites.iter().all(|site| main.iter().any(|segment| segment.range.contains(&site.addr.0)))
+    /// Whether all probes and sites that are known are the executable's.
+    pub(crate) fn is_main_only(&self) -> bool {
+        self.objects.iter().all(|object| object.is_main)
     }
 }

@@ -1,10 +1,11 @@
 //! Reading one object's tables: its definitions and its sites.
 //!
-//! A damaged entry is counted and stepped over; a damaged table ends there. Nothing outside of the object's
-//! own segments is read, and a site outside of its text is never patched.
+//! A damaged record is counted and stepped over; a damaged table ends there. A site or target outside of the object's
+//! text is never patched or jumped to. What the dynamic linker has filled in, and a definition's address of a long
+//! text, are trusted.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
-// checked against them first. The object stays loaded while its tables are read (see `loaded`).
+// checked against them first; and on nobody unloading the object from another thread meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -122,8 +123,10 @@ impl<'a> Tables<'a> {
 
     /// The definition of the record's site, if that lies in text.
     fn definition_at(&self, at: RecordAt) -> Option<usize> {
-        let site = self.site(at).addr;
-        if !self.is_text(&(site.word()..site.0.wrapping_add(SITE_LEN))) {
+        let Site { addr, target } = self.site(at);
+        let is_sound = self.is_text(&(addr.word()..addr.0.wrapping_add(SITE_LEN)))
+            && self.is_text(&(target..target.wrapping_add(1)));
+        if !is_sound {
             return None;
         }
         let (record, at) = self.record(at);

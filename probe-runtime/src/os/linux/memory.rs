@@ -11,5 +11,11 @@ pub(crate) fn zeroed(len: usize) -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new private mapping overlaps nothing.
     let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
-    if start == libc::MAP_FAILED { ptr::null_mut() } else { start.cast() }
+    if start == libc::MAP_FAILED {
+        return ptr::null_mut();
+    }
+    // A huge page for a few counters would be a waste. Only advice: it may be refused.
+    // SAFETY: the new mapping.
+    unsafe { libc::madvise(start, len, libc::MADV_NOHUGEPAGE) };
+    start.cast()
 }

@@ -15,10 +15,12 @@ pub(crate) fn id() -> u32 {
 /// Whether the thread with this id still exists in this process.
 pub(crate) fn is_alive(id: u32) -> bool {
     // SAFETY: signal 0 is not delivered, only checked.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) == 0 }
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) };
+    // Any other error says nothing of the thread.
+    answer == 0 || errno() != libc::ESRCH
 }
 
-/// The highest key whose values glibc keeps in the thread itself, so that setting one does not allocate.
+/// How many keys' values glibc keeps in the thread itself, so that setting one does not allocate.
 const INLINE_KEYS: i64 = 32;
 const NO_KEY: i64 = -1;
 
