@@ -44,11 +44,7 @@ pub(super) fn lock() -> Locked {
     let guarded = Guarded::new();
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut locked = Locked { control, _guarded: guarded, _sweeper: Sweeper };
-    if SWEEP.load(Ordering::Relaxed) && SWEEP.swap(false, Ordering::Acquire) {
-        locked.sweep();
-    }
-    locked
+    Locked { control, _guarded: guarded, _sweeper: Sweeper }
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark

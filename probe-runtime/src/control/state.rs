@@ -82,11 +82,7 @@ impl Control {
 
     /// Whether anybody listens to a probe.
     pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
-        self.members(id).map_or(ProbeState::Latent, |members| members.state(|at| self.is_paused(at)))
-    }
-
-    fn is_paused(&self, attachment: usize) -> bool {
-        self.attached(attachment).is_some_and(|attached| attached.is_paused)
+        self.members(id).map_or(ProbeState::Latent, |members| members.state(is_paused(&self.attachments)))
     }
 
     /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
@@ -108,8 +104,7 @@ impl Control {
     }
 
     fn publish(&mut self, id: ProbeId) -> Option<Published> {
-        let attachments = &self.attachments;
-        let is_paused = |at: usize| attachments[at].as_ref().is_some_and(|attached| attached.is_paused);
+        let is_paused = is_paused(&self.attachments);
         self.members[id.index()].publish(id, self.registry.definitions(id), is_paused)
     }
 
@@ -266,10 +261,11 @@ impl Control {
             self.set_paused(at, true, &mut Report::default());
         }
     }
+}
 
-    fn take_retired(&mut self) -> Vec<Retired> {
-        std::mem::take(&mut self.retired)
-    }
+/// Tells of each attachment whether it is paused.
+fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
+    |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused)
 }
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
@@ -285,9 +281,7 @@ pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, 
 
 /// Ends an operation, after the lock is released: waits as its visibility asks, and frees what was retired.
 pub(super) fn settle(visibility: Visibility) {
-    let mut locked = lock();
-    let retired = locked.take_retired();
-    drop(locked);
+    let retired = std::mem::take(&mut lock().retired);
     let has_garbage =
         retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());
     if visibility == Visibility::Eventual && !has_garbage {
