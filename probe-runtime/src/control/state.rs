@@ -23,7 +23,7 @@ pub(super) struct Control {
     tallies: Tallies,
     retired: Vec<Retired>,
     #[cfg(probe_backend = "x86_64")]
-    pub(super) open: crate::patch::OpenText,
+    pub(super) open: crate::patch::OpenSegments,
 }
 
 /// How an attachment or a hold patches.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{OpenText, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use super::{OpenSegments, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::{Access, pages, protect};
 
 /// One site: where it is and where it jumps to.
@@ -24,12 +24,12 @@ const AHEAD: usize = 12;
 /// A batch: the state wanted, and the report of what has been done.
 pub(crate) struct Batch<'a> {
     wanted: SiteState,
-    open: &'a OpenText,
+    open: &'a OpenSegments,
     report: &'a mut Report,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(wanted: SiteState, open: &'a OpenText, report: &'a mut Report) -> Self {
+    pub(crate) fn new(wanted: SiteState, open: &'a OpenSegments, report: &'a mut Report) -> Self {
         Self { wanted, open, report }
     }
 

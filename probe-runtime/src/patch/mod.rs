@@ -33,6 +33,8 @@ mod batch;
 #[cfg(probe_backend = "x86_64")]
 mod open;
 #[cfg(probe_backend = "x86_64")]
+mod pages;
+#[cfg(probe_backend = "x86_64")]
 mod poke;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
@@ -43,4 +45,6 @@ pub use text::{TextPolicy, Visibility};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use batch::{Batch, Site};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use open::OpenText;
+pub(crate) use open::OpenSegments;
+#[cfg(probe_backend = "x86_64")]
+pub use pages::OpenText;

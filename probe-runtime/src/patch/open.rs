@@ -7,11 +7,11 @@ use crate::os::text::{Access, pages, protect};
 
 /// The text segments that are open, with the number of their openers.
 #[derive(Default, Debug)]
-pub(crate) struct OpenText {
+pub(crate) struct OpenSegments {
     segments: Vec<(Range<usize>, usize)>,
 }
 
-impl OpenText {
+impl OpenSegments {
     /// Whether all of these bytes are writable.
     pub(super) fn covers(&self, bytes: &Range<usize>) -> bool {
         self.segments.iter().any(|(open, _)| open.start <= bytes.start && bytes.end <= open.end)
