@@ -23,7 +23,9 @@
 //! What it rests on: a foreign patch (a debugger's breakpoint, another patcher) is never overwritten, since
 //! the comparison fails; a crash between the steps leaves each site wholly latent or wholly active.
 
+mod bytes;
 mod code;
+mod error;
 mod plan;
 mod report;
 mod text;
@@ -37,7 +39,9 @@ mod pages;
 #[cfg(probe_backend = "x86_64")]
 mod poke;
 
+pub use bytes::{Bytes, MAX_LEN};
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub use error::PatchError;
 pub use plan::{SiteState, Step, plan};
 pub use report::{Refusal, RefusalReason, Report};
 pub use text::{TextPolicy, Visibility};
