@@ -5,6 +5,7 @@ pub(crate) mod memory;
 pub(crate) mod objects;
 pub(crate) mod text;
 pub(crate) mod thread;
+pub(crate) mod trap;
 
 mod barrier;
 
