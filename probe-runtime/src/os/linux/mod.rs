@@ -9,4 +9,4 @@ pub(crate) mod trap;
 
 mod barrier;
 
-pub(crate) use barrier::heavy_barrier;
+pub(crate) use barrier::{has_membarrier, heavy_barrier};

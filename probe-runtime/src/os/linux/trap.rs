@@ -12,6 +12,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::thread::{errno, set_errno};
 
@@ -65,8 +66,25 @@ fn action() -> io::Result<libc::sigaction> {
     }
 }
 
-/// Threads of this process that block the signal: an `int3` would kill the process there.
+/// Threads of this process that block the signal: an `int3` would kill the process there. Takes several looks, since a
+/// thread that is just being created blocks all signals for a moment.
 pub(crate) fn blocking_threads() -> Vec<u32> {
+    let mut blocking = blocking_now();
+    for _ in 0..LOOKS {
+        if blocking.is_empty() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        let now = blocking_now();
+        blocking.retain(|thread| now.contains(thread));
+    }
+    blocking
+}
+
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+fn blocking_now() -> Vec<u32> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let blocks = |path: std::path::PathBuf| {
         std::fs::read_to_string(path.join("status")).is_ok_and(|status| blocks_trap(&status))

@@ -62,8 +62,8 @@ mod table;
 mod trap;
 mod wait;
 
-#[cfg(all(test, loom))]
-mod loom;
+#[cfg(test)]
+mod interleavings;
 
 pub use options::Options;
 pub use pending::Pending;
