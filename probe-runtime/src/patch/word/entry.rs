@@ -23,17 +23,17 @@ use crate::patch::TextWord;
 /// What an entry needs of the world. The steps' text is the caller's to keep writable.
 pub(crate) trait Ground {
     /// Puts `int3` at the first byte, if all is as expected; else says what was found.
-    fn lock(&self, plan: &Plan) -> Result<(), TextWord>;
+    fn lock(&self, how: How, plan: &Plan) -> Result<(), TextWord>;
     /// Takes it away again.
-    fn unlock(&self, plan: &Plan);
+    fn unlock(&self, how: How, plan: &Plan);
     /// Replaces all but the first byte.
-    fn write_rest(&self, plan: &Plan);
+    fn write_rest(&self, how: How, plan: &Plan);
     /// Replaces `int3` by the first byte; false where there is no `int3` any more.
-    fn write_first(&self, plan: &Plan) -> bool;
+    fn write_first(&self, how: How, plan: &Plan) -> bool;
     /// A stamp for what has been written so far.
-    fn stamp(&self) -> u64;
+    fn stamp(&self, how: How) -> u64;
     /// Whether every thread has seen what was written before the stamp.
-    fn has_passed(&self, stamp: u64) -> bool;
+    fn has_passed(&self, how: How, stamp: u64) -> bool;
 }
 
 /// Where a patch stands.
@@ -75,9 +75,25 @@ pub(crate) enum Progress {
 
 /// How a patch is carried out: kept for those who join.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct How {
-    /// Ticks to wait; `None` for a barrier.
-    pub(crate) ticks: Option<u64>,
+pub(crate) enum How {
+    /// Waits by barriers.
+    Barrier,
+    /// Waits for so many ticks.
+    Tmax(u64),
+}
+
+impl How {
+    /// As two numbers.
+    fn encode(self) -> (u64, u64) {
+        match self {
+            Self::Barrier => (0, 0),
+            Self::Tmax(ticks) => (1, ticks),
+        }
+    }
+
+    fn decode(kind: u64, argument: u64) -> Self {
+        if kind == 0 { Self::Barrier } else { Self::Tmax(argument) }
+    }
 }
 
 /// One instruction, by its address. 64 bytes, of which zeroes are a free one.
@@ -87,10 +103,33 @@ pub(crate) struct Entry {
     state: AtomicU64,
     old: AtomicU64,
     new: AtomicU64,
-    len: AtomicU64,
-    ticks: AtomicU64,
-    stamp: AtomicU64,
+    argument: AtomicU64,
     owner: AtomicUsize,
+    /// The patch that the four above belong to, and how to read them.
+    shape: AtomicU64,
+    stamp: AtomicU64,
+}
+
+/// The shape's word: length, kind of [`How`], generation.
+#[derive(Clone, Copy)]
+struct Shape(u64);
+
+impl Shape {
+    fn new(ticket: Ticket, len: usize, kind: u64) -> Self {
+        Self((ticket.0 * State::GENERATION) | (kind << 4) | len as u64)
+    }
+
+    fn belongs_to(self, ticket: Ticket) -> bool {
+        self.0 / State::GENERATION == ticket.0
+    }
+
+    fn len(self) -> usize {
+        (self.0 & 0xf) as usize
+    }
+
+    fn kind(self) -> u64 {
+        self.0 >> 4 & 0xf
+    }
 }
 
 /// The state's word: phase, failed, how many have joined, generation.
@@ -151,10 +190,10 @@ impl Entry {
             state: zero(),
             old: zero(),
             new: zero(),
-            len: zero(),
-            ticks: zero(),
-            stamp: zero(),
+            argument: zero(),
             owner: AtomicUsize::new(0),
+            shape: zero(),
+            stamp: zero(),
         }
     }
 
@@ -171,21 +210,19 @@ impl Entry {
         self.state().0 & !State::ALL_JOINED
     }
 
-    /// Who started the present patch.
-    pub(super) fn owner(&self) -> usize {
-        self.owner.load(Ordering::Acquire)
+    /// What the present patch is, and how it is carried out; `None` where that was not said yet.
+    fn plan(&self, ticket: Ticket) -> Option<(How, Plan)> {
+        let shape = Shape(self.shape.load(Ordering::Acquire));
+        let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), shape.len());
+        let plan = Plan::new(self.addr.load(Ordering::Relaxed), bytes(&self.old)?, bytes(&self.new)?)?;
+        let how = How::decode(shape.kind(), self.argument.load(Ordering::Relaxed));
+        shape.belongs_to(ticket).then_some((how, plan))
     }
 
-    /// How the present patch is carried out.
-    pub(super) fn how(&self) -> How {
-        let ticks = self.ticks.load(Ordering::Acquire);
-        How { ticks: ticks.checked_sub(1) }
-    }
-
-    fn plan(&self) -> Option<Plan> {
-        let len = usize::try_from(self.len.load(Ordering::Relaxed)).ok()?;
-        let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), len);
-        Plan::new(self.addr.load(Ordering::Relaxed), bytes(&self.old)?, bytes(&self.new)?)
+    /// Whether this thread has started a patch.
+    pub(super) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
+        let shape = Shape(self.shape.load(Ordering::Acquire));
+        shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
     }
 
     /// Starts a patch: afterwards `int3` is at the first byte, and anybody may take the steps that are left.
@@ -204,34 +241,35 @@ impl Entry {
         self.state
             .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
             .map_err(|_| NotStarted::Busy)?;
+        let ticket = claimed.ticket();
+        let (kind, argument) = how.encode();
         self.old.store(plan.expected().number(), Ordering::Relaxed);
         self.new.store(plan.value().number(), Ordering::Relaxed);
-        self.len.store(plan.expected().len() as u64, Ordering::Relaxed);
-        self.ticks.store(how.ticks.map_or(0, |ticks| ticks.saturating_add(1)), Ordering::Relaxed);
-        self.owner.store(owner, Ordering::Release);
-        match ground.lock(plan) {
+        self.argument.store(argument, Ordering::Relaxed);
+        self.owner.store(owner, Ordering::Relaxed);
+        self.shape.store(Shape::new(ticket, plan.expected().len(), kind).0, Ordering::Release);
+        match ground.lock(how, plan) {
             Ok(()) => {
-                self.wait_for_lock(claimed, ground);
-                Ok(claimed.ticket())
+                self.wait_for_lock(ticket, how, ground);
+                Ok(ticket)
             }
             Err(found) => {
-                self.turn(claimed.ticket(), Phase::Locking, State(0));
+                self.turn(ticket, Phase::Locking, State(0));
                 Err(NotStarted::Found(found))
             }
         }
     }
 
-    fn wait_for_lock(&self, claimed: State, ground: &impl Ground) {
-        self.stamp.store(ground.stamp(), Ordering::Release);
+    fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) {
+        self.stamp.store(ground.stamp(how), Ordering::Release);
         // It fails where a signal handler on this very thread has run into the `int3`, and was faster.
-        self.turn(claimed.ticket(), Phase::Locking, State(0).with_phase(Phase::FirstWait));
+        self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait));
     }
 
-    /// Goes on for the owner, on whose thread this is: it was interrupted between writing `int3` and saying so.
-    pub(super) fn speak_for_owner(&self, ground: &impl Ground) {
-        let state = self.state();
-        if state.phase() == Phase::Locking {
-            self.wait_for_lock(state, ground);
+    /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between writing `int3` and saying so.
+    pub(super) fn speak_for_owner(&self, ticket: Ticket, ground: &impl Ground) {
+        if let Some((how, _)) = self.plan(ticket) {
+            self.wait_for_lock(ticket, how, ground);
         }
     }
 
@@ -271,17 +309,17 @@ impl Entry {
     fn take_step(&self, ticket: Ticket, ground: &impl Ground) -> bool {
         // First the phase: its stamp was stored before it.
         let phase = self.phase();
-        let Some(plan) = self.plan() else { return false };
-        if phase == Phase::Idle || !ground.has_passed(self.stamp.load(Ordering::Acquire)) {
+        let Some((how, plan)) = self.plan(ticket) else { return false };
+        if phase == Phase::Idle || !ground.has_passed(how, self.stamp.load(Ordering::Acquire)) {
             return false;
         }
         if phase == Phase::FirstWait {
-            ground.write_rest(&plan);
+            ground.write_rest(how, &plan);
             // A later stamp of somebody slower only makes the wait longer.
-            self.stamp.store(ground.stamp(), Ordering::Release);
+            self.stamp.store(ground.stamp(how), Ordering::Release);
             self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
         } else {
-            let is_whole = ground.write_first(&plan);
+            let is_whole = ground.write_first(how, &plan);
             self.turn(ticket, phase, State(if is_whole { 0 } else { State::FAILED }));
         }
         true
@@ -299,13 +337,13 @@ impl Entry {
     /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets who had joined.
     pub(super) fn end_alone(&self, ground: &impl Ground) {
         let state = self.state();
-        if let Some(plan) = self.plan() {
+        if let Some((how, plan)) = self.plan(state.ticket()) {
             match state.phase() {
                 Phase::Idle => {}
-                Phase::Locking => ground.unlock(&plan),
+                Phase::Locking => ground.unlock(how, &plan),
                 Phase::FirstWait | Phase::SecondWait => {
-                    ground.write_rest(&plan);
-                    ground.write_first(&plan);
+                    ground.write_rest(how, &plan);
+                    ground.write_first(how, &plan);
                 }
             }
         }

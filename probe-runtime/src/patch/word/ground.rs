@@ -12,20 +12,25 @@ use crate::patch::poke::{overwrite, read, write};
 
 impl How {
     pub(super) fn new(wait: Wait) -> Self {
-        let ticks = match wait {
-            Wait::Barrier => None,
-            Wait::Tmax(Ticks(ticks)) => Some(ticks),
-        };
-        Self { ticks }
+        match wait {
+            Wait::Barrier => Self::Barrier,
+            Wait::Tmax(Ticks(ticks)) => Self::Tmax(ticks),
+        }
     }
 
     fn wait(self) -> Wait {
-        self.ticks.map_or(Wait::Barrier, |ticks| Wait::Tmax(Ticks(ticks)))
+        match self {
+            Self::Barrier => Wait::Barrier,
+            Self::Tmax(ticks) => Wait::Tmax(Ticks(ticks)),
+        }
     }
 }
 
-impl Ground for How {
-    fn lock(&self, plan: &Plan) -> Result<(), TextWord> {
+/// The text of this process.
+pub(super) struct Text;
+
+impl Ground for Text {
+    fn lock(&self, _how: How, plan: &Plan) -> Result<(), TextWord> {
         if let Some(second) = plan.second_word() {
             // SAFETY: a word of the text that the starter keeps mapped.
             let found = unsafe { read(second.word) };
@@ -37,19 +42,19 @@ impl Ground for How {
         unsafe { write(plan.lock()) }
     }
 
-    fn unlock(&self, plan: &Plan) {
+    fn unlock(&self, _how: How, plan: &Plan) {
         // SAFETY: as above. Where there is no `int3`, there is nothing to take away.
         let _ = unsafe { write(plan.unlock()) };
     }
 
-    fn write_rest(&self, plan: &Plan) {
+    fn write_rest(&self, _how: How, plan: &Plan) {
         for write in plan.rest() {
             // SAFETY: as above; the first byte is `int3`, so nobody executes these bytes.
             unsafe { overwrite(write) };
         }
     }
 
-    fn write_first(&self, plan: &Plan) -> bool {
+    fn write_first(&self, _how: How, plan: &Plan) -> bool {
         let first = plan.first();
         // SAFETY: as above.
         match unsafe { write(first) } {
@@ -59,11 +64,11 @@ impl Ground for How {
         }
     }
 
-    fn stamp(&self) -> u64 {
-        self.wait().stamp()
+    fn stamp(&self, how: How) -> u64 {
+        how.wait().stamp()
     }
 
-    fn has_passed(&self, stamp: u64) -> bool {
-        self.wait().has_passed(stamp)
+    fn has_passed(&self, how: How, stamp: u64) -> bool {
+        how.wait().has_passed(stamp)
     }
 }

@@ -13,7 +13,7 @@ use crate::patch::{Bytes, TextWord};
 const OLD: [u8; 2] = [1, 1];
 const NEW: [u8; 2] = [2, 2];
 const THIRD: [u8; 2] = [3, 3];
-const HOW: How = How { ticks: None };
+const HOW: How = How::Barrier;
 
 /// Memory, the executor's copy of it, and how many barriers there were.
 #[derive(Clone, Copy)]
@@ -45,7 +45,7 @@ impl World {
 }
 
 impl Ground for World {
-    fn lock(&self, plan: &Plan) -> Result<(), TextWord> {
+    fn lock(&self, _how: How, plan: &Plan) -> Result<(), TextWord> {
         self.with(|state| {
             if state.memory[..] != plan.expected()[..] {
                 return Err(TextWord(0));
@@ -55,18 +55,18 @@ impl Ground for World {
         })
     }
 
-    fn unlock(&self, _plan: &Plan) {
+    fn unlock(&self, _how: How, _plan: &Plan) {
         unreachable!("only after a fork");
     }
 
-    fn write_rest(&self, plan: &Plan) {
+    fn write_rest(&self, _how: How, plan: &Plan) {
         self.with(|state| {
             assert!(state.memory[0] == INT3 || state.memory[..] == plan.value()[..]);
             state.memory[1] = plan.value()[1];
         });
     }
 
-    fn write_first(&self, plan: &Plan) -> bool {
+    fn write_first(&self, _how: How, plan: &Plan) -> bool {
         self.with(|state| {
             assert_eq!(state.memory[1], plan.value()[1]);
             if state.memory[0] == INT3 {
@@ -76,11 +76,11 @@ impl Ground for World {
         })
     }
 
-    fn stamp(&self) -> u64 {
+    fn stamp(&self, _how: How) -> u64 {
         self.with(|state| state.barriers)
     }
 
-    fn has_passed(&self, stamp: u64) -> bool {
+    fn has_passed(&self, _how: How, stamp: u64) -> bool {
         self.with(|state| {
             if state.barriers <= stamp {
                 state.copy = state.memory;

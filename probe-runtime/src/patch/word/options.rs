@@ -4,10 +4,12 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::entry::{How, NotStarted, Phase};
+use super::ground::Text;
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
 use super::{table, trap};
+use crate::os::trap::this_thread;
 use crate::patch::poke::{read, write};
 use crate::patch::{Bytes, MAX_LEN, OpenText, PatchError, TextPolicy};
 
@@ -147,8 +149,7 @@ impl Options {
         }
         trap::prepare()?;
         let entry = table::find_or_insert(addr).ok_or(PatchError::Memory)?;
-        let how = How::new(self.wait);
-        match entry.start(&plan, how, crate::os::trap::this_thread(), &how) {
+        match entry.start(&plan, How::new(self.wait), this_thread(), &Text) {
             Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, text)),
             Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
             Err(NotStarted::Found(_)) => Err(taken()),

@@ -7,6 +7,7 @@ use std::fmt;
 use std::hint;
 
 use super::entry::{Entry, Progress, Ticket};
+use super::ground::Text;
 use super::options::read_instruction;
 use crate::patch::{Bytes, OpenText, PatchError};
 
@@ -52,7 +53,7 @@ impl Pending {
     /// patches under way, call it on each in turn, and again: two barriers serve them all.
     pub fn finish(&mut self) -> bool {
         let Rest::Steps { entry, ticket, .. } = &self.rest else { return true };
-        match entry.step(*ticket, &entry.how()) {
+        match entry.step(*ticket, &Text) {
             Progress::Waiting | Progress::Stepped => false,
             Progress::Over { is_whole } => {
                 self.rest = Rest::Nothing { is_whole };
