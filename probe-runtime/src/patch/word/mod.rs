@@ -31,7 +31,7 @@
 //! | 1, 5: one byte | the smallest unit of memory there is; the same path as the Linux kernel's `text_poke_bp` and every debugger's breakpoints | – |
 //! | 2, 4 with [`Wait::Barrier`] | membarrier(2), `PRIVATE_EXPEDITED_SYNC_CORE`: when it returns, every running thread of the process has executed a serialising instruction, and a thread that was not running executes one before it returns to user mode. A serialising instruction discards what was fetched before (SDM vol. 3, 9.3; APM vol. 2, 7.6.4) | without the system call (before Linux 4.16, or forbidden) a page's rights are changed instead, which interrupts the processors; best effort |
 //! | 2, 4 with [`Wait::Tmax`] | no manual: staleness of the instruction fetch is bounded, measured by "Living on the edge", 8.1, and by the example `tmax` | [`Wait::Barrier`] |
-//! | the handler | a signal handler's return is an `iret` or follows one; the thread fetches the instruction anew | – |
+//! | the handler | the thread fetches the instruction anew; one that still sees `int3` comes again | – |
 //!
 //! # What it asks of its callers
 //! - The address is that of one instruction, the value one instruction of the same length, and both are what the program may
