@@ -5,7 +5,7 @@
 
 use std::io;
 
-use super::entry::{NotStarted, Phase};
+use super::entry::{Entry, NotStarted, Phase};
 use super::ground::Text;
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
@@ -157,10 +157,12 @@ impl Options {
 /// # Safety
 /// Its text is mapped.
 unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
+    let entry = table::find(addr);
+    let version = || entry.map(Entry::version);
+    let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));
     // SAFETY: as the caller says.
     let found = unsafe { read_instruction(addr, expected.len()) };
-    let is_ours = || table::find(addr).is_some_and(|entry| entry.phase() != Phase::Idle);
-    if found[0] == INT3 && is_ours() {
+    if found[0] == INT3 && (is_under_way || version() != before) {
         PatchError::Busy { addr }
     } else {
         PatchError::Foreign { addr, expected, found }
