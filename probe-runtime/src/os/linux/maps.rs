@@ -192,7 +192,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         File::open("/proc/thread-self/maps").unwrap().read_to_end(&mut text).unwrap();
         let heap = Box::new(0_u8);
         let addresses =
-            [find as *const () as usize, (&raw const SAMPLE).addr(), (&raw const *heap).addr(), 0x1000];
+            [find as *const () as usize, SAMPLE.as_ptr().addr(), (&raw const *heap).addr(), 0x1000];
         for addr in addresses {
             // The heap's end may have moved in between.
             let facts = |it: Mapping| (it.range.start, it.rights, it.is_shared);
