@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::lock::lock;
+use super::lock::{lock, operate};
 use super::state::{Policy, pause, settle};
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
@@ -58,11 +58,9 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Starts the hits again, after [`pause`](Self::pause). The attachment of a consumer that has
-    /// [failed](Self::failure) can't be resumed.
+    /// [failed](Self::failure) can't be resumed: its sites are refused, with
+    /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
-        if self.subscription.has_failed() {
-            return Report::default();
-        }
         self.set_paused(false)
     }
 
@@ -82,41 +80,37 @@ impl<C: Consumer> Attachment<C> {
     /// The second time, from `drop` after `detach`, there is nothing left to do.
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
-        let report = lock().detach(number);
+        let report = operate(|control| control.detach(number));
         // Whatever the visibility: another thread may be about to free what was retired here.
         settle(Visibility::Synchronous);
         report
     }
 
-    /// The attachment's probes, as they are now.
+    /// The attachment's probes, as they are now; those whose objects were unloaded since are
+    /// [`Unloaded`](crate::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        let mut locked = lock();
-        locked.refresh();
-        let ids = self
-            .number
-            .and_then(|number| locked.attached(number))
-            .map(|attached| Arc::clone(&attached.ids))
-            .unwrap_or_default();
-        ids.iter().filter_map(|id| locked.info(*id)).collect()
+        operate(|control| {
+            let attached = self.number.and_then(|number| control.attached(number));
+            let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
+            ids.iter().filter_map(|id| control.attached_info(*id)).collect()
+        })
     }
 
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally; by path. Exact for
-    /// hits that ended before, under any number of threads, also those that have exited.
+    /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
+    /// unloaded since (which have no sites then).
     pub fn counts(&self) -> Counts {
         if self.wants != Wants::Tally {
             return Counts::default();
         }
-        let mut locked = lock();
-        locked.refresh();
-        let Some(attached) = self.number.and_then(|number| locked.attached(number)) else {
-            return Counts::default();
-        };
-        let sums = sums(attached.tallies.clone());
-        let counts = (attached.ids.iter().zip(sums))
-            .filter_map(|(id, hits)| Some(ProbeCount { probe: locked.info(*id)?, hits }))
-            .collect();
-        drop(locked);
-        Counts::new(counts)
+        let counts = operate(|control| {
+            let attached = self.number.and_then(|number| control.attached(number))?;
+            let sums = sums(attached.tallies.clone());
+            let counts = (attached.ids.iter().zip(sums))
+                .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(*id)?, hits }));
+            Some(counts.collect())
+        });
+        Counts::new(counts.unwrap_or_default())
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
@@ -131,8 +125,8 @@ impl<C: Consumer> Attachment<C> {
             .map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
     }
 
-    /// What the consumer said when it panicked: it is called no more from then on, and its sites are latent
-    /// again, unless others listen.
+    /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or
+    /// that this process is a forked child, and the consumer [needs a thread](Consumer::needs_thread) of the parent's.
     pub fn failure(&self) -> Option<&str> {
         self.subscription.failure()
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lock::lock;
+use super::lock::operate;
 use super::state::{Policy, settle};
 use crate::patch::Report;
 use crate::registry::ProbeId;
@@ -31,7 +31,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock().release(&self.ids, &self.text);
+        operate(|control| control.release(&self.ids, &self.text));
         settle(self.policy.visibility);
     }
 }

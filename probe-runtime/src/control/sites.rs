@@ -48,9 +48,9 @@ impl Control {
         self.open.retain(|pages| self.registry.is_main_text(pages));
     }
 
-    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
         for site in ids.iter().flat_map(|id| self.registry.sites(*id)) {
-            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+            report.refuse(Refusal::new(site.addr, reason.clone()));
         }
     }
 }

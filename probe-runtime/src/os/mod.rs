@@ -1,11 +1,14 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
 //! - `memory::zeroed`: memory for a thread's slot, mapped lazily and never given back;
-//! - `thread::{id, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `thread::{id, birth, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
+//! - `pin::pin`: this code stays loaded;
+//! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;
-//! - where code is patched: `text::protect`, `objects::loaded`.
+//! - where code is patched: `text::protect`, `objects::Frozen::loaded`.
 //!
 //! Nothing here knows about probes.
 

@@ -1,8 +1,10 @@
 //! Linux.
 
+pub(crate) mod cancel;
 pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod objects;
+pub(crate) mod pin;
 pub(crate) mod text;
 pub(crate) mod thread;
 
