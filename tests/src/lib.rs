@@ -2,4 +2,9 @@
 //! is here.
 
 pub mod fixture;
+#[cfg(target_os = "linux")]
+pub mod library;
+pub mod random;
+#[cfg(unix)]
+pub mod scenario;
 pub mod text;

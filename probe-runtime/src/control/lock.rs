@@ -62,7 +62,7 @@ impl Drop for Sweeper {
 /// Takes the lock.
 pub(super) fn lock() -> Locked {
     ready::prepare();
-    TOUCHED.set(());
+    touch_thread_locals();
     let guarded = Guarded::new();
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
 pub(crate) fn sweep() {
     SWEEP.store(true, Ordering::SeqCst);
     let _whole = Uncancellable::new();
-    TOUCHED.set(());
+    touch_thread_locals();
     let guarded = Guarded::new();
     let control = match CONTROL.try_lock() {
         Ok(control) => control,
@@ -142,9 +142,16 @@ impl DerefMut for Locked {
 thread_local! {
     /// Makes sure that this thread has its copies of this object's thread-locals, which may take the dynamic linker's outer
     /// lock in a library that was loaded late.
-    static TOUCHED: Cell<()> = const { Cell::new(()) };
+    static TOUCHED: Cell<u8> = const { Cell::new(0) };
     /// Without a destructor, so that the last destructors of a thread may fork, and no lock is taken to register one.
     static ACROSS_FORK: RefCell<ManuallyDrop<Option<Locked>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+fn touch_thread_locals() {
+    TOUCHED.with(|touched| {
+        // Its address is what has to be asked for.
+        std::hint::black_box(touched.as_ptr());
+    });
 }
 
 pub(super) extern "C" fn before_fork() {

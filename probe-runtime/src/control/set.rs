@@ -37,7 +37,7 @@ pub fn probes() -> Vec<ProbeInfo> {
 }
 
 /// Sites that are left alone because their records, or the definitions that these name, can't be read: damaged, or written
-/// by a newer version.
+/// by a newer version. (Of an object that another thread is loading, some may count until that is done.)
 pub fn unread_records() -> usize {
     operate(|control| control.registry.skipped())
 }
