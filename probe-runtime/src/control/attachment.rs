@@ -20,13 +20,18 @@ use crate::registry::ProbeInfo;
 /// the other.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
-    /// `None` once detached.
-    number: Option<usize>,
-    consumer: Arc<C>,
+    /// `None` once detached: given up before what was retired is freed, so that the consumer is dropped then.
+    live: Option<Live<C>>,
     wants: Wants,
-    subscription: Arc<Subscription>,
     report: Report,
     policy: Policy,
+}
+
+/// What an attachment is until it is detached.
+struct Live<C> {
+    number: usize,
+    consumer: Arc<C>,
+    subscription: Arc<Subscription>,
 }
 
 impl<C: Consumer> Attachment<C> {
@@ -38,7 +43,11 @@ impl<C: Consumer> Attachment<C> {
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { number: Some(number), consumer, wants, subscription, report, policy }
+        Self { live: Some(Live { number, consumer, subscription }), wants, report, policy }
+    }
+
+    fn live(&self) -> &Live<C> {
+        self.live.as_ref().expect("nobody sees it once it is detached")
     }
 
     /// What activating the sites did.
@@ -66,9 +75,7 @@ impl<C: Consumer> Attachment<C> {
 
     fn set_paused(&self, is_paused: bool) -> Report {
         let mut report = Report::default();
-        if let Some(number) = self.number {
-            pause(number, is_paused, self.policy.visibility, &mut report);
-        }
+        pause(self.live().number, is_paused, self.policy.visibility, &mut report);
         report
     }
 
@@ -79,7 +86,7 @@ impl<C: Consumer> Attachment<C> {
 
     /// The second time, from `drop` after `detach`, there is nothing left to do.
     fn leave(&mut self) -> Report {
-        let Some(number) = self.number.take() else { return Report::default() };
+        let Some(Live { number, .. }) = self.live.take() else { return Report::default() };
         let report = operate(|control| control.detach(number));
         // Whatever the visibility: another thread may be about to free what was retired here.
         settle(Visibility::Synchronous);
@@ -90,7 +97,7 @@ impl<C: Consumer> Attachment<C> {
     /// [`Unloaded`](crate::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control| {
-            let attached = self.number.and_then(|number| control.attached(number));
+            let attached = control.attached(self.live().number);
             let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
             ids.iter().filter_map(|id| control.attached_info(*id)).collect()
         })
@@ -104,7 +111,7 @@ impl<C: Consumer> Attachment<C> {
             return Counts::default();
         }
         let counts = operate(|control| {
-            let attached = self.number.and_then(|number| control.attached(number))?;
+            let attached = control.attached(self.live().number)?;
             let sums = sums(attached.tallies.clone());
             let counts = (attached.ids.iter().zip(sums))
                 .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(*id)?, hits }));
@@ -120,15 +127,13 @@ impl<C: Consumer> Attachment<C> {
             return 0;
         }
         let locked = lock();
-        self.number
-            .and_then(|number| locked.attached(number))
-            .map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
+        locked.attached(self.live().number).map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
     }
 
     /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or
     /// that this process is a forked child, and the consumer [needs a thread](Consumer::needs_thread) of the parent's.
     pub fn failure(&self) -> Option<&str> {
-        self.subscription.failure()
+        self.live().subscription.failure()
     }
 }
 
@@ -136,7 +141,7 @@ impl<C: Consumer> Deref for Attachment<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
-        &self.consumer
+        &self.live().consumer
     }
 }
 
