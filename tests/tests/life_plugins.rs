@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_runtime::{
-    Count, Error, Kind, ProbeState, TextPolicy, Visibility, probe, probes, select, unread_records,
+    Consumer, Count, Error, Event, Kind, ProbeState, TextPolicy, Visibility, probe, probes, select,
+    unread_records,
 };
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
@@ -67,6 +68,11 @@ fn a_runtime_that_has_done_nothing_is_unloaded() {
 }
 
 #[test]
+fn a_forked_child_leaves_a_plugins_consumer_behind() {
+    pass("fork");
+}
+
+#[test]
 fn plugins_come_and_go_while_all_is_toggled() {
     for seed in 1..=3 {
         pass(&format!("churn {seed}"));
@@ -83,6 +89,7 @@ fn scenario() {
             "constructors" => constructors(),
             "guest" => guest(),
             "idle guest" => idle_guest(),
+            "fork" => fork(),
             other => panic!("no scenario {other}"),
         },
     }
@@ -227,6 +234,53 @@ fn idle_guest() {
     assert_eq!((library.getter("guest_total"))(), 0);
     library.close();
     assert!(!is_mapped(&plugin("guest")));
+}
+
+/// Is called, and needs a thread.
+#[derive(Default)]
+struct Calls(AtomicU64);
+
+impl Consumer for Calls {
+    fn needs_thread(&self) -> bool {
+        true
+    }
+
+    fn hit(&self, _event: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What was unloaded is not touched in the child, what is loaded is called no more, and is latent once the child has
+/// looked.
+fn fork() {
+    let library = Library::open(&plugin("plugin"));
+    let gone = Library::open(&plugin("caller"));
+    let calls = select("plugin::each, caller::**").unwrap().attach(Calls::default()).unwrap();
+    let sum = library.function("plugin_sum");
+    assert_eq!(sum(3), 6);
+    assert_eq!(calls.0.load(Ordering::Relaxed), 6);
+    // Nobody has noticed yet when the child begins.
+    gone.close();
+    // SAFETY: the child calls the runtime alone, which takes its lock across the fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        assert_eq!(sum(3), 6);
+        assert_eq!(calls.0.load(Ordering::Relaxed), 6);
+        assert!(calls.failure().is_some_and(|failure| failure.starts_with("left behind")));
+        let is_active = |probe: &probe_runtime::ProbeInfo| probe.state() == ProbeState::Active;
+        assert!(!probes().iter().any(is_active));
+        assert_eq!(calls.detach().patched(), 0, "they were latent already");
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a place for the result.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's assertion is on stderr");
+    assert_eq!(sum(3), 6);
+    assert_eq!((calls.0.load(Ordering::Relaxed), calls.failure()), (12, None));
+    assert_eq!(calls.detach().patched(), 2);
+    library.close();
 }
 
 /// How long a churn takes.

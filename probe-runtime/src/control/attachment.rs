@@ -18,6 +18,24 @@ use crate::registry::ProbeInfo;
 /// the consumer any more. (Dropped inside the consumer's own `hit`, it does not wait; the consumer is then
 /// freed by a later operation.) Don't drop it while holding a lock that the consumer's `hit` takes: each would wait for
 /// the other.
+///
+/// # What may happen meanwhile
+/// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
+///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
+///   [counts](Self::counts). What is loaded is noticed by the next operation of any attachment: copies of probes that
+///   are attached to become active then. A plugin that attaches with its own copy of this crate stays loaded until the
+///   process ends, whatever `dlclose` is asked for. Don't use this crate from a `dl_iterate_phdr` callback.
+/// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
+///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
+///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)
+///   `vfork` and `posix_spawn` change nothing. A child by a bare `clone` or `fork` system call may hit probes, but not
+///   use this crate.
+/// - **The process ends, or becomes another program** (`exit`, `exec`), with or without attachments, at any time. What is
+///   not dropped by then is not detached, and need not be.
+/// - **A thread is cancelled** (`pthread_cancel`). Operations of this crate are no cancellation points, and run to their
+///   end; so do hits, but for what the [consumer](Consumer::hit) itself does. Where the unwinding that follows meets
+///   Rust's frames is up to whoever cancels; a thread that may be cancelled asynchronously must not run Rust, so neither
+///   hit probes nor use this crate, while it may.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
     /// `None` once detached: given up before what was retired is freed, so that the consumer is dropped then.

@@ -2,7 +2,9 @@
 //!
 //! Life: taken at the thread's first hit, from the free ones or from new memory; given back when the thread
 //! ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may look at any slot at
-//! any time. Cost: 32 MiB of address space a thread, of which the touched pages are real.
+//! any time. Where the C library does not tell of a thread's end (no key is left that takes no heap), whoever needs a slot,
+//! or waits for one, asks the kernel whether its owner is still there: the thread with that id, and that start, since ids
+//! are used again. Cost: 32 MiB of address space a thread, of which the touched pages are real.
 
 // Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
 // for ever, and on all their fields being atomics.
@@ -305,5 +307,25 @@ unsafe extern "C" fn release(slot: *mut c_void) {
     // SAFETY: `take` handed in a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
         slot.give_back(os::thread::id());
+    }
+}
+
+#[cfg(all(test, probe_backend = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_used_again_is_not_its_owner() {
+        let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
+        let slot = Slot::create(id).unwrap();
+        slot.mark.store(Mark::Consuming as u32, Ordering::Release);
+        assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
+        slot.birth.store(began, Ordering::Release);
+        assert!(!slot.give_back_of_dead());
+        // It ended in a consumer, unnoticed, and this thread has its id now.
+        slot.birth.store(began - 1, Ordering::Release);
+        assert!(slot.give_back_of_dead());
+        assert_eq!((slot.owner(), slot.mark()), (None, Mark::Idle));
+        assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
 }

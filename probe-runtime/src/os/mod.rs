@@ -12,6 +12,9 @@
 //!
 //! Nothing here knows about probes.
 
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod fork;
+
 #[cfg(not(probe_backend = "x86_64"))]
 mod generic;
 #[cfg(not(probe_backend = "x86_64"))]

@@ -91,7 +91,8 @@ pub(crate) mod thread {
     pub(crate) fn set_errno(_errno: i32) {}
 }
 
-/// `fork` has no portable hook.
+/// There is no `fork`.
+#[cfg(any(not(unix), miri))]
 pub(crate) mod fork {
     /// Does nothing.
     pub(crate) fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}

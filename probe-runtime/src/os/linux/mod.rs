@@ -1,7 +1,6 @@
 //! Linux.
 
 pub(crate) mod cancel;
-pub(crate) mod fork;
 pub(crate) mod memory;
 pub(crate) mod objects;
 pub(crate) mod pin;
