@@ -37,8 +37,23 @@ pub trait Consumer: Send + Sync + 'static {
         Wants::Hits
     }
 
+    /// Whether it is of no use without a thread of its own: one that empties its buffers, say. Asked once, when it is
+    /// attached.
+    ///
+    /// A forked child has none of its parent's threads but the one that forked. There an attachment whose consumer needs
+    /// one is detached: the consumer is called no more, its sites become latent unless others listen, and
+    /// [`Attachment::failure`](crate::Attachment::failure) says so. The parent's attachment goes on, as do all others in
+    /// the child, each with a copy of what it had counted.
+    fn needs_thread(&self) -> bool {
+        false
+    }
+
     /// One hit, on the thread that made it. It may sit anywhere, in an allocator or a signal handler: a
-    /// consumer that allocates or locks is for probes that don't.
+    /// consumer that allocates or locks is for probes that don't. It must not be left by `longjmp`, nor end the thread.
+    ///
+    /// Of a program that cancels its threads (`pthread_cancel`): a cancellation that takes effect in here, at one of the C
+    /// library's cancellation points (reading, writing, sleeping), aborts the program, since it can't cross Rust's frames.
+    /// A consumer that has such points disables cancellation around them (`pthread_setcancelstate`). Counting has none.
     fn hit(&self, event: &Event<'_>);
 }
 

@@ -43,6 +43,13 @@ pub enum Error {
         /// What went wrong.
         problem: String,
     },
+    /// The object that holds this copy of the crate, a plugin's say, can't be kept loaded, though sites would enter it.
+    Unpinned {
+        /// Its file.
+        object: String,
+        /// The dynamic linker's reason.
+        reason: String,
+    },
     /// An environment variable is malformed.
     Environment {
         /// Its name.
@@ -83,6 +90,11 @@ impl fmt::Display for Error {
             Self::SelfTest { path, problem } => {
                 write!(f, "patching code does not work here: {path} instruction: {problem}")
             }
+            Self::Unpinned { object, reason } => write!(
+                f,
+                "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
+                 attach from an object that is never unloaded"
+            ),
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;
                 writeln!(f, "{variable}, column {column}: {problem}")?;

@@ -3,4 +3,9 @@
 
 pub mod code;
 pub mod fixture;
+#[cfg(target_os = "linux")]
+pub mod library;
+pub mod random;
+#[cfg(unix)]
+pub mod scenario;
 pub mod text;

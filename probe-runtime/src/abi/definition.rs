@@ -207,6 +207,15 @@ impl Definition {
         !self.hook.load(Ordering::Relaxed).is_null()
     }
 
+    /// Where its text lies, if not in here: an address that the dynamic linker fills in, and may not have yet.
+    #[cfg(all(feature = "std", probe_backend = "x86_64"))]
+    pub(crate) fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
+        let is_known = self.version == super::VERSION && usize::from(self.size) == size_of::<Self>();
+        let is_inside = self.long.is_null() && self.text_len() <= INLINE_TEXT;
+        let start = self.long.addr();
+        (is_known && !is_inside).then(|| start..start.wrapping_add(self.text_len()))
+    }
+
     fn text_len(&self) -> usize {
         usize::from(self.path_len) + usize::from(self.file_len) + usize::from(self.fields_len)
     }

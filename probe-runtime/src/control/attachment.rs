@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::lock::lock;
+use super::lock::{lock, operate};
 use super::state::{Policy, pause, settle};
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
@@ -18,15 +18,38 @@ use crate::registry::ProbeInfo;
 /// the consumer any more. (Dropped inside the consumer's own `hit`, it does not wait; the consumer is then
 /// freed by a later operation.) Don't drop it while holding a lock that the consumer's `hit` takes: each would wait for
 /// the other.
+///
+/// # What may happen meanwhile
+/// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
+///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
+///   [counts](Self::counts). What is loaded is noticed by the next operation of any attachment: copies of probes that
+///   are attached to become active then. A plugin that attaches with its own copy of this crate stays loaded until the
+///   process ends, whatever `dlclose` is asked for. Don't use this crate from a `dl_iterate_phdr` callback.
+/// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
+///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
+///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)
+///   `vfork` and `posix_spawn` change nothing. A child by a bare `clone` or `fork` system call may hit probes, but not
+///   use this crate.
+/// - **The process ends, or becomes another program** (`exit`, `exec`), with or without attachments, at any time. What is
+///   not dropped by then is not detached, and need not be.
+/// - **A thread is cancelled** (`pthread_cancel`). Operations of this crate are no cancellation points, and run to their
+///   end; so do hits, but for what the [consumer](Consumer::hit) itself does. Where the unwinding that follows meets
+///   Rust's frames is up to whoever cancels; a thread that may be cancelled asynchronously must not run Rust, so neither
+///   hit probes nor use this crate, while it may.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
-    /// `None` once detached.
-    number: Option<usize>,
-    consumer: Arc<C>,
+    /// `None` once detached: given up before what was retired is freed, so that the consumer is dropped then.
+    live: Option<Live<C>>,
     wants: Wants,
-    subscription: Arc<Subscription>,
     report: Report,
     policy: Policy,
+}
+
+/// What an attachment is until it is detached.
+struct Live<C> {
+    number: usize,
+    consumer: Arc<C>,
+    subscription: Arc<Subscription>,
 }
 
 impl<C: Consumer> Attachment<C> {
@@ -38,7 +61,11 @@ impl<C: Consumer> Attachment<C> {
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { number: Some(number), consumer, wants, subscription, report, policy }
+        Self { live: Some(Live { number, consumer, subscription }), wants, report, policy }
+    }
+
+    fn live(&self) -> &Live<C> {
+        self.live.as_ref().expect("nobody sees it once it is detached")
     }
 
     /// What activating the sites did.
@@ -58,19 +85,15 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// Starts the hits again, after [`pause`](Self::pause). The attachment of a consumer that has
-    /// [failed](Self::failure) can't be resumed.
+    /// [failed](Self::failure) can't be resumed: its sites are refused, with
+    /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
-        if self.subscription.has_failed() {
-            return Report::default();
-        }
         self.set_paused(false)
     }
 
     fn set_paused(&self, is_paused: bool) -> Report {
         let mut report = Report::default();
-        if let Some(number) = self.number {
-            pause(number, is_paused, self.policy.visibility, &mut report);
-        }
+        pause(self.live().number, is_paused, self.policy.visibility, &mut report);
         report
     }
 
@@ -81,42 +104,38 @@ impl<C: Consumer> Attachment<C> {
 
     /// The second time, from `drop` after `detach`, there is nothing left to do.
     fn leave(&mut self) -> Report {
-        let Some(number) = self.number.take() else { return Report::default() };
-        let report = lock().detach(number);
+        let Some(Live { number, .. }) = self.live.take() else { return Report::default() };
+        let report = operate(|control| control.detach(number));
         // Whatever the visibility: another thread may be about to free what was retired here.
         settle(Visibility::Synchronous);
         report
     }
 
-    /// The attachment's probes, as they are now.
+    /// The attachment's probes, as they are now; those whose objects were unloaded since are
+    /// [`Unloaded`](crate::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        let mut locked = lock();
-        locked.refresh();
-        let ids = self
-            .number
-            .and_then(|number| locked.attached(number))
-            .map(|attached| Arc::clone(&attached.ids))
-            .unwrap_or_default();
-        ids.iter().filter_map(|id| locked.info(*id)).collect()
+        operate(|control| {
+            let attached = control.attached(self.live().number);
+            let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
+            ids.iter().filter_map(|id| control.attached_info(*id)).collect()
+        })
     }
 
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally; by path. Exact for
-    /// hits that ended before, under any number of threads, also those that have exited.
+    /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
+    /// unloaded since (which have no sites then).
     pub fn counts(&self) -> Counts {
         if self.wants != Wants::Tally {
             return Counts::default();
         }
-        let mut locked = lock();
-        locked.refresh();
-        let Some(attached) = self.number.and_then(|number| locked.attached(number)) else {
-            return Counts::default();
-        };
-        let sums = sums(attached.tallies.clone());
-        let counts = (attached.ids.iter().zip(sums))
-            .filter_map(|(id, hits)| Some(ProbeCount { probe: locked.info(*id)?, hits }))
-            .collect();
-        drop(locked);
-        Counts::new(counts)
+        let counts = operate(|control| {
+            let attached = control.attached(self.live().number)?;
+            let sums = sums(attached.tallies.clone());
+            let counts = (attached.ids.iter().zip(sums))
+                .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(*id)?, hits }));
+            Some(counts.collect())
+        });
+        Counts::new(counts.unwrap_or_default())
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
@@ -126,15 +145,13 @@ impl<C: Consumer> Attachment<C> {
             return 0;
         }
         let locked = lock();
-        self.number
-            .and_then(|number| locked.attached(number))
-            .map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
+        locked.attached(self.live().number).map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
     }
 
-    /// What the consumer said when it panicked: it is called no more from then on, and its sites are latent
-    /// again, unless others listen.
+    /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or
+    /// that this process is a forked child, and the consumer [needs a thread](Consumer::needs_thread) of the parent's.
     pub fn failure(&self) -> Option<&str> {
-        self.subscription.failure()
+        self.live().subscription.failure()
     }
 }
 
@@ -142,7 +159,7 @@ impl<C: Consumer> Deref for Attachment<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
-        &self.consumer
+        &self.live().consumer
     }
 }
 

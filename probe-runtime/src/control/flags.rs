@@ -31,9 +31,9 @@ impl Control {
         Ok(())
     }
 
-    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
         for _ in ids {
-            report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Taken));
+            report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::HeldText;
-use super::lock::lock;
+use super::lock::operate;
 use super::state::{Policy, settle};
 use crate::patch::Report;
 use crate::registry::ProbeId;
@@ -31,7 +31,8 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock().release(&self.ids, self.policy, std::mem::take(&mut self.text));
+        let (policy, text) = (self.policy, std::mem::take(&mut self.text));
+        operate(|control| control.release(&self.ids, policy, text));
         settle(self.policy.visibility);
     }
 }

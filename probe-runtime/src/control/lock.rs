@@ -1,13 +1,38 @@
-//! The control lock.
+//! The control lock, and what is held together with it.
+//!
+//! # Objects that come and go
+//! Another thread may `dlclose` an object at any time, and its tables, definitions and text are gone. So whatever reads
+//! or writes those of an object other than the executable is done *frozen*, while the dynamic linker can't unmap
+//! anything ([`Control::with_objects`], [`os::objects::freeze`]): it first looks at which objects there are, brings
+//! what is attached up to date with them, and only then does what was asked for. What was unloaded before is forgotten
+//! by then, and what is there stays until the end. A program whose probes are all in its executable, which is never
+//! unloaded, freezes for that look alone, and not at all to pause and resume.
+//!
+//! # Why this can't deadlock
+//! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`, constructors, destructors) ▸
+//! the control lock ▸ the dynamic linker's inner lock (around the list of objects and unmapping). Constructors and
+//! destructors may call this crate. A holder of the control lock never asks for the outer one: it opens no library, and
+//! uses no thread-local that has a destructor, nor one for the first time ([`lock`] touches one before). Under the inner
+//! lock nobody asks for the control lock, unless a program calls this crate from its own `dl_iterate_phdr` callback,
+//! which it must not. No consumer is called, nor dropped, under any of them.
+//!
+//! # Cancellation and forks
+//! Whatever may reach a cancellation point runs uncancellable: the dynamic linker, waiting for hits to end, dropping a
+//! consumer. Pausing and resuming in the executable has none (locking, patching and allocating are not), so it does without.
+//! The lock is held across a fork, so the child finds what it guards
+//! whole, and no thread of ours is frozen then: glibc would leave the inner lock taken in the child for ever.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use super::ready;
 use super::state::Control;
 use crate::dispatch::{self, Guarded};
 use crate::os;
+use crate::os::cancel::Uncancellable;
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
@@ -18,9 +43,9 @@ static SWEEP: AtomicBool = AtomicBool::new(false);
 pub(super) struct Locked {
     // Unlocks before consumers may be called again.
     control: MutexGuard<'static, Control>,
-    _guarded: Guarded,
+    guarded: Guarded,
     // Looks again once the lock is free.
-    _sweeper: Sweeper,
+    sweeper: Sweeper,
 }
 
 /// Sweeps, if somebody asked for it while the lock was held.
@@ -36,31 +61,68 @@ impl Drop for Sweeper {
 
 /// Takes the lock.
 pub(super) fn lock() -> Locked {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        dispatch::prepare();
-        #[cfg(probe_backend = "x86_64")]
-        crate::patch::prepare();
-        os::fork::install(before_fork, after_fork_in_parent, after_fork_in_child);
-    });
+    ready::prepare();
+    touch_thread_locals();
     let guarded = Guarded::new();
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
-    Locked { control, _guarded: guarded, _sweeper: Sweeper }
+    Locked { control, guarded, sweeper: Sweeper }
+}
+
+/// Runs an operation: under the lock, with all objects known and none of them going away.
+pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
+    let _whole = Uncancellable::new();
+    lock().with_objects(run)
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark
 /// before he tries the lock, and who holds it looks at the mark after he has let it go.
 pub(crate) fn sweep() {
     SWEEP.store(true, Ordering::SeqCst);
+    let _whole = Uncancellable::new();
+    touch_thread_locals();
     let guarded = Guarded::new();
     let control = match CONTROL.try_lock() {
         Ok(control) => control,
         Err(TryLockError::Poisoned(error)) => error.into_inner(),
         Err(TryLockError::WouldBlock) => return,
     };
-    SWEEP.store(false, Ordering::SeqCst);
-    Locked { control, _guarded: guarded, _sweeper: Sweeper }.sweep();
+    let mut locked = Locked { control, guarded, sweeper: Sweeper };
+    if locked.registry.is_main_only() {
+        locked.sweep_marked();
+    } else {
+        locked.with_objects(Control::sweep_marked);
+    }
+}
+
+impl Control {
+    /// Runs `run` with all objects known, and none of them going away.
+    pub(super) fn with_objects<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+        let mut run = Some(run);
+        let done = os::objects::freeze(|frozen| {
+            self.refresh(frozen);
+            let is_fixed = self.registry.is_main_only();
+            run.take_if(|_| !is_fixed).map(|run| {
+                self.sweep_marked();
+                run(self)
+            })
+        });
+        // The executable stays: nobody has to wait for the dynamic linker.
+        done.or_else(|| {
+            run.map(|run| {
+                self.sweep_marked();
+                run(self)
+            })
+        })
+        .expect("run in one of the two")
+    }
+
+    /// Detaches what has failed, if anything has.
+    fn sweep_marked(&mut self) {
+        if SWEEP.swap(false, Ordering::SeqCst) {
+            self.sweep();
+        }
+    }
 }
 
 impl Deref for Locked {
@@ -78,21 +140,48 @@ impl DerefMut for Locked {
 }
 
 thread_local! {
-    static ACROSS_FORK: RefCell<Option<Locked>> = const { RefCell::new(None) };
+    /// Makes sure that this thread has its copies of this object's thread-locals, which may take the dynamic linker's outer
+    /// lock in a library that was loaded late.
+    static TOUCHED: Cell<u8> = const { Cell::new(0) };
+    /// Without a destructor, so that the last destructors of a thread may fork, and no lock is taken to register one.
+    static ACROSS_FORK: RefCell<ManuallyDrop<Option<Locked>>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
-// The lock is held across a fork, so that the child finds what it guards whole.
+fn touch_thread_locals() {
+    TOUCHED.with(|touched| {
+        // Its address is what has to be asked for.
+        std::hint::black_box(touched.as_ptr());
+    });
+}
 
-extern "C" fn before_fork() {
+pub(super) extern "C" fn before_fork() {
     let locked = lock();
-    let _ = ACROSS_FORK.try_with(|held| held.replace(Some(locked)));
+    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(locked));
 }
 
-extern "C" fn after_fork_in_parent() {
-    let _ = ACROSS_FORK.try_with(RefCell::take);
+fn after_fork() -> Option<Locked> {
+    ACROSS_FORK.with(|held| held.borrow_mut().take())
 }
 
-extern "C" fn after_fork_in_child() {
+pub(super) extern "C" fn after_fork_in_parent() {
+    drop(after_fork());
+}
+
+/// The child has one thread, so nothing is unloaded meanwhile; but another thread of the parent may have been unloading
+/// an object, and may have taken the dynamic linker's inner lock with it. So only sites of the executable are touched
+/// here; where there are others, the child's first operation goes on. Of the C library it takes the heap only, which glibc
+/// and musl make usable before they call this.
+pub(super) extern "C" fn after_fork_in_child() {
     dispatch::forget_other_threads();
-    let _ = ACROSS_FORK.try_with(RefCell::take);
+    let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
+    if control.orphan() {
+        SWEEP.store(true, Ordering::SeqCst);
+    }
+    if control.registry.is_main_only() {
+        control.sweep_marked();
+    }
+    // It would ask the dynamic linker.
+    mem::forget(sweeper);
+    drop(control);
+    drop(guarded);
 }

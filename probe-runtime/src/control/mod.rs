@@ -4,7 +4,7 @@
 //! activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it publishes hooks without
 //! it, makes sites that nobody else listens to latent, waits until no thread is inside, and frees.
 //!
-//! One lock guards all of it. No consumer's code runs, and nobody waits for a hit to end, while it is held;
+//! One lock guards all of it ([`lock`]: what is held together with it, in which order, and why). No consumer's code runs, and nobody waits for a hit to end, while it is held;
 //! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
 //! so that a probe in the allocator can't lead back here.
 
@@ -13,6 +13,8 @@ mod env;
 mod hold;
 mod lock;
 mod members;
+mod ready;
+mod remembered;
 mod set;
 mod state;
 mod switch;

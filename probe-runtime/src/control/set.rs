@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::attachment::Attachment;
 use super::hold::Hold;
-use super::lock::lock;
+use super::lock::operate;
+use super::ready;
 use super::state::{Policy, settle};
 use crate::consumer::Consumer;
+use crate::dispatch::Subscription;
 use crate::error::Error;
 use crate::patch::{TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
@@ -26,20 +28,18 @@ use crate::selector::{Selector, nearest};
 /// assert_eq!(probes.iter().filter(|probe| probe.path().ends_with("::listed")).count(), 2);
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
-    let mut locked = lock();
-    locked.refresh();
-    let ids = (0..locked.registry.len()).map(ProbeId::new);
-    let mut list: Vec<_> = ids.filter_map(|id| locked.info(id)).collect();
-    drop(locked);
+    let mut list: Vec<_> = operate(|control| {
+        let ids = (0..control.registry.len()).map(ProbeId::new);
+        ids.filter_map(|id| control.info(id)).collect()
+    });
     list.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
     list
 }
 
-/// Sites that are left alone because their records can't be read: damaged, or written by a newer version.
+/// Sites that are left alone because their records, or the definitions that these name, can't be read: damaged, or written
+/// by a newer version. (Of an object that another thread is loading, some may count until that is done.)
 pub fn unread_records() -> usize {
-    let mut locked = lock();
-    locked.refresh();
-    locked.registry.skipped()
+    operate(|control| control.registry.skipped())
 }
 
 /// The probes that a selector names, see [`Selector`].
@@ -58,19 +58,19 @@ pub fn unread_records() -> usize {
 /// ```
 pub fn select(selector: &str) -> Result<ProbeSet, Error> {
     let parsed = Selector::parse(selector)?;
-    let mut locked = lock();
-    locked.refresh();
-    let all = || {
-        let ids = (0..locked.registry.len()).map(ProbeId::new);
-        ids.filter_map(|id| Some((id, locked.registry.definition(id)?)))
-    };
-    let ids: Arc<[_]> =
-        all().filter(|(_, definition)| parsed.matches(*definition)).map(|(id, _)| id).collect();
-    if ids.is_empty() {
-        let nearest = nearest(selector, all().map(|(_, definition)| definition.path()));
-        return Err(Error::NoMatch { selector: selector.to_owned(), probes: all().count(), nearest });
-    }
-    Ok(ProbeSet { ids, policy: Policy::default() })
+    operate(|control| {
+        let all = || {
+            let ids = (0..control.registry.len()).map(ProbeId::new);
+            ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
+        };
+        let ids: Arc<[_]> =
+            all().filter(|(_, definition)| parsed.matches(*definition)).map(|(id, _)| id).collect();
+        if ids.is_empty() {
+            let nearest = nearest(selector, all().map(|(_, definition)| definition.path()));
+            return Err(Error::NoMatch { selector: selector.to_owned(), probes: all().count(), nearest });
+        }
+        Ok(ProbeSet { ids, policy: Policy::default() })
+    })
 }
 
 /// A set of probes, and how it is to be patched.
@@ -96,11 +96,9 @@ impl ProbeSet {
         &self.ids
     }
 
-    /// The probes, as they are now.
+    /// The probes, as they are now, but for those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        let mut locked = lock();
-        locked.refresh();
-        self.ids.iter().filter_map(|id| locked.info(*id)).collect()
+        operate(|control| self.ids.iter().filter_map(|id| control.info(*id)).collect())
     }
 
     /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.
@@ -125,15 +123,16 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::Refused`] if not one site could be activated, [`Error::TextProtected`] if the system does not
     /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
-    /// already. Nothing has changed then.
+    /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it. Nothing has
+    /// changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         // Asked before the lock is taken: it is the consumer's own code.
-        let wants = consumer.wants();
+        let (wants, needs_thread) = (consumer.wants(), consumer.needs_thread());
+        ready::require()?;
         let consumer = Arc::new(consumer);
-        let mut locked = lock();
-        let (attachment, report, subscription) =
-            locked.attach(&self.ids, self.policy, Arc::<C>::clone(&consumer), wants)?;
-        drop(locked);
+        let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer), needs_thread));
+        let (attachment, report) =
+            operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
         settle(self.policy.visibility);
         let attachment = Attachment::new(attachment, consumer, wants, subscription, report, self.policy);
         if attachment.report().refused() != 0
@@ -149,7 +148,7 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
-        let (report, text) = lock().hold(&self.ids, self.policy)?;
+        let (report, text) = operate(|control| control.hold(&self.ids, self.policy))?;
         settle(self.policy.visibility);
         Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
     }

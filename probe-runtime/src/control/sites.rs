@@ -38,9 +38,9 @@ impl Control {
         self.registry.text_of(&sites).into_iter().map(open).collect()
     }
 
-    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+    pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
         for site in ids.iter().flat_map(|id| self.registry.sites(*id)) {
-            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
+            report.refuse(Refusal::new(site.addr, reason.clone()));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the control lock guards, and the steps that change it.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,11 +9,13 @@ use super::members::{Members, Part, Published, claim};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
 use super::{HeldText, close_text, forget_unloaded_text};
-use crate::consumer::{Consumer, Wants};
+use crate::consumer::Wants;
 use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
 use crate::error::Error;
 use crate::os;
-use crate::patch::{Access, Report, TextPolicy, Visibility};
+use crate::os::cancel::Uncancellable;
+use crate::os::objects::Frozen;
+use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
@@ -23,6 +26,8 @@ pub(super) struct Control {
     attachments: Vec<Option<Attached>>,
     tallies: Tallies,
     retired: Vec<Retired>,
+    /// What is known of attached probes that may be unloaded.
+    pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
 
 /// How an attachment or a hold patches.
@@ -55,8 +60,8 @@ pub(super) struct Retired {
 
 impl Control {
     /// Looks for objects that came or went, and brings what is attached up to date with them.
-    pub(super) fn refresh(&mut self) {
-        if !self.registry.refresh() {
+    pub(super) fn refresh(&mut self, frozen: &Frozen) {
+        if !self.registry.refresh(frozen) {
             return;
         }
         forget_unloaded_text();
@@ -64,6 +69,7 @@ impl Control {
             .map(ProbeId::new)
             .filter(|id| self.members[id.index()].has_parts())
             .collect();
+        self.remember(&attached);
         for id in &attached {
             let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
             self.members[id.index()].show(self.registry.definitions(*id), is_visible);
@@ -113,11 +119,6 @@ impl Control {
         self.members[id.index()].publish(id, self.registry.definitions(id), is_paused)
     }
 
-    pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
-        let definition = self.registry.definition(id)?;
-        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.state_of(id)))
-    }
-
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
         self.attachments[attachment].as_ref()
     }
@@ -127,10 +128,9 @@ impl Control {
         &mut self,
         ids: &[ProbeId],
         policy: Policy,
-        consumer: Arc<dyn Consumer>,
+        subscription: &Arc<Subscription>,
         wants: Wants,
-    ) -> Result<(usize, Report, Arc<Subscription>), Error> {
-        self.refresh();
+    ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
         let wanted = if wants == Wants::Tally { ids.len() } else { 1 };
@@ -142,13 +142,12 @@ impl Control {
                 return Err(error);
             }
         };
-        let subscription = Arc::new(Subscription::new(consumer));
         let attachment = self.vacant();
         self.attachments[attachment] = Some(Attached {
             ids: ids.clone(),
             runs: runs(&ids),
             tallies: tallies.clone(),
-            subscription: Arc::clone(&subscription),
+            subscription: Arc::clone(subscription),
             policy,
             is_paused: false,
             sole: 0,
@@ -160,22 +159,23 @@ impl Control {
                 Wants::Tally => Action::Tally(TallyAt::new(tally)),
                 Wants::Hits => Action::Call { suppressed: TallyAt::new(tallies.start) },
             };
-            let member = Member::new(action, Arc::clone(&subscription));
+            let member = Member::new(action, Arc::clone(subscription));
             self.change(id, |members| members.add(Part { attachment, member }));
             retired.hooks.extend(self.publish(id));
         }
         if !retired.hooks.is_empty() {
             self.retired.push(retired);
         }
+        self.remember(&ids);
         self.switch_each(&ids, policy.text.access(), &mut report);
-        Ok((attachment, report, subscription))
+        Ok((attachment, report))
     }
 
     /// Leaves out the probes that another runtime has taken.
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
-        self.refuse_taken(&taken, report);
+        self.refuse(&taken, &RefusalReason::Taken, report);
         free.into()
     }
 
@@ -186,12 +186,14 @@ impl Control {
         })
     }
 
-    /// Pauses or resumes an attachment.
+    /// Pauses or resumes an attachment; one that has failed can't be resumed.
     pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool, report: &mut Report) {
         // The executable's sites stay where they are.
         let is_fixed = self.registry.is_main_only();
-        if !is_fixed {
-            self.refresh();
+        let failed = self.attached(attachment).filter(|it| !is_paused && it.subscription.has_failed());
+        if let Some(attached) = failed {
+            let ids = Arc::clone(&attached.ids);
+            return self.refuse(&ids, &RefusalReason::Failed, report);
         }
         if let Some(attached) = &mut self.attachments[attachment] {
             attached.is_paused = is_paused;
@@ -215,7 +217,6 @@ impl Control {
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
-        self.refresh();
         let Some(attached) = self.attachments[attachment].take() else { return Report::default() };
         let mut retired = Retired {
             hooks: Vec::new(),
@@ -226,6 +227,7 @@ impl Control {
             self.change(id, |members| members.remove(attachment));
             retired.hooks.extend(self.publish(id));
         }
+        self.forget(&attached.ids);
         self.retired.push(retired);
         let mut report = Report::default();
         self.switch_each(&attached.ids, attached.policy.text.access(), &mut report);
@@ -235,7 +237,6 @@ impl Control {
 
     /// Forces probes off, or lets them go again.
     pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
-        self.refresh();
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
         let mut report = Report::default();
@@ -244,13 +245,18 @@ impl Control {
     }
 
     pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) {
-        self.refresh();
         ids.iter().for_each(|id| self.change(*id, Members::release));
         self.switch_each(ids, policy.text.access(), &mut Report::default());
         close_text(text, &mut Report::default());
     }
 
-    /// Detaches the attachments whose consumers have panicked.
+    /// In a forked child: fails the attachments that need a thread of the parent's; returns whether there are any.
+    pub(super) fn orphan(&self) -> bool {
+        let attached = self.attachments.iter().flatten();
+        attached.filter(|attached| attached.subscription.orphan()).count() != 0
+    }
+
+    /// Detaches the attachments whose consumers have failed.
     pub(super) fn sweep(&mut self) {
         let has_failed = |attached: &Option<Attached>| {
             attached
@@ -273,7 +279,12 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
     let mut locked = lock();
-    locked.set_paused(attachment, is_paused, report);
+    if locked.registry.is_main_only() {
+        locked.set_paused(attachment, is_paused, report);
+    } else {
+        let _whole = Uncancellable::new();
+        locked.with_objects(|control| control.set_paused(attachment, is_paused, report));
+    }
     let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
     drop(locked);
     if !is_settled {
@@ -283,6 +294,8 @@ pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, 
 
 /// Ends an operation, after the lock is released: waits as its visibility asks, and frees what was retired.
 pub(super) fn settle(visibility: Visibility) {
+    // It sleeps, and drops consumers.
+    let _whole = Uncancellable::new();
     let retired = std::mem::take(&mut lock().retired);
     let has_garbage =
         retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());

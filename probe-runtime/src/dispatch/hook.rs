@@ -83,22 +83,41 @@ impl Member {
 /// An attachment, as its hits see it: the consumer, and whether it has failed.
 pub(crate) struct Subscription {
     consumer: Arc<dyn Consumer>,
+    /// Whether it needs a thread that a forked child does not have.
+    needs_thread: bool,
     failed: AtomicBool,
     failure: OnceLock<String>,
+    orphaned: AtomicBool,
 }
 
+/// What an orphaned subscription says.
+const ORPHANED: &str =
+    "left behind in the parent of this forked process, with the thread that the consumer needs";
+
 impl Subscription {
-    pub(crate) fn new(consumer: Arc<dyn Consumer>) -> Self {
-        Self { consumer, failed: AtomicBool::new(false), failure: OnceLock::new() }
+    pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
+        let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { consumer, needs_thread, failed, failure: OnceLock::new(), orphaned }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// What the consumer said when it panicked.
+    /// In a forked child: fails what needs a thread of the parent's; returns whether it does. Two stores: no heap, no
+    /// lock, since a thread that the child does not have may have been in here.
+    pub(crate) fn orphan(&self) -> bool {
+        if self.needs_thread {
+            self.orphaned.store(true, Ordering::Relaxed);
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        self.needs_thread
+    }
+
+    /// What the consumer said when it panicked, or that it was left behind.
     pub(crate) fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+        let orphaned = self.orphaned.load(Ordering::Relaxed).then_some(ORPHANED);
+        self.failure.get().map(String::as_str).or(orphaned)
     }
 
     /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.

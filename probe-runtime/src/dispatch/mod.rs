@@ -11,6 +11,11 @@
 //! | `ENTERED` | the hit itself | counts and calls, and leaves the mark as it found it |
 //! | `CONSUMING` | around a consumer's `hit` | counts; calls are suppressed, and that is counted |
 //!
+//! A hit has no cancellation point (pthreads(7)) of its own, so a thread is never cancelled in a hit that counts. A thread
+//! that ends inside a consumer nevertheless leaves its mark set until the C library tells of its end. A consumer that
+//! leaves its hit by `longjmp` leaves the mark set for good: from then on its thread's calls are suppressed, and whoever
+//! detaches waits for that thread's end.
+//!
 //! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit maps
 //! memory for its slot.
 

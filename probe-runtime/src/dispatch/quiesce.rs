@@ -41,11 +41,11 @@ fn wait(slot: &Slot) {
             thread::yield_now();
             continue;
         }
-        match slot.owner() {
-            // Ended inside a consumer (pthread_exit, cancellation).
-            Some(owner) if !os::thread::is_alive(owner) => return slot.give_back(owner),
-            _ => thread::sleep(Duration::from_micros(100)),
+        // Ended inside a consumer (pthread_exit).
+        if slot.give_back_of_dead() {
+            return;
         }
+        thread::sleep(Duration::from_micros(100));
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Life: taken at the thread's first hit, from the free ones or from new memory; given back when the thread
 //! ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may look at any slot at
-//! any time. Cost: 32 MiB of address space a thread, of which the touched pages are real.
+//! any time. Where the C library does not tell of a thread's end (no key is left that takes no heap), whoever needs a slot,
+//! or waits for one, asks the kernel whether its owner is still there: the thread with that id, and that start, since ids
+//! are used again. Cost: 32 MiB of address space a thread, of which the touched pages are real.
 
 // Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
 // for ever, and on all their fields being atomics.
@@ -17,6 +19,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::backend;
 use crate::os;
+use crate::os::cancel::Uncancellable;
 
 /// Bytes of a slot.
 #[cfg(probe_backend = "x86_64")]
@@ -72,7 +75,9 @@ pub(crate) struct Slot {
     /// that is nested in another does not count: the outer one may hold what it has read.
     sequence: AtomicU64,
     next: AtomicPtr<Slot>,
-    reserved: [AtomicU64; 5],
+    /// When the owner began, where threads end unnoticed: its id may be another thread's later.
+    birth: AtomicU64,
+    reserved: [AtomicU64; 4],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -127,6 +132,8 @@ impl Slot {
 
     #[cold]
     fn take() -> Option<&'static Self> {
+        // Else the slot would be lost with the thread.
+        let _whole = Uncancellable::new();
         let errno = os::thread::errno();
         let id = os::thread::id();
         let slot = Self::reuse(id).or_else(|| Self::create(id));
@@ -137,6 +144,7 @@ impl Slot {
                 Some(known)
             }
             (Some(mine), None) => {
+                mine.note_birth(id);
                 backend::set_slot(ptr::from_ref(mine).cast_mut());
                 os::thread::on_exit(ptr::from_ref(mine).cast_mut().cast());
                 Some(mine)
@@ -166,10 +174,25 @@ impl Slot {
 
     /// Where threads end unnoticed, looks for a slot whose thread no longer exists.
     fn free_one_of_the_dead() {
-        let dead = |slot: &Self| slot.owner().filter(|owner| !os::thread::is_alive(*owner));
-        if let Some((slot, owner)) = slots().find_map(|slot| Some((slot, dead(slot)?))) {
-            slot.give_back(owner);
+        slots().find(|slot| slot.give_back_of_dead());
+    }
+
+    /// Takes the slot back if its owner no longer exists; returns whether it did.
+    pub(super) fn give_back_of_dead(&self) -> bool {
+        // In this order: the birth is then this owner's, or not known yet.
+        let owner = self.owner();
+        let birth = self.birth.load(Ordering::Acquire);
+        let dead = owner.filter(|owner| !os::thread::is_alive(*owner, birth));
+        if let Some(owner) = dead {
+            self.give_back(owner);
         }
+        dead.is_some()
+    }
+
+    /// Only where threads end unnoticed: it takes system calls.
+    fn note_birth(&self, id: u32) {
+        let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
+        self.birth.store(birth, Ordering::Release);
     }
 
     fn create(id: u32) -> Option<&'static Self> {
@@ -190,7 +213,9 @@ impl Slot {
 
     /// Makes this thread, which has the slot, its owner under its present id.
     pub(super) fn own(&self) {
-        self.owner.store(os::thread::id(), Ordering::Release);
+        let id = os::thread::id();
+        self.note_birth(id);
+        self.owner.store(id, Ordering::Release);
     }
 
     /// Ends an ownership; the counts stay. Of several that end it, one does: by then the slot may be another
@@ -199,6 +224,7 @@ impl Slot {
         let taken = self.owner.compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
             self.mark.store(Mark::Idle as u32, Ordering::Release);
+            self.birth.store(0, Ordering::Release);
             self.owner.store(NOBODY, Ordering::Release);
             FREE.fetch_add(1, Ordering::Relaxed);
         }
@@ -281,5 +307,25 @@ unsafe extern "C" fn release(slot: *mut c_void) {
     // SAFETY: `take` handed in a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
         slot.give_back(os::thread::id());
+    }
+}
+
+#[cfg(all(test, probe_backend = "x86_64"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_that_is_used_again_is_not_its_owner() {
+        let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
+        let slot = Slot::create(id).unwrap();
+        slot.mark.store(Mark::Consuming as u32, Ordering::Release);
+        assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
+        slot.birth.store(began, Ordering::Release);
+        assert!(!slot.give_back_of_dead());
+        // It ended in a consumer, unnoticed, and this thread has its id now.
+        slot.birth.store(began - 1, Ordering::Release);
+        assert!(slot.give_back_of_dead());
+        assert_eq!((slot.owner(), slot.mark()), (None, Mark::Idle));
+        assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
 }

@@ -1,13 +1,19 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
 //! - `memory::zeroed`: memory for a thread's slot, mapped lazily and never given back;
-//! - `thread::{id, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `thread::{id, birth, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
+//! - `pin::pin`: this code stays loaded;
+//! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;
-//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::loaded`.
+//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
 //! Nothing here knows about probes.
+
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod fork;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod generic;

@@ -132,6 +132,8 @@ pub enum RefusalReason {
     Straddles,
     /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
     Taken,
+    /// The attachment's consumer is called no more, see [`Attachment::failure`](crate::Attachment::failure).
+    Failed,
 }
 
 impl RefusalReason {
@@ -183,6 +185,9 @@ impl fmt::Display for Refusal {
             }
             RefusalReason::Straddles => write!(f, "it lies across two aligned words"),
             RefusalReason::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
+            RefusalReason::Failed => {
+                write!(f, "its consumer has failed: see `Attachment::failure`; attach anew")
+            }
         }
     }
 }

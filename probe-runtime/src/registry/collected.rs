@@ -3,6 +3,7 @@
 
 use super::ProbeId;
 use crate::abi::Definition;
+use crate::os::objects::Frozen;
 
 /// All probes of this binary; each counts as one site.
 #[derive(Default)]
@@ -13,7 +14,7 @@ pub(crate) struct Registry {
 impl Registry {
     /// Collects the probes. Returns whether the list has changed.
     #[cfg(probe_backend = "portable")]
-    pub(crate) fn refresh(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> bool {
         // Neither list ever loses a definition.
         let known = self.definitions.len();
         #[cfg(probe_definitions = "linked")]
@@ -27,7 +28,7 @@ impl Registry {
     /// There are no probes.
     #[cfg(probe_backend = "off")]
     #[expect(clippy::unused_self, reason = "the same call as where there are probes")]
-    pub(crate) fn refresh(&mut self) -> bool {
+    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> bool {
         false
     }
 
@@ -55,6 +56,12 @@ impl Registry {
     /// Nothing is ever unloaded.
     #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
     pub(crate) fn is_main_only(&self) -> bool {
+        true
+    }
+
+    /// Nothing is ever unloaded.
+    #[expect(clippy::unused_self, reason = "the same call as where objects are unloaded")]
+    pub(crate) fn is_in_main(&self, _id: ProbeId) -> bool {
         true
     }
 

@@ -14,6 +14,8 @@ pub enum ProbeState {
     Active,
     /// Somebody is attached, but a hold (or a pause) keeps the sites latent.
     Held,
+    /// Somebody is attached, and the objects that hold the probe were unloaded. It goes on when one is loaded again.
+    Unloaded,
 }
 
 impl ProbeState {
@@ -23,6 +25,7 @@ impl ProbeState {
             Self::Latent => "latent",
             Self::Active => "active",
             Self::Held => "held",
+            Self::Unloaded => "unloaded",
         }
     }
 }
@@ -58,6 +61,11 @@ impl ProbeInfo {
             sites,
             state,
         }
+    }
+
+    /// The same probe, once it is unloaded.
+    pub(crate) fn unloaded(&self) -> Self {
+        Self { sites: 0, state: ProbeState::Unloaded, ..self.clone() }
     }
 
     /// The probe's number.

@@ -8,13 +8,14 @@ use std::ops::Range;
 use super::ProbeId;
 use super::tables::{RecordAt, Tables};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
-use crate::os::objects::{self, Generation, Object};
+use crate::os::objects::{Frozen, Generation, Object};
 use crate::patch::{Site, SiteAddr};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
-    generation: Generation,
+    /// Of the objects below; `None` if another look is due anyhow.
+    generation: Option<Generation>,
     objects: Vec<Object>,
     /// By probe; `None` once all its objects are unloaded.
     definitions: Vec<Option<&'static Definition>>,
@@ -54,11 +55,12 @@ fn identity(definition: &Definition) -> u64 {
 
 impl Registry {
     /// Looks for objects that came or went. Returns whether the lists have changed.
-    pub(crate) fn refresh(&mut self) -> bool {
-        if objects::generation() == self.generation {
+    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> bool {
+        let generation = Some(frozen.generation());
+        if self.generation == generation {
             return false;
         }
-        let (generation, objects) = objects::loaded(NOTE_OWNER, NOTE_TYPE);
+        let objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
         if objects == self.objects && objects.iter().all(|object| object.is_main) {
@@ -69,10 +71,13 @@ impl Registry {
     }
 
     fn rebuild(&mut self, objects: Vec<Object>) {
-        let tables: Vec<_> = objects.iter().filter_map(Tables::of).collect();
+        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
         self.name_probes(&tables);
         let found = self.read_sites(&tables);
         self.group_sites(&tables, &found);
+        if tables.iter().any(Tables::is_unsettled) {
+            self.generation = None;
+        }
         drop(tables);
         self.objects = objects;
     }
@@ -91,10 +96,15 @@ impl Registry {
             let mut ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
             for definition in tables.definitions() {
                 let addr = std::ptr::from_ref(definition).addr();
-                let identity = (compare && definition.is_readable()).then(|| identity(definition));
+                let is_readable = !compare || tables.is_readable(definition);
+                let identity = (compare && is_readable).then(|| identity(definition));
                 let known = same
                     .and_then(|old| old.id_of(addr))
                     .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
+                if known.is_none() && !is_readable {
+                    // Without an id it has no sites.
+                    continue;
+                }
                 let id = known.unwrap_or_else(|| {
                     self.definitions.push(None);
                     ProbeId::new(self.definitions.len() - 1)
@@ -188,9 +198,12 @@ impl Registry {
         &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
     }
 
-    /// Records that this reader could not understand: damaged, or newer than it.
+    /// Sites that this reader could not understand, or whose definitions it could not: damaged, or newer than it.
     pub(crate) fn skipped(&self) -> usize {
-        self.skipped
+        let unreadable = (self.definitions.iter().enumerate())
+            .filter(|(_, definition)| definition.is_some_and(|definition| !definition.is_readable()))
+            .map(|(at, _)| self.site_count(ProbeId::new(at)));
+        self.skipped + unreadable.sum::<usize>()
     }
 
     /// The text segments that hold these sites.
@@ -200,6 +213,15 @@ impl Registry {
             .map(|segment| segment.range.clone())
             .filter(|text| sites.iter().any(|site| text.contains(&site.addr.0)))
             .collect()
+    }
+
+    /// Whether a probe's definition is the executable's.
+    pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
+        let addr = self.definitions[id.index()].map(|definition| std::ptr::from_ref(definition).addr());
+        let mut main = self.objects.iter().filter(|object| object.is_main);
+        addr.is_some_and(|addr| {
+            main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))
+        })
     }
 
     /// Whether all probes and sites that are known are the executable's.

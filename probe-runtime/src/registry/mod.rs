@@ -4,6 +4,8 @@
 //! again whenever objects came or went. A [`ProbeId`] is dense and stays with its probe; a probe whose
 //! object was unloaded keeps its id and has no sites. Definitions are grouped by identity (path, file, line,
 //! column, kind), so that the copies of one probe in several objects are one probe.
+//! It is read and renewed while no object can go ([`freeze`](crate::os::objects::freeze)); what it holds of objects that can
+//! be unloaded is good only until the freeze ends.
 //! Cost: some 20 ns a site at the first use; one question to the dynamic linker at each later one.
 
 mod id;

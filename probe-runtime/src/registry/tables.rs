@@ -1,13 +1,17 @@
 //! Reading one object's tables: its definitions and its sites.
 //!
 //! A damaged record is counted and stepped over; a damaged table ends there. A site or target outside of the object's
-//! text is never patched or jumped to. What the dynamic linker has filled in, and a definition's address of a long
-//! text, are trusted.
+//! text is never patched or jumped to.
+//!
+//! An object that another thread is loading may be seen before the dynamic linker has filled in its addresses (a linkage
+//! table's pointers, a definition's long text). Each of these is followed only if it leads into an object that has probes;
+//! what leads elsewhere is stepped over, and the object is [unsettled](Tables::is_unsettled): it is worth another look.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
-// checked against them first; and on nobody unloading the object from another thread meanwhile.
+// checked against them first; and on the caller being frozen, so that nobody unloads an object meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::ptr;
 use std::slice;
@@ -20,8 +24,11 @@ use crate::patch::{SITE_LEN, Site, SiteAddr};
 /// The tables of one object.
 pub(super) struct Tables<'a> {
     object: &'a Object,
+    /// All objects that have probes.
+    all: &'a [Object],
     records: Range<usize>,
     definitions: Range<usize>,
+    is_unsettled: Cell<bool>,
 }
 
 /// Where a record lies in its table, in bytes.
@@ -30,11 +37,11 @@ pub(super) struct RecordAt(u32);
 
 impl<'a> Tables<'a> {
     /// The tables that the object's notes point at; all its notes point at the same ones.
-    pub(super) fn of(object: &'a Object) -> Option<Self> {
-        object.notes.iter().find_map(|note| Self::at(object, note.clone()))
+    pub(super) fn of(object: &'a Object, all: &'a [Object]) -> Option<Self> {
+        object.notes.iter().find_map(|note| Self::at(object, all, note.clone()))
     }
 
-    fn at(object: &'a Object, note: Range<usize>) -> Option<Self> {
+    fn at(object: &'a Object, all: &'a [Object], note: Range<usize>) -> Option<Self> {
         if note.len() < size_of::<Note>() {
             return None;
         }
@@ -51,6 +58,8 @@ impl<'a> Tables<'a> {
         };
         Some(Self {
             object,
+            all,
+            is_unsettled: Cell::new(false),
             records: table(field(0, offsets.records_start)?, field(1, offsets.records_stop)?),
             definitions: table(field(2, offsets.definitions_start)?, field(3, offsets.definitions_stop)?),
         })
@@ -59,6 +68,23 @@ impl<'a> Tables<'a> {
     /// Whether these are the executable's.
     pub(super) fn is_main(&self) -> bool {
         self.object.is_main
+    }
+
+    /// Whether something here led nowhere until now: the executable's addresses were filled in before it began, those
+    /// of others may yet be.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.is_unsettled.get() && !self.is_main()
+    }
+
+    /// Whether a definition and its text can be read.
+    pub(super) fn is_readable(&self, definition: &Definition) -> bool {
+        let is_there = definition
+            .text_elsewhere()
+            .is_none_or(|text| !text.is_empty() && self.all.iter().any(|object| is_mapped(object, &text)));
+        if !is_there {
+            self.is_unsettled.set(true);
+        }
+        is_there && definition.is_readable()
     }
 
     /// How many records there are at most.
@@ -135,11 +161,12 @@ impl<'a> Tables<'a> {
 
     /// The definition that the stub at `addr` names, by way of a linkage table if need be.
     fn definition_of(&self, addr: usize, through_plt: bool) -> Option<usize> {
-        // The stub of another object is checked by its bytes alone: it is where the linker's pointer leads.
-        if through_plt && !self.is_text(&(addr..addr.wrapping_add(stub::STUB_LEN))) {
+        let stub = addr..addr.wrapping_add(stub::STUB_LEN);
+        let is_sound = if through_plt { self.is_text(&stub) } else { self.is_text_of_any(&stub) };
+        if !is_sound {
             return None;
         }
-        // SAFETY: in the text of this object, or behind a pointer that the dynamic linker has filled in.
+        // SAFETY: in the text of this object, or of the one that the linkage table's pointer leads to.
         let bytes = unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) };
         match stub::decode(addr, bytes)? {
             Stub::Definition(definition) => Some(definition),
@@ -156,10 +183,23 @@ impl<'a> Tables<'a> {
 
     #[inline]
     fn is_text(&self, bytes: &Range<usize>) -> bool {
-        self.object.segments.iter().any(|segment| {
-            segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
-        })
+        is_text(self.object, bytes)
     }
+
+    fn is_text_of_any(&self, bytes: &Range<usize>) -> bool {
+        let is_text = self.all.iter().any(|object| is_text(object, bytes));
+        if !is_text {
+            self.is_unsettled.set(true);
+        }
+        is_text
+    }
+}
+
+#[inline]
+fn is_text(object: &Object, bytes: &Range<usize>) -> bool {
+    (object.segments.iter()).any(|segment| {
+        segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
+    })
 }
 
 fn relative(field: usize, offset: i32) -> usize {

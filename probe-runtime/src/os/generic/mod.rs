@@ -57,8 +57,13 @@ pub(crate) mod thread {
         ID.get()
     }
 
+    /// Not known here, and not needed: numbers are not used again.
+    pub(crate) fn birth(_id: u32) -> u64 {
+        0
+    }
+
     /// Not known here; `on_exit` is reliable.
-    pub(crate) fn is_alive(_id: u32) -> bool {
+    pub(crate) fn is_alive(_id: u32, _birth: u64) -> bool {
         true
     }
 
@@ -86,10 +91,49 @@ pub(crate) mod thread {
     pub(crate) fn set_errno(_errno: i32) {}
 }
 
-/// `fork` has no portable hook.
+/// There is no `fork`.
+#[cfg(any(not(unix), miri))]
 pub(crate) mod fork {
     /// Does nothing.
     pub(crate) fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
+}
+
+/// Cancellation is the C library's; the standard library has none.
+pub(crate) mod cancel {
+    /// Does nothing.
+    pub(crate) struct Uncancellable(());
+
+    impl Uncancellable {
+        pub(crate) fn new() -> Self {
+            Self(())
+        }
+    }
+}
+
+/// Each binary has its own probes only, and a thread that has been in its code keeps it loaded.
+pub(crate) mod pin {
+    /// The object that can't be kept, and why.
+    pub(crate) struct Unpinned {
+        pub(crate) object: String,
+        pub(crate) reason: String,
+    }
+
+    /// Nothing needs to be kept.
+    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects must be kept")]
+    pub(crate) fn pin() -> Result<(), Unpinned> {
+        Ok(())
+    }
+}
+
+/// Each binary has its own probes only, so other objects may come and go.
+pub(crate) mod objects {
+    /// Nothing needs to stay.
+    pub(crate) struct Frozen(());
+
+    /// Runs `run`.
+    pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
+        run(&Frozen(()))
+    }
 }
 
 /// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence here.

@@ -1,10 +1,11 @@
 //! Linux.
 
-pub(crate) mod fork;
+pub(crate) mod cancel;
 pub(crate) mod maps;
 pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
+pub(crate) mod pin;
 pub(crate) mod text;
 pub(crate) mod thread;
 pub(crate) mod trap;

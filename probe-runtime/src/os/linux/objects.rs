@@ -6,7 +6,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::CStr;
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
 /// One loaded object that has a note of the kind asked for.
@@ -36,30 +38,83 @@ pub(crate) struct Generation {
     subs: u64,
 }
 
-/// The present generation. Takes the dynamic linker's lock for a moment.
-pub(crate) fn generation() -> Generation {
-    let mut generation = Generation::default();
-    iterate(&mut |info| {
-        generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
-        false
-    });
-    generation
+/// Objects while none of them can go: the dynamic linker's lock is held. See [`freeze`].
+pub(crate) struct Frozen {
+    generation: Generation,
+    not_send: PhantomData<*mut ()>,
 }
 
-/// All loaded objects that carry a note with this owner and type.
-pub(crate) fn loaded(owner: &[u8], ty: u32) -> (Generation, Vec<Object>) {
-    let mut generation = Generation::default();
-    let mut objects = Vec::new();
-    let mut is_main = true;
+/// Runs `run` while no object can be unloaded, nor enter the list of objects.
+///
+/// glibc unmaps an object, and changes the list of them, under one lock, which `dl_iterate_phdr` holds around its
+/// callback; `run` is that callback. musl never unmaps an object. What to know inside:
+///
+/// - The lock may be taken again by its holder, so `dl_iterate_phdr` and unwinding work.
+/// - It is not the lock that `dlopen`, `dlsym`, `dlclose` and constructors hold; that one is taken *before* it. So
+///   `run` must not call the former, nor do what takes their lock: use a thread-local that has a destructor or,
+///   in a library that was itself loaded late, one that this thread has not used before.
+/// - Allocation is fine: no allocator waits for the dynamic linker. (The standard library's backtraces allocate there
+///   too.)
+/// - An object in the list may still be on its way in: its segments are mapped, but not yet relocated.
+///
+/// A panic in `run` goes on from here; it does not cross the dynamic linker's frames.
+///
+/// Cost: some 50 ns. Other threads that load, unload or look at objects wait for `run`.
+pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
+    let mut run = Some(run);
+    let mut done = None;
     iterate(&mut |info| {
-        generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
-        if let Some(object) = object(info, owner, ty, is_main) {
-            objects.push(object);
+        if let Some(run) = run.take() {
+            let generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
+            let frozen = Frozen { generation, not_send: PhantomData };
+            done = Some(panic::catch_unwind(AssertUnwindSafe(|| run(&frozen))));
         }
-        is_main = false;
-        true
+        false
     });
-    (generation, objects)
+    match (done, run) {
+        (Some(Ok(done)), _) => done,
+        (Some(Err(payload)), _) => panic::resume_unwind(payload),
+        // No object at all: then none can go.
+        (None, run) => {
+            let frozen = Frozen { generation: Generation::default(), not_send: PhantomData };
+            run.map(|run| run(&frozen)).expect("it has not been run")
+        }
+    }
+}
+
+impl Frozen {
+    /// How often objects came and went until now.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// All loaded objects that carry a note with this owner and type.
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
+    pub(crate) fn loaded(&self, owner: &[u8], ty: u32) -> Vec<Object> {
+        let mut objects = Vec::new();
+        let mut is_main = true;
+        iterate(&mut |info| {
+            objects.extend(object(info, owner, ty, is_main));
+            is_main = false;
+            true
+        });
+        objects
+    }
+}
+
+/// Whether the executable holds this address.
+pub(crate) fn is_in_main(addr: usize) -> bool {
+    let mut found = false;
+    iterate(&mut |main| {
+        // SAFETY: the dynamic linker's own table of program headers.
+        let headers = unsafe { slice::from_raw_parts(main.dlpi_phdr, main.dlpi_phnum.into()) };
+        found = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).any(|header| {
+            let start = main.dlpi_addr.wrapping_add(header.p_vaddr);
+            (addr as u64).wrapping_sub(start) < header.p_memsz
+        });
+        false
+    });
+    found
 }
 
 fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Option<Object> {
@@ -188,7 +243,21 @@ mod tests {
         });
         assert_eq!(mains, 1);
         assert!(objects >= 1);
-        assert_eq!(generation(), generation());
+        assert_eq!(freeze(Frozen::generation), freeze(Frozen::generation));
+    }
+
+    #[test]
+    fn a_panic_leaves_the_lock_free() {
+        let panicked = panic::catch_unwind(|| freeze(|_| panic!("inside")));
+        assert_eq!(panicked.unwrap_err().downcast_ref::<&str>(), Some(&"inside"));
+        // Another thread could not get in otherwise.
+        assert!(std::thread::spawn(|| freeze(|frozen| frozen.generation().adds)).join().unwrap() > 0);
+    }
+
+    #[test]
+    fn frozen_twice_is_frozen() {
+        let (outer, inner) = freeze(|outer| (outer.generation(), freeze(Frozen::generation)));
+        assert_eq!(outer, inner);
     }
 
     proptest! {

@@ -12,12 +12,47 @@ pub(crate) fn id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) }.try_into().unwrap_or(u32::MAX)
 }
 
-/// Whether the thread with this id still exists in this process.
-pub(crate) fn is_alive(id: u32) -> bool {
+/// When the thread with this id began, in clock ticks since the system did: the kernel gives ids again, but not within
+/// one tick. 0 where the system does not say. No heap: it may be asked in an allocator. Cost: three system calls.
+pub(crate) fn birth(id: u32) -> u64 {
+    let mut path = *b"/proc/self/task/0000000000/stat\0";
+    let digits = &mut path[16..26];
+    let mut rest = id;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).unwrap_or_default();
+        rest /= 10;
+    }
+    // The kernel wants no leading zeros.
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    path.copy_within(16 + zeros.., 16);
+    let mut text = [0; 512];
+    // SAFETY: a string that ends; the bytes go into `text`, as many as it has; the file is closed.
+    let read = unsafe {
+        let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return 0;
+        }
+        let read = libc::read(file, text.as_mut_ptr().cast(), text.len());
+        libc::close(file);
+        read
+    };
+    start_time(&text[..usize::try_from(read).unwrap_or_default()]).unwrap_or_default()
+}
+
+/// Field 22 of a `stat` file, see `proc_pid_stat(5)`. Pure. Field 2 is a name in parentheses, which may hold anything.
+fn start_time(stat: &[u8]) -> Option<u64> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let field = stat[name_end + 1..].split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
+    str::from_utf8(field).ok()?.parse().ok()
+}
+
+/// Whether the thread that had this id, and began then (0: unknown), still exists in this process.
+pub(crate) fn is_alive(id: u32, began: u64) -> bool {
     // SAFETY: signal 0 is not delivered, only checked.
     let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) };
     // Any other error says nothing of the thread.
-    answer == 0 || errno() != libc::ESRCH
+    let exists = answer == 0 || errno() != libc::ESRCH;
+    exists && (began == 0 || [0, began].contains(&birth(id)))
 }
 
 /// How many keys' values glibc keeps in the thread itself, so that setting one does not allocate.
@@ -62,4 +97,40 @@ pub(crate) fn errno() -> i32 {
 pub(crate) fn set_errno(errno: i32) {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() = errno };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_start_is_field_22() {
+        let stat = b"7 (a) b) (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 12345 20 21";
+        assert_eq!(start_time(stat), Some(12345));
+        assert_eq!(start_time(b"7 (a"), None);
+    }
+
+    #[test]
+    fn who_has_an_id_again_is_another() {
+        let own = birth(id());
+        assert_ne!(own, 0, "/proc is mounted");
+        assert!(is_alive(id(), own));
+        assert!(is_alive(id(), 0), "unknown");
+        assert!(!is_alive(id(), own + 1), "the thread that began then is gone");
+        assert_eq!(birth(u32::MAX), 0);
+        let ended = std::thread::spawn(id).join().unwrap();
+        let is_gone = (0..1000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            !is_alive(ended, 0)
+        });
+        assert!(is_gone);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(stat: Vec<u8>) {
+            let _ = start_time(&stat);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -10,6 +11,7 @@ use super::known::Known;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::maps::{Maps, Rights};
+use crate::os::pin::pin;
 use crate::os::{fork, text::protect};
 
 static PAGES: Mutex<Pages> = Mutex::new(Pages { runs: Runs::new(), known: Known::new() });
@@ -62,23 +64,32 @@ pub(super) fn lock() -> Locked {
 /// their installation, so that the control, which takes its own lock first, installs its hooks after these.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
+    if ONCE.is_completed() {
+        return;
+    }
+    // Not within the `Once`: it waits for constructors, and these may come here. An object that can't be kept loaded must
+    // not leave hooks behind; nothing can be attached from it anyway.
+    let stays = pin().is_ok();
     ONCE.call_once(|| {
-        crate::dispatch::prepare();
-        fork::install(before_fork, after_fork, after_fork);
+        if stays {
+            crate::dispatch::prepare();
+            fork::install(before_fork, after_fork, after_fork);
+        }
     });
 }
 
 thread_local! {
-    static ACROSS_FORK: RefCell<Option<Locked>> = const { RefCell::new(None) };
+    /// Without a destructor, so that no lock is taken to register one.
+    static ACROSS_FORK: RefCell<ManuallyDrop<Option<Locked>>> = const { RefCell::new(ManuallyDrop::new(None)) };
 }
 
 extern "C" fn before_fork() {
     let locked = lock();
-    let _ = ACROSS_FORK.try_with(|held| held.replace(Some(locked)));
+    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(locked));
 }
 
 extern "C" fn after_fork() {
-    let _ = ACROSS_FORK.try_with(RefCell::take);
+    drop(ACROSS_FORK.with(|held| held.borrow_mut().take()));
 }
 
 impl Pages {

@@ -63,6 +63,9 @@ fn install() -> Result<(), PatchError> {
             "threads {blocking:?} block it, and would be killed by it with the whole process; let them unblock it"
         )));
     }
+    os::pin::pin().map_err(|os::pin::Unpinned { object, reason }| {
+        signal(&format!("{object} holds its handler and can't be kept loaded: {reason}"))
+    })?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
     os::fork::install(nothing, nothing, in_child);
     Ok(())

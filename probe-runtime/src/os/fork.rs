@@ -1,4 +1,8 @@
-//! Hooks around `fork`.
+//! Hooks around `fork`, wherever there is one.
+//!
+//! They run for `fork` alone. A child by `vfork` or `posix_spawn` has its parent's memory, and nothing to do but to become
+//! another program; a hit there is one of the thread that it borrows. A child by a bare `clone` or `fork` system call has
+//! whatever state its parent was in: its hits count, but an operation may wait for a lock that nobody holds.
 
 // Safety: relies on pthread_atfork(3) alone.
 #![expect(unsafe_code, reason = "see above")]

@@ -1,0 +1,41 @@
+//! What is known of probes: of those that are loaded, from their definitions; of those that are attached to and have
+//! been unloaded since, from a copy, so that what they counted keeps its name.
+
+use super::members::Members;
+use super::state::Control;
+use crate::registry::{ProbeId, ProbeInfo};
+
+impl Control {
+    /// A probe as it is now; `None` once it is unloaded.
+    pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
+        let definition = self.registry.definition(id)?;
+        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.state_of(id)))
+    }
+
+    /// An attached probe as it is now, or as it was.
+    pub(super) fn attached_info(&self, id: ProbeId) -> Option<ProbeInfo> {
+        self.info(id).or_else(|| self.remembered.get(&id).map(ProbeInfo::unloaded))
+    }
+
+    /// Copies what is known of attached probes, while it is there: those of the executable stay.
+    pub(super) fn remember(&mut self, ids: &[ProbeId]) {
+        for &id in ids {
+            let may_go = !self.registry.is_in_main(id);
+            if let Some(info) = self.info(id).filter(|_| may_go && !self.remembered.contains_key(&id)) {
+                self.remembered.insert(id, info);
+            }
+        }
+    }
+
+    /// Forgets those of the probes to which nobody is attached any more.
+    pub(super) fn forget(&mut self, ids: &[ProbeId]) {
+        if self.remembered.is_empty() {
+            return;
+        }
+        for id in ids {
+            if !self.members(*id).is_some_and(Members::has_parts) {
+                self.remembered.remove(id);
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A plugin with a runtime of its own, which counts its own probes, and those of whoever loads it.
+
+use std::sync::Mutex;
+
+use probe_runtime::{Attachment, Count, probe, select};
+
+static ATTACHED: Mutex<Option<Attachment<Count>>> = Mutex::new(None);
+
+/// What the host calls.
+#[probe]
+#[unsafe(no_mangle)]
+pub extern "C" fn guest_work(x: u64) -> u64 {
+    std::hint::black_box(x) + 1
+}
+
+/// Attaches to all entries; returns how many sites that has switched.
+#[unsafe(no_mangle)]
+pub extern "C" fn guest_attach() -> u64 {
+    let attached = select("** kind=entry").expect("probes").attach(Count::new()).expect("attach");
+    let patched = attached.report().patched() as u64;
+    *ATTACHED.lock().expect("not poisoned") = Some(attached);
+    patched
+}
+
+/// What its attachment has counted.
+#[unsafe(no_mangle)]
+pub extern "C" fn guest_total() -> u64 {
+    ATTACHED.lock().expect("not poisoned").as_ref().map_or(0, Attachment::total)
+}
+
+/// Detaches; returns how many sites that has switched.
+#[unsafe(no_mangle)]
+pub extern "C" fn guest_detach() -> u64 {
+    ATTACHED.lock().expect("not poisoned").take().map_or(0, |attached| attached.detach().patched() as u64)
+}

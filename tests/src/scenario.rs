@@ -1,0 +1,55 @@
+//! Scenarios that need a process of their own: a test runs its own program once more, which finds the scenario's name in
+//! the environment.
+//!
+//! The program has one test called `scenario`, which does nothing when it is not asked for.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+const VARIABLE: &str = "PROBE_TEST_SCENARIO";
+
+/// A scenario that takes longer than this many seconds hangs.
+const LIMIT: libc::c_uint = 120;
+
+/// The scenario that this process is to play.
+#[must_use]
+pub fn asked() -> Option<String> {
+    let asked = env::var(VARIABLE).ok()?;
+    // SAFETY: no pointers.
+    unsafe { libc::alarm(LIMIT) };
+    Some(asked)
+}
+
+/// Plays a scenario in a child, with further variables in its environment.
+///
+/// # Panics
+/// If the child can't be started, or hangs.
+#[must_use]
+pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
+    let program = env::current_exe().expect("the test's own file");
+    let mut command = Command::new(program);
+    let output = command.args(["scenario", "--exact", "--nocapture"]).env(VARIABLE, scenario);
+    let output = output.envs(variables.iter().copied()).output().expect("the test's own program runs");
+    assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
+    output
+}
+
+/// Plays a scenario that must reach its end.
+///
+/// # Panics
+/// If it does not, with what it said.
+pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
+    let output = play(scenario, variables);
+    assert!(output.status.success(), "{scenario} ends with {}: {}", output.status, said(&output));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 passed"), "{scenario} was not played: {stdout}");
+}
+
+/// What a child printed.
+#[must_use]
+pub fn said(output: &Output) -> String {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("\n{stdout}\n{stderr}")
+}

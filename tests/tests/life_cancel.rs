@@ -1,0 +1,235 @@
+//! Threads that are cancelled (`pthread_cancel`) while they hit probes, or are inside operations of this crate: nothing is
+//! torn. Locks are free, text is whole, counts are exact, and whoever detaches does not wait for the dead.
+//! A process of its own, whose tests take turns: they look at the whole text.
+//!
+//! A cancellation is a forced unwind, which must not meet a destructor of Rust's: a thread's first function here has none.
+#![cfg(all(target_os = "linux", not(probe_portable)))]
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use probe_runtime::{Consumer, Count, Event, Kind, ProbeState, lost_hits, point, probe, probes, select};
+use probe_tests::random::Random;
+use probe_tests::text::Text;
+
+type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+const DEFERRED: libc::c_int = 0;
+const ASYNCHRONOUS: libc::c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_create(
+        thread: *mut libc::pthread_t,
+        attributes: *const libc::pthread_attr_t,
+        start: Start,
+        argument: *mut c_void,
+    ) -> libc::c_int;
+    fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
+}
+
+unsafe extern "C-unwind" {
+    fn pthread_testcancel();
+    fn pthread_setcanceltype(new: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
+}
+
+/// A thread that the C library knows, and the standard library does not.
+struct Thread(libc::pthread_t);
+
+impl Thread {
+    fn start(start: Start) -> Self {
+        let mut thread = MaybeUninit::uninit();
+        // SAFETY: a place for the result, and a function that ignores its argument.
+        let result = unsafe { pthread_create(thread.as_mut_ptr(), ptr::null(), start, ptr::null_mut()) };
+        assert_eq!(result, 0);
+        // SAFETY: the call has succeeded.
+        Self(unsafe { thread.assume_init() })
+    }
+
+    /// Cancels it, and waits for its end: that of a thread that was cancelled.
+    fn cancel(self) {
+        // SAFETY: a thread that has not been joined.
+        assert_eq!(unsafe { pthread_cancel(self.0) }, 0);
+        let mut result = ptr::null_mut();
+        // SAFETY: as above, and a place for the result.
+        assert_eq!(unsafe { libc::pthread_join(self.0, &raw mut result) }, 0);
+        assert_eq!(result.addr(), usize::MAX, "PTHREAD_CANCELED");
+    }
+}
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    // SAFETY: no pointers. What hangs is killed.
+    unsafe { libc::alarm(240) };
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What C calls.
+#[probe]
+#[inline(never)]
+#[unsafe(no_mangle)]
+extern "C" fn life_cancel_work(x: u64) -> u64 {
+    x + 1
+}
+
+#[inline(never)]
+fn slow(x: u64) -> u64 {
+    point!("slow");
+    x + 1
+}
+
+/// How often any thread has called `life_cancel_work`, and come back.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+extern "C-unwind" fn hit_and_test(_: *mut c_void) -> *mut c_void {
+    loop {
+        life_cancel_work(1);
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: nothing here has a destructor.
+        unsafe { pthread_testcancel() };
+    }
+}
+
+/// May be cancelled anywhere, as long as it is not in Rust's or the runtime's functions.
+extern "C-unwind" fn hit_and_spin(_: *mut c_void) -> *mut c_void {
+    loop {
+        life_cancel_work(1);
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: nothing here has a destructor; the loop between the calls changes nothing.
+        unsafe {
+            pthread_setcanceltype(ASYNCHRONOUS, ptr::null_mut());
+            std::arch::asm!("2: dec {0:r}", "jnz 2b", inout(reg) 2000_u64 => _, options(nomem, nostack));
+            pthread_setcanceltype(DEFERRED, ptr::null_mut());
+        }
+    }
+}
+
+fn pause(random: &mut Random) {
+    thread::sleep(Duration::from_micros(random.below(1500)));
+}
+
+fn must_be_whole() {
+    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+    Text::of_this_process().assert_as_in_file();
+    assert_eq!(lost_hits(), 0);
+}
+
+/// Threads are cancelled between hits, while another thread toggles their probe.
+fn cancel_hitting(start: Start) {
+    let _turn = turn();
+    let mut random = Random::new(1);
+    let set = select("life_cancel::life_cancel_work").unwrap();
+    let tally = set.attach(Count::new()).unwrap();
+    let before = CALLS.load(Ordering::Relaxed);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let other = set.attach(Calls::default()).unwrap();
+                assert_eq!(other.detach().refused(), 0);
+            }
+        });
+        for _ in 0..150 {
+            let threads = [Thread::start(start), Thread::start(start)];
+            pause(&mut random);
+            threads.into_iter().for_each(Thread::cancel);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let calls = CALLS.load(Ordering::Relaxed) - before;
+    assert!(calls > 1000, "{calls}");
+    let counts = tally.counts();
+    let hits = |kind| counts.hits("life_cancel::life_cancel_work", kind);
+    assert_eq!((hits(Kind::Entry), hits(Kind::Exit)), (Some(calls), Some(calls)));
+    assert_eq!(tally.detach().patched(), 2);
+    must_be_whole();
+}
+
+#[derive(Default)]
+struct Calls(AtomicU64);
+
+impl Consumer for Calls {
+    fn hit(&self, _event: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn threads_that_hit_are_cancelled() {
+    cancel_hitting(hit_and_test);
+}
+
+#[test]
+fn threads_that_hit_are_cancelled_at_once() {
+    cancel_hitting(hit_and_spin);
+}
+
+/// Whoever detaches it waits, and sleeps meanwhile: a cancellation point.
+struct Sleeps;
+
+impl Consumer for Sleeps {
+    fn hit(&self, _event: &Event<'_>) {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+impl Drop for Sleeps {
+    fn drop(&mut self) {
+        // Another one.
+        thread::sleep(Duration::from_micros(100));
+        DROPPED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+static ATTACHED: AtomicU64 = AtomicU64::new(0);
+static DROPPED: AtomicU64 = AtomicU64::new(0);
+
+#[inline(never)]
+fn operate() {
+    let set = select("life_cancel::slow").unwrap();
+    ATTACHED.fetch_add(1, Ordering::Relaxed);
+    let hits = set.attach(Sleeps).unwrap();
+    assert_eq!(hits.pause().refused() + hits.resume().refused(), 0);
+    drop(set.hold().unwrap());
+    assert_eq!(hits.probes().len(), 1);
+    assert_eq!(hits.detach().refused(), 0);
+}
+
+extern "C-unwind" fn operate_and_test(_: *mut c_void) -> *mut c_void {
+    loop {
+        operate();
+        // SAFETY: nothing here has a destructor.
+        unsafe { pthread_testcancel() };
+    }
+}
+
+#[test]
+fn threads_that_operate_are_cancelled() {
+    let _turn = turn();
+    let mut random = Random::new(3);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(slow(1), 2);
+            }
+        });
+        for _ in 0..100 {
+            let threads = [Thread::start(operate_and_test), Thread::start(operate_and_test)];
+            pause(&mut random);
+            threads.into_iter().for_each(Thread::cancel);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let attached = ATTACHED.load(Ordering::Relaxed);
+    assert!(attached >= 200, "{attached}");
+    // Each operation has gone to its end; the last one frees what others left.
+    drop(select("life_cancel::slow").unwrap().attach(Count::new()).unwrap());
+    assert_eq!(DROPPED.load(Ordering::Relaxed), attached);
+    must_be_whole();
+}

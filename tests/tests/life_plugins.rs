@@ -1,0 +1,410 @@
+//! Objects that are loaded and unloaded while probes are attached, on other threads, at any time: nothing dangles, what
+//! is there is found, what was counted stays, and a runtime that has attached stays.
+//! Each scenario is a process of its own: it has plugins come and go, and counts all that is hit.
+#![cfg(not(probe_portable))]
+
+use std::env;
+use std::fs;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_runtime::{
+    Consumer, Count, Error, Event, Kind, ProbeState, TextPolicy, Visibility, probe, probes, select,
+    unread_records,
+};
+use probe_tests::fixture::{Built, Configuration};
+use probe_tests::library::{Library, is_mapped};
+use probe_tests::random::Random;
+use probe_tests::scenario;
+use probe_tests::text::Text;
+
+/// Where the children find the plugins.
+const PLUGINS: &str = "PROBE_TEST_PLUGINS";
+
+#[probe]
+#[inline(never)]
+fn own(x: u64) -> u64 {
+    black_box(x) + 1
+}
+
+/// Builds the plugins and plays a scenario with them.
+fn pass(name: &str) {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release();
+        configuration.build("plugin");
+        configuration.build("caller");
+        configuration.build("guest")
+    });
+    scenario::pass(name, &[(PLUGINS, built.path("").as_os_str())]);
+}
+
+fn plugin(name: &str) -> PathBuf {
+    PathBuf::from(env::var_os(PLUGINS).unwrap()).join(format!("lib{name}.so"))
+}
+
+#[test]
+fn what_an_unloaded_probe_counted_stays() {
+    pass("counts stay");
+}
+
+#[test]
+fn constructors_and_destructors_may_attach() {
+    pass("constructors");
+}
+
+#[test]
+fn a_runtime_that_has_attached_stays_loaded() {
+    pass("guest");
+}
+
+#[test]
+fn a_runtime_that_has_done_nothing_is_unloaded() {
+    pass("idle guest");
+}
+
+#[test]
+fn a_forked_child_leaves_a_plugins_consumer_behind() {
+    pass("fork");
+}
+
+#[test]
+fn plugins_come_and_go_while_all_is_toggled() {
+    for seed in 1..=3 {
+        pass(&format!("churn {seed}"));
+    }
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.split_once(' ') {
+        Some(("churn", seed)) => churn(seed.parse().unwrap()),
+        _ => match asked.as_str() {
+            "counts stay" => counts_stay(),
+            "constructors" => constructors(),
+            "guest" => guest(),
+            "idle guest" => idle_guest(),
+            "fork" => fork(),
+            other => panic!("no scenario {other}"),
+        },
+    }
+}
+
+fn counts_stay() {
+    let library = Library::open(&plugin("plugin"));
+    let sum = library.function("plugin_sum");
+    let hits = select("plugin::**, **::own").unwrap().attach(Count::new()).unwrap();
+    // Entry and exit of two functions, a point; and this program's own two.
+    assert_eq!((hits.report().patched(), hits.report().refused()), (7, 0));
+    assert_eq!((sum(10), own(1)), (55, 2));
+    library.close();
+    assert!(!is_mapped(&plugin("plugin")));
+
+    let each = |kind| hits.counts().hits("plugin::each", kind);
+    assert_eq!((each(Kind::Entry), each(Kind::Exit)), (Some(10), Some(10)));
+    assert_eq!(hits.total(), 10 + 10 + 10 + 1 + 1 + 1 + 1);
+    let states = |state| hits.probes().iter().filter(|probe| probe.state() == state).count();
+    assert_eq!((states(ProbeState::Unloaded), states(ProbeState::Active)), (5, 2));
+    for probe in hits.probes().iter().filter(|probe| probe.path().starts_with("plugin::")) {
+        assert_eq!(probe.sites(), 0, "{probe}");
+        assert!(probe.file().ends_with("plugin/src/lib.rs"), "{probe}");
+    }
+    let point = hits.probes().into_iter().find(|probe| probe.path() == "plugin::value").unwrap();
+    assert_eq!(point.fields(), ["x", "text", "debug"]);
+    let table = hits.to_string();
+    let row = table.lines().find(|row| row.starts_with("plugin::value")).unwrap();
+    assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["plugin::value", "point", "0", "10"]);
+    assert!(probes().iter().all(|probe| !probe.path().starts_with("plugin::")), "what is loaded now");
+    assert!(matches!(select("plugin::**"), Err(Error::NoMatch { .. })));
+    // Pausing what is not there changes what is.
+    assert_eq!((hits.pause().patched(), hits.resume().patched()), (2, 2));
+
+    // Loaded again, it is found by the next look, and goes on.
+    let library = Library::open(&plugin("plugin"));
+    assert_eq!(hits.probes().iter().filter(|probe| probe.state() == ProbeState::Active).count(), 7);
+    assert_eq!((library.function("plugin_sum"))(3), 6);
+    assert_eq!((each(Kind::Entry), each(Kind::Exit)), (Some(13), Some(13)));
+    library.close();
+    assert_eq!(hits.total(), 34 + 11);
+    assert_eq!(hits.detach().patched(), 2);
+    Text::of_this_process().assert_as_in_file();
+
+    // Selected before it went, attached after: no site, and no count, until it is back.
+    let library = Library::open(&plugin("plugin"));
+    let set = select("plugin::each kind=entry").unwrap();
+    library.close();
+    let hits = set.attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.counts().len()), (0, 0));
+    let library = Library::open(&plugin("plugin"));
+    assert_eq!(hits.probes().len(), 1);
+    assert_eq!((library.function("plugin_sum"))(4), 10);
+    library.close();
+    assert_eq!((hits.counts().len(), hits.total()), (1, 4));
+    assert_eq!(hits.detach().patched(), 0);
+}
+
+static CALLED_BACK: AtomicU64 = AtomicU64::new(0);
+
+/// Called under the dynamic linker's lock.
+extern "C" fn call_back() {
+    let hits = select("**::own, caller::** kind=entry").unwrap().attach(Count::new()).unwrap();
+    own(1);
+    assert!(hits.counts().hits("life_plugins::own", Kind::Entry) >= Some(1));
+    assert_eq!(unread_records(), 0);
+    assert_eq!(hits.detach().refused(), 0);
+    CALLED_BACK.fetch_add(1, Ordering::Relaxed);
+}
+
+fn let_plugins_call_back() {
+    // SAFETY: no other thread of this process runs yet but the test's harness, which reads no variable.
+    unsafe { env::set_var("PROBE_TEST_CALL_BACK", (call_back as *const ()).addr().to_string()) };
+}
+
+/// Under the dynamic linker's lock, while other threads are in operations that want to know what is loaded.
+fn constructors() {
+    let_plugins_call_back();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let hits = select("**").unwrap().attach(Count::new()).unwrap();
+                    assert_eq!(hits.detach().refused(), 0);
+                }
+            });
+        }
+        for _ in 0..100 {
+            let library = Library::open(&plugin("caller"));
+            assert_eq!((library.function("caller_sum"))(4), 10);
+            library.close();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(CALLED_BACK.load(Ordering::Relaxed), 200);
+    Text::of_this_process().assert_as_in_file();
+}
+
+fn guest() {
+    let library = Library::open(&plugin("guest"));
+    let (work, total) = (library.function("guest_work"), library.getter("guest_total"));
+    let (attach, detach) = (library.getter("guest_attach"), library.getter("guest_detach"));
+    // It is the first to attach to its own probe and to this program's.
+    assert_eq!(attach(), 2);
+    assert_eq!((work(1), own(1), total()), (2, 2, 2));
+    thread::spawn(|| own(1)).join().unwrap();
+    let taken = select("**::own kind=entry").unwrap().attach(Count::new()).unwrap_err();
+    assert!(taken.to_string().contains("another copy of probe-runtime"), "{taken}");
+    library.close();
+
+    // It is still there: for hits, for threads that end, and for forks.
+    assert!(is_mapped(&plugin("guest")));
+    assert_eq!((work(1), own(1), total()), (2, 2, 5));
+    thread::spawn(move || (own(1), work(1))).join().unwrap();
+    assert_eq!(total(), 7);
+    // SAFETY: the child calls the runtime alone, which takes its lock across the fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        own(1);
+        let is_right = total() == 8 && detach() == 2;
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(i32::from(!is_right)) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a place for the result.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!((total(), detach()), (7, 2));
+    Text::of_this_process().assert_as_in_file();
+
+    let again = Library::open(&plugin("guest"));
+    assert_eq!(again.symbol("guest_work").addr(), (work as *const ()).addr(), "the same one");
+    assert_eq!(attach(), 2);
+    assert_eq!((own(1), total(), detach()), (2, 1, 2));
+    again.close();
+}
+
+fn idle_guest() {
+    let library = Library::open(&plugin("guest"));
+    assert_eq!((library.function("guest_work"))(1), 2);
+    assert_eq!((library.getter("guest_total"))(), 0);
+    library.close();
+    assert!(!is_mapped(&plugin("guest")));
+}
+
+/// Is called, and needs a thread.
+#[derive(Default)]
+struct Calls(AtomicU64);
+
+impl Consumer for Calls {
+    fn needs_thread(&self) -> bool {
+        true
+    }
+
+    fn hit(&self, _event: &Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What was unloaded is not touched in the child, what is loaded is called no more, and is latent once the child has
+/// looked.
+fn fork() {
+    let library = Library::open(&plugin("plugin"));
+    let gone = Library::open(&plugin("caller"));
+    let calls = select("plugin::each, caller::**").unwrap().attach(Calls::default()).unwrap();
+    let sum = library.function("plugin_sum");
+    assert_eq!(sum(3), 6);
+    assert_eq!(calls.0.load(Ordering::Relaxed), 6);
+    // Nobody has noticed yet when the child begins.
+    gone.close();
+    // SAFETY: the child calls the runtime alone, which takes its lock across the fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        assert_eq!(sum(3), 6);
+        assert_eq!(calls.0.load(Ordering::Relaxed), 6);
+        assert!(calls.failure().is_some_and(|failure| failure.starts_with("left behind")));
+        let is_active = |probe: &probe_runtime::ProbeInfo| probe.state() == ProbeState::Active;
+        assert!(!probes().iter().any(is_active));
+        assert_eq!(calls.detach().patched(), 0, "they were latent already");
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a place for the result.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's assertion is on stderr");
+    assert_eq!(sum(3), 6);
+    assert_eq!((calls.0.load(Ordering::Relaxed), calls.failure()), (12, None));
+    assert_eq!(calls.detach().patched(), 2);
+    library.close();
+}
+
+/// How long a churn takes.
+const CHURN: Duration = Duration::from_secs(4);
+
+fn churn(seed: u64) {
+    let_plugins_call_back();
+    let copy = env::temp_dir().join(format!("libplugin-{}.so", std::process::id()));
+    fs::copy(plugin("plugin"), &copy).unwrap();
+    let end = Instant::now() + CHURN;
+    let goes_on = || Instant::now() < end;
+    let tally = select("life_plugins::own").unwrap().attach(Count::new()).unwrap();
+    let calls = thread::scope(|scope| {
+        let mut others = Vec::new();
+        others.push(scope.spawn(move || {
+            let mut loads = 0_u64;
+            while goes_on() {
+                load_and_count();
+                loads += 1;
+            }
+            loads
+        }));
+        let copy = &copy;
+        others.push(scope.spawn(move || {
+            let mut random = Random::new(seed);
+            let mut loads = 0_u64;
+            while goes_on() {
+                let library = Library::open(copy);
+                for _ in 0..random.below(3) {
+                    assert_eq!((library.function("plugin_sum"))(2), 3);
+                }
+                library.close();
+                loads += 1;
+            }
+            loads
+        }));
+        others.push(scope.spawn(move || {
+            let mut random = Random::new(seed + 100);
+            let mut toggles = 0_u64;
+            while goes_on() {
+                toggles += toggle_all(&mut random);
+            }
+            toggles
+        }));
+        let tally = &tally;
+        others.push(scope.spawn(move || {
+            let mut looks = 0_u64;
+            while goes_on() {
+                let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
+                assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
+                // Those of a plugin that is being loaded.
+                assert!(unread_records() <= 2);
+                assert_eq!(tally.counts().len(), 2);
+                looks += 1;
+            }
+            looks
+        }));
+        let worker = scope.spawn(move || {
+            let mut calls = 0_u64;
+            while goes_on() {
+                assert_eq!(own(calls), calls + 1);
+                calls += 1;
+            }
+            calls
+        });
+        let others: Vec<u64> = others.into_iter().map(|other| other.join().unwrap()).collect();
+        println!("loads, loads, toggles, looks: {others:?}");
+        assert!(others.iter().all(|count| *count > 10), "{others:?}");
+        worker.join().unwrap()
+    });
+    fs::remove_file(&copy).unwrap();
+    // The plugins' constructors and destructors call it, too.
+    let calls = calls + CALLED_BACK.load(Ordering::Relaxed);
+    let counts = tally.counts();
+    let hits = |kind| counts.hits("life_plugins::own", kind);
+    assert_eq!((hits(Kind::Entry), hits(Kind::Exit)), (Some(calls), Some(calls)));
+    assert_eq!(tally.detach().patched(), 2);
+    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+    assert_eq!(unread_records(), 0);
+    Text::of_this_process().assert_as_in_file();
+}
+
+/// Loads a plugin, counts its calls, and looks at the counts before and after it is unloaded. No other thread calls it.
+fn load_and_count() {
+    let library = Library::open(&plugin("caller"));
+    // Another thread may have looked at it before the dynamic linker was done with it.
+    let set = select("caller::**::long kind=entry, caller::caller_sum").unwrap();
+    assert_eq!(set.len(), 3);
+    let hits = set.attach(Count::new()).unwrap();
+    assert_eq!(hits.report().refused(), 0);
+    assert_eq!((library.function("caller_sum"))(7), 28);
+    assert_eq!(hits.total(), 9);
+    library.close();
+    assert_eq!((hits.total(), hits.counts().len()), (9, 3));
+    assert_eq!(hits.detach().refused(), 0);
+}
+
+/// Attaches to all that is there, pauses, resumes, looks, detaches. Returns how often sites were switched.
+fn toggle_all(random: &mut Random) -> u64 {
+    let text = [TextPolicy::Sealed, TextPolicy::Open][usize::from(random.below(2) == 1)];
+    let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
+    let hits = select("**").unwrap().text(text).visibility(visibility).attach(Count::new()).unwrap();
+    assert_eq!(hits.report().refused(), 0, "{}", hits.report());
+    let steps = random.below(6);
+    for _ in 0..steps {
+        let report = match random.below(4) {
+            0 => hits.pause(),
+            1 => hits.resume(),
+            // Nobody counts on these.
+            2 => match select("plugin::**") {
+                Ok(set) => set.text(text).hold().unwrap().report().clone(),
+                Err(error) => {
+                    assert!(matches!(error, Error::NoMatch { .. }), "{error}");
+                    continue;
+                }
+            },
+            _ => {
+                assert!(hits.counts().len() >= 2);
+                assert!(hits.probes().len() >= 2);
+                continue;
+            }
+        };
+        assert_eq!(report.refused(), 0, "{report}");
+    }
+    assert_eq!(hits.detach().refused(), 0);
+    steps + 2
+}
