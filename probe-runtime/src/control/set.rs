@@ -108,6 +108,15 @@ impl ProbeSet {
         self
     }
 
+    /// Whether each site goes through `int3`, one byte at a time, rather than by one write of its aligned word: for
+    /// processors that promise nothing about such a write (see [`patch::word`](crate::patch::word)). Not if not said
+    /// otherwise. Costs two barriers a batch, and a signal for each thread that runs into it.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.policy.strict = strict;
+        self
+    }
+
     /// When a change is seen; [`Visibility::Synchronous`] if not said otherwise.
     #[must_use]
     pub fn visibility(mut self, visibility: Visibility) -> Self {

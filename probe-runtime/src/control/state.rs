@@ -35,6 +35,13 @@ pub(super) struct Control {
 pub(super) struct Policy {
     pub(super) text: TextPolicy,
     pub(super) visibility: Visibility,
+    pub(super) strict: bool,
+}
+
+impl Policy {
+    fn access(self) -> Access {
+        self.text.access(self.strict)
+    }
 }
 
 /// One attachment.
@@ -82,8 +89,10 @@ impl Control {
 
     /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
     fn access_to_new(&self) -> Access {
-        let mut policies = self.attachments.iter().flatten().map(|attached| attached.policy.text);
-        policies.find(|text| *text == TextPolicy::Alias).unwrap_or_default().access()
+        let policies = || self.attachments.iter().flatten().map(|attached| attached.policy);
+        let has_alias = policies().any(|policy| policy.text == TextPolicy::Alias);
+        let text = if has_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+        text.access(policies().any(|policy| policy.strict))
     }
 
     /// Who listens to a probe, if anybody ever did.
@@ -167,7 +176,7 @@ impl Control {
             self.retired.push(retired);
         }
         self.remember(&ids);
-        self.switch_each(&ids, policy.text.access(), &mut report);
+        self.switch_each(&ids, policy.access(), &mut report);
         Ok((attachment, report))
     }
 
@@ -203,7 +212,7 @@ impl Control {
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
             let is_held = policy.text == TextPolicy::Open && is_fixed;
-            let access = if is_held { Access::Held } else { policy.text.access() };
+            let access = if is_held && !policy.strict { Access::Held } else { policy.access() };
             return self.switch_runs(&attached.runs, !is_paused, access, report);
         }
         let ids = Arc::clone(&attached.ids);
@@ -212,7 +221,7 @@ impl Control {
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);
-        self.switch_each(&ids, policy.text.access(), report);
+        self.switch_each(&ids, policy.access(), report);
     }
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
@@ -230,7 +239,7 @@ impl Control {
         self.forget(&attached.ids);
         self.retired.push(retired);
         let mut report = Report::default();
-        self.switch_each(&attached.ids, attached.policy.text.access(), &mut report);
+        self.switch_each(&attached.ids, attached.policy.access(), &mut report);
         close_text(attached.text, &mut report);
         report
     }
@@ -240,13 +249,13 @@ impl Control {
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
         let mut report = Report::default();
-        self.switch_each(ids, policy.text.access(), &mut report);
+        self.switch_each(ids, policy.access(), &mut report);
         Ok((report, text))
     }
 
     pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) {
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        self.switch_each(ids, policy.text.access(), &mut Report::default());
+        self.switch_each(ids, policy.access(), &mut Report::default());
         close_text(text, &mut Report::default());
     }
 

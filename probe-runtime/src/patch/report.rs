@@ -121,6 +121,13 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
+    /// Somebody else, a [`word`](super::word) patch say, is replacing the site's instruction.
+    Busy,
+    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy) and strict patching do.
+    NoTrap {
+        /// What is in the way, and what to do about it.
+        problem: String,
+    },
     /// The site's page is not mapped, or may not be read.
     Unreadable,
     /// The cold block is more than 2 GiB away from the site.
@@ -179,6 +186,8 @@ impl fmt::Display for Refusal {
                      and a kernel without proc_mem.force_override=never or =ptrace"
                 )
             }
+            RefusalReason::Busy => write!(f, "somebody else is replacing its instruction"),
+            RefusalReason::NoTrap { problem } => write!(f, "it can't be switched through int3: {problem}"),
             RefusalReason::Unreadable => write!(f, "its page is not mapped, or may not be read"),
             RefusalReason::OutOfReach { target } => {
                 write!(f, "its cold block at {target:#x} is more than 2 GiB away")

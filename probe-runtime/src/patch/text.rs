@@ -37,14 +37,17 @@ pub(crate) enum Access {
     Held,
     /// Each run of pages is opened for itself, as far as nobody holds it open.
     ByRun,
-    /// Through the kernel.
+    /// The same, and each site goes through `int3`.
+    ByRunStrictly,
+    /// Through the kernel, and `int3`.
     Alias,
 }
 
 impl TextPolicy {
     /// What a batch on any sites may rely on under this policy.
-    pub(crate) fn access(self) -> Access {
+    pub(crate) fn access(self, strict: bool) -> Access {
         match self {
+            Self::Sealed | Self::Open if strict => Access::ByRunStrictly,
             Self::Sealed | Self::Open => Access::ByRun,
             Self::Alias => Access::Alias,
         }

@@ -54,6 +54,7 @@
 
 mod entry;
 mod ground;
+mod many;
 mod options;
 mod pending;
 mod plan;
@@ -71,6 +72,9 @@ pub use pending::Pending;
 pub use plan::{INT3, Plan, Step, Write, is_straddler};
 pub use trap::traps;
 pub use wait::{Ticks, Wait};
+
+pub(crate) use many::replace_each;
+pub(crate) use writable::Writable;
 
 use super::{Bytes, PatchError};
 

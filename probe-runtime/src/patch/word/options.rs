@@ -87,8 +87,9 @@ impl Options {
         if unsafe { read_instruction(addr, value.len()) } == value {
             return Ok(false);
         }
+        let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
         // SAFETY: as the caller says; the text is open.
-        unsafe { self.begin(addr, expected, value, writable) }?.wait()?;
+        unsafe { self.begin(plan, writable) }?.wait()?;
         Ok(true)
     }
 
@@ -107,8 +108,9 @@ impl Options {
             if found == value {
                 return Ok(Pending::over(addr, found));
             }
+            let plan = Plan::new(addr, found, value).ok_or(PatchError::Length { expected: found, value })?;
             // SAFETY: as the caller says; the text is open.
-            match unsafe { self.begin(addr, found, value, writable.clone()) } {
+            match unsafe { self.begin(plan, writable.clone()) } {
                 // Somebody else has patched it since: one of us goes on.
                 Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {}
                 result => return result,
@@ -118,14 +120,8 @@ impl Options {
 
     /// # Safety
     /// As for [`patch`](super::patch()); `writable` is what it says.
-    pub(super) unsafe fn begin(
-        &self,
-        addr: usize,
-        expected: Bytes,
-        value: Bytes,
-        writable: Writable,
-    ) -> Result<Pending, PatchError> {
-        let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
+    pub(super) unsafe fn begin(&self, plan: Plan, writable: Writable) -> Result<Pending, PatchError> {
+        let (addr, expected, value) = (plan.addr(), plan.expected(), plan.value());
         if value[0] == INT3 {
             return Err(PatchError::Trap { value });
         }

@@ -1,0 +1,40 @@
+//! Many instructions through `int3`, which share their waits.
+
+// Safety: hands on what its callers promise.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::options::Options;
+use super::pending::Pending;
+use super::plan::Plan;
+use super::writable::Writable;
+use crate::patch::PatchError;
+
+/// How many are under way at once: two barriers for so many.
+const AT_ONCE: usize = 4_096;
+
+/// Carries plans out strictly, and tells how each went, by the instruction's address.
+///
+/// # Safety
+/// As for [`patch`](super::patch()), for each plan; `writable` is what it says.
+pub(crate) unsafe fn replace_each(
+    plans: &[Plan],
+    writable: &Writable,
+    mut tell: impl FnMut(usize, Result<(), PatchError>),
+) {
+    let options = Options::new().strict(true);
+    let mut under_way = Vec::with_capacity(AT_ONCE.min(plans.len()));
+    for plans in plans.chunks(AT_ONCE) {
+        for plan in plans {
+            // SAFETY: as the caller says.
+            match unsafe { options.begin(*plan, writable.clone()) } {
+                Ok(patch) => under_way.push(patch),
+                Err(error) => tell(plan.addr(), Err(error)),
+            }
+        }
+        // One after the other, each would run barriers of its own.
+        for _ in 0..2 {
+            under_way.iter_mut().for_each(|patch| _ = patch.finish());
+        }
+        under_way.drain(..).for_each(|patch: Pending| tell(patch.addr(), patch.wait()));
+    }
+}
