@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{Access, OpenText, TextError};
+use super::{Access, TextError, WritableRuns};
 use super::{Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::mem::Alias;
 use crate::os::text::pages;
@@ -36,6 +36,7 @@ impl<'a> Batch<'a> {
 
     /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
     /// is opened once.
+    #[inline(always)]
     pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
         match access {
             Access::Held => self.write(sites),
@@ -45,39 +46,37 @@ impl<'a> Batch<'a> {
     }
 
     fn write_by_run(&mut self, sites: &[Site]) {
+        let mut writable = WritableRuns::new();
         let mut rest = sites;
         while let Some(first) = rest.first() {
             let mut run = pages(bytes(first));
             let len = rest.iter().position(|site| !extend(&mut run, site)).unwrap_or(rest.len());
             let (now, later) = rest.split_at(len);
-            self.write_sealed(now, run);
+            match writable.with_open(&run, || self.write(now)) {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => self.report.add_unsealed(),
+                Err(error) => self.refuse_run(now, &error),
+            }
             rest = later;
         }
     }
 
-    fn write_sealed(&mut self, sites: &[Site], run: Range<usize>) {
-        match OpenText::of_objects(run) {
-            Ok(open) => {
-                self.write(sites);
-                if open.close().is_err() {
-                    self.report.add_unsealed();
-                }
+    #[cold]
+    fn refuse_run(&mut self, sites: &[Site], error: &TextError) {
+        // What can't be read can't be looked at either.
+        if let TextError::Unmapped { .. } | TextError::NotReadable { .. } = error {
+            for site in sites {
+                self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
             }
-            // What can't be read can't be looked at either.
-            Err(TextError::Unmapped { .. } | TextError::NotReadable { .. }) => {
-                for site in sites {
-                    self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
-                }
-            }
-            Err(error) => {
-                let errno = error.errno().unwrap_or_default();
-                self.refuse_changes(sites, &RefusalReason::Protected { errno });
-            }
+            return;
         }
+        let errno = error.errno().unwrap_or_default();
+        self.refuse_changes(sites, &RefusalReason::Protected { errno });
     }
 
     /// The entry point of `TextPolicy::Alias`: sites that are switched under an `int3`, by single bytes that the kernel
     /// writes.
+    #[cold]
     fn switch_trapped(&mut self, sites: &[Site]) {
         let errno = match Alias::open() {
             Ok(_) => libc::EOPNOTSUPP,

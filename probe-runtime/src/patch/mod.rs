@@ -45,6 +45,8 @@ pub use text::{TextPolicy, Visibility};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use batch::{Batch, Site};
 #[cfg(probe_backend = "x86_64")]
+use pages::WritableRuns;
+#[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use pages::{forget_gone, prepare};

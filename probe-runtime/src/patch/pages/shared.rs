@@ -20,15 +20,6 @@ pub(super) struct Pages {
     known: Known,
 }
 
-/// Who says which rights pages have that nobody holds open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// The kernel, now: any mapping.
-    Kernel,
-    /// The kernel, once: text of loaded objects.
-    Known,
-}
-
 /// The mutex, held.
 pub(super) struct Locked {
     // Unlocks before consumers may be called again.
@@ -83,15 +74,40 @@ extern "C" fn after_fork() {
 
 impl Pages {
     /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
-    pub(super) fn open(&mut self, pages: &Range<usize>, source: Source) -> Result<Era, TextError> {
+    pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
         let gaps = self.runs.gaps(pages);
-        if gaps.is_empty() {
-            return Ok(self.runs.open(pages, &[]));
+        let found = if gaps.is_empty() { Vec::new() } else { self.ask(&gaps)? };
+        self.make_writable(&found)?;
+        Ok(self.runs.open(pages, &found))
+    }
+
+    /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any meanwhile, so
+    /// that nothing needs to be counted. The inner result tells how restoring went.
+    pub(super) fn write(
+        &mut self,
+        pages: &Range<usize>,
+        write: impl FnOnce(),
+    ) -> Result<Result<(), TextError>, TextError> {
+        if let (true, Some(all)) = (self.runs.is_clear(pages), self.known.all(pages)) {
+            return self.write_parts(&[all], write);
         }
-        let found = match source {
-            Source::Kernel => self.ask(&gaps)?,
-            Source::Known => self.look_up(&gaps)?,
-        };
+        let gaps = self.runs.gaps(pages);
+        let found = self.look_up(&gaps)?;
+        self.write_parts(&found, write)
+    }
+
+    fn write_parts(
+        &mut self,
+        found: &[Part],
+        write: impl FnOnce(),
+    ) -> Result<Result<(), TextError>, TextError> {
+        self.make_writable(found)?;
+        write();
+        Ok(self.restore(found))
+    }
+
+    /// Makes parts that the map does not know writable: all, or none.
+    fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
         for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
             if let Err(error) = protect(part, rights.and_write()) {
                 // The last of them may have been changed in part.
@@ -99,7 +115,7 @@ impl Pages {
                 return Err(TextError::Protected { pages: part.clone(), errno: errno_of(&error) });
             }
         }
-        Ok(self.runs.open(pages, &found))
+        Ok(())
     }
 
     /// Counts one opener out, and restores what nobody holds open any more.
