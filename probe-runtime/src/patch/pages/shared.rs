@@ -82,28 +82,25 @@ impl Pages {
     }
 
     /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any meanwhile, so
-    /// that nothing needs to be counted. The inner result tells how restoring went.
+    /// that what nobody holds open needs no counting. The inner result tells how restoring went.
     pub(super) fn write(
         &mut self,
         pages: &Range<usize>,
         write: impl FnOnce(),
     ) -> Result<Result<(), TextError>, TextError> {
         if let (true, Some(all)) = (self.runs.is_clear(pages), self.known.all(pages)) {
-            return self.write_parts(&[all], write);
+            let all = [all];
+            self.make_writable(&all)?;
+            write();
+            return Ok(self.restore(&all));
         }
         let gaps = self.runs.gaps(pages);
         let found = self.look_up(&gaps)?;
-        self.write_parts(&found, write)
-    }
-
-    fn write_parts(
-        &mut self,
-        found: &[Part],
-        write: impl FnOnce(),
-    ) -> Result<Result<(), TextError>, TextError> {
-        self.make_writable(found)?;
+        self.make_writable(&found)?;
+        let era = self.runs.open(pages, &found);
         write();
-        Ok(self.restore(found))
+        // Also what could not be restored before.
+        Ok(self.close(pages, era))
     }
 
     /// Makes parts that the map does not know writable: all, or none.
