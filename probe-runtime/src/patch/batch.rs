@@ -5,14 +5,10 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use super::pages::check_readable;
 use super::poke::{poke, read};
-use super::word::{Plan, Writable, replace_each};
-use super::{Access, Bytes, OpenText, PatchError, TextError, TextWord};
+use super::{Access, TextError, WritableRuns};
 use super::{Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
-use crate::os::mem::Alias;
 use crate::os::text::pages;
 
 /// One site: where it is and where it jumps to.
@@ -28,8 +24,8 @@ const AHEAD: usize = 12;
 
 /// A batch: the state wanted, and the report of what has been done.
 pub(crate) struct Batch<'a> {
-    wanted: SiteState,
-    report: &'a mut Report,
+    pub(super) wanted: SiteState,
+    pub(super) report: &'a mut Report,
 }
 
 impl<'a> Batch<'a> {
@@ -39,100 +35,38 @@ impl<'a> Batch<'a> {
 
     /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
     /// is opened once.
+    #[inline(always)]
     pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
         match access {
             Access::Held => self.write(sites),
-            Access::ByRun => {
-                for (sites, run) in by_run(sites) {
-                    if let Some(open) = self.open(sites, run) {
-                        self.write(sites);
-                        self.seal(open);
-                    }
-                }
-            }
+            Access::ByRun => self.write_by_run(sites),
             Access::ByRunStrictly => self.switch_strictly(sites),
             Access::Alias => self.switch_through_the_kernel(sites),
         }
     }
 
-    /// Opens a run of pages, or refuses its sites.
-    fn open(&mut self, sites: &[Site], run: Range<usize>) -> Option<OpenText> {
-        match OpenText::of_objects(run) {
-            Ok(open) => return Some(open),
-            // What can't be read can't be looked at either.
-            Err(TextError::Unmapped { .. } | TextError::NotReadable { .. }) => {
-                self.refuse_unreadable(sites);
-            }
-            Err(error) => {
-                let errno = error.errno().unwrap_or_default();
-                self.refuse_changes(sites, &RefusalReason::Protected { errno });
-            }
-        }
-        None
-    }
-
-    fn seal(&mut self, open: OpenText) {
-        if open.close().is_err() {
-            self.report.add_unsealed();
-        }
-    }
-
-    /// All runs are opened first, so that all sites share the waits.
-    fn switch_strictly(&mut self, sites: &[Site]) {
-        let (mut open, mut plans) = (Vec::new(), Vec::new());
+    fn write_by_run(&mut self, sites: &[Site]) {
+        let mut writable = WritableRuns::new();
         for (sites, run) in by_run(sites) {
-            if let Some(text) = self.open(sites, run) {
-                open.push(text);
-                self.plan(sites, &mut plans);
-            }
-        }
-        self.switch_trapped(&plans, &Writable::ByCaller);
-        open.into_iter().for_each(|open| self.seal(open));
-    }
-
-    /// The kernel writes single bytes, under an `int3`.
-    fn switch_through_the_kernel(&mut self, sites: &[Site]) {
-        let alias = match Alias::open() {
-            Ok(alias) => alias,
-            Err(error) => {
-                let errno = error.raw_os_error().unwrap_or_default();
-                return self.refuse_changes(sites, &RefusalReason::NoAlias { errno });
-            }
-        };
-        let mut plans = Vec::new();
-        for (sites, run) in by_run(sites) {
-            if check_readable(run).is_ok() {
-                self.plan(sites, &mut plans);
-            } else {
-                self.refuse_unreadable(sites);
-            }
-        }
-        self.switch_trapped(&plans, &Writable::Alias(Arc::new(alias)));
-    }
-
-    /// Plans sites whose text can be read; those that need nothing, or can't be switched, are counted at once.
-    fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
-        for site in sites {
-            // SAFETY: a multiple of 8, in the text of a loaded object.
-            let found = unsafe { read(site.addr.word()) };
-            match plan(found, site.addr, site.target, self.wanted) {
-                Ok(Step::Unchanged) => self.report.add_unchanged(1),
-                Ok(Step::Write { expected, new }) => {
-                    let bytes = |word: TextWord| Bytes::from(word.instruction(site.addr).bytes());
-                    plans.extend(Plan::new(site.addr.0, bytes(expected), bytes(new)));
-                }
-                Err(refusal) => self.report.refuse(*refusal),
+            match writable.with_open(&run, || self.write(sites)) {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => self.report.add_unsealed(),
+                Err(error) => self.refuse_run(sites, &error),
             }
         }
     }
 
-    fn switch_trapped(&mut self, plans: &[Plan], writable: &Writable) {
-        let tell = |addr: usize, result: Result<(), PatchError>| match result {
-            Ok(()) => self.report.add_patched(1),
-            Err(error) => self.report.refuse(Refusal::new(SiteAddr(addr), reason(error))),
-        };
-        // SAFETY: each plan is a site's, in the text of a loaded object, and replaces its one instruction by the other.
-        unsafe { replace_each(plans, writable, tell) };
+    #[cold]
+    pub(super) fn refuse_run(&mut self, sites: &[Site], error: &TextError) {
+        // What can't be read can't be looked at either.
+        if let TextError::Unmapped { .. } | TextError::NotReadable { .. } = error {
+            for site in sites {
+                self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
+            }
+            return;
+        }
+        let errno = error.errno().unwrap_or_default();
+        self.refuse_changes(sites, &RefusalReason::Protected { errno });
     }
 
     /// Switches sites in text that is open.
@@ -161,14 +95,8 @@ impl<'a> Batch<'a> {
         self.report.add_unchanged(unchanged);
     }
 
-    fn refuse_unreadable(&mut self, sites: &[Site]) {
-        for site in sites {
-            self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
-        }
-    }
-
     /// Counts what is as wanted anyway, and refuses the rest.
-    fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
+    pub(super) fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
         for site in sites {
             // SAFETY: a multiple of 8, in the text of a loaded object.
             let found = unsafe { read(site.addr.word()) };
@@ -181,24 +109,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Why a site was not switched through `int3`.
-fn reason(error: PatchError) -> RefusalReason {
-    let site = |bytes: Bytes| <[u8; SITE_LEN]>::try_from(&*bytes).unwrap_or_default();
-    match error {
-        PatchError::Busy { .. } => RefusalReason::Busy,
-        PatchError::Foreign { expected, found, .. } => {
-            RefusalReason::Foreign { expected: site(expected), found: site(found) }
-        }
-        PatchError::Alias { error, .. } => {
-            RefusalReason::NoAlias { errno: error.raw_os_error().unwrap_or_default() }
-        }
-        PatchError::Signal { problem } => RefusalReason::NoTrap { problem },
-        other => RefusalReason::NoTrap { problem: other.to_string() },
-    }
-}
-
 /// Sites with the run of neighbouring pages that they lie in.
-fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
+pub(super) fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
     std::iter::from_fn(move || {
         let mut run = pages(bytes(sites.first()?));
         let len = sites.iter().position(|site| !extend(&mut run, site)).unwrap_or(sites.len());

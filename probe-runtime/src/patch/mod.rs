@@ -38,6 +38,8 @@ mod error;
 mod pages;
 #[cfg(probe_backend = "x86_64")]
 mod poke;
+#[cfg(probe_backend = "x86_64")]
+mod trapped;
 
 pub use bytes::{Bytes, MAX_LEN};
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
@@ -53,6 +55,8 @@ pub mod word;
 pub(crate) use batch::{Batch, Site};
 #[cfg(probe_backend = "x86_64")]
 pub use error::PatchError;
+#[cfg(probe_backend = "x86_64")]
+use pages::WritableRuns;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
 #[cfg(probe_backend = "x86_64")]

@@ -163,6 +163,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fmt::Write;
 
     const SAMPLE: &[u8] = b"\
 00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a name with spaces\n\
@@ -229,7 +230,8 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
                 let range = next..next + pages * 4096;
                 let rights = Rights { read, write, execute };
                 let shared = if is_shared { 's' } else { 'p' };
-                text += &format!("{:08x}-{:08x} {rights:?}{shared} 00000000 00:00 0 \n", range.start, range.end);
+                let Range { start, end } = range;
+                writeln!(text, "{start:08x}-{end:08x} {rights:?}{shared} 00000000 00:00 0 ").unwrap();
                 next = range.end + gap * 4096;
                 if range.contains(&addr) {
                     wanted = Some(Mapping { range, rights, is_shared });

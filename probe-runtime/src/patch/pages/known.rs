@@ -20,6 +20,11 @@ impl Known {
         Some((at..end.min(pages.end), *rights))
     }
 
+    /// The pages, where it is known of all of them that they are alike.
+    pub(super) fn all(&self, pages: &Range<usize>) -> Option<Part> {
+        self.from(pages.start, pages.end).filter(|(part, _)| part.end == pages.end)
+    }
+
     /// Remembers a mapping. One that is writable is not remembered: it may be one of those that are open.
     pub(super) fn learn(&mut self, mapping: &Mapping) {
         if !mapping.rights.write {
@@ -52,6 +57,8 @@ mod tests {
         known.learn(&mapping(0x4000..0x5000, true));
         assert_eq!(known.from(0x2000, 0x9000), Some((0x2000..0x4000, Rights::TEXT)));
         assert_eq!(known.from(0x2000, 0x3000), Some((0x2000..0x3000, Rights::TEXT)));
+        assert_eq!(known.all(&(0x2000..0x4000)), Some((0x2000..0x4000, Rights::TEXT)));
+        assert_eq!(known.all(&(0x2000..0x4001)), None);
         assert_eq!((known.from(0xfff, 0x9000), known.from(0x4000, 0x9000)), (None, None));
         // A later answer replaces an older one.
         known.learn(&mapping(0x3000..0x6000, false));

@@ -5,8 +5,9 @@
 //! pages that nobody else holds get back the rights that they had, each its own.
 //!
 //! Batches of the control and guards of others meet in one map ([`runs`]) behind one mutex, so that none seals what
-//! another is writing. The mutex is held for the map and the system calls, not while text is written; it is taken across
-//! a fork, after the control lock. Hits that it causes on its own thread (a probe in the allocator) count, but call
+//! another is writing. A guard holds the mutex for the map and the system calls, not while it lives; a [`WritableRuns`] holds it
+//! while it writes (microseconds; some milliseconds for a million sites), and so needs no entry in the map. It is taken
+//! across a fork, after the control lock. Hits that it causes on its own thread (a probe in the allocator) count, but call
 //! no consumer.
 //!
 //! What is asked of the kernel, and when: a guard asks each time (4 µs). A batch, whose sites lie in the text of loaded
@@ -28,7 +29,7 @@ use std::ops::Range;
 
 use crate::os::text::pages;
 use runs::Era;
-use shared::{Source, lock};
+use shared::{Locked, lock};
 
 pub use error::TextError;
 pub(super) use shared::check_readable;
@@ -86,13 +87,7 @@ impl OpenText {
             return Err(TextError::Unmapped { addr: bytes.start.max(last) });
         }
         let whole = pages(bytes.clone());
-        let era = lock().open(&whole, Source::Kernel).map_err(|error| within(error, &bytes))?;
-        Ok(Self { pages: whole, era })
-    }
-
-    /// The same for whole pages of loaded objects' text, whose rights are known once they have been asked for.
-    pub(super) fn of_objects(whole: Range<usize>) -> Result<Self, TextError> {
-        let era = lock().open(&whole, Source::Known)?;
+        let era = lock().open(&whole).map_err(|error| within(error, &bytes))?;
         Ok(Self { pages: whole, era })
     }
 
@@ -124,6 +119,24 @@ impl Drop for OpenText {
 impl fmt::Debug for OpenText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OpenText({:#x}..{:#x})", self.pages.start, self.pages.end)
+    }
+}
+
+/// A batch of writes to loaded objects' text. While it lives, nobody else opens or seals any text.
+pub(super) struct WritableRuns(Locked);
+
+impl WritableRuns {
+    pub(super) fn new() -> Self {
+        Self(lock())
+    }
+
+    /// Calls `write` while whole pages are writable. The inner result tells how restoring what is not held open went.
+    pub(super) fn with_open(
+        &mut self,
+        whole: &Range<usize>,
+        write: impl FnOnce(),
+    ) -> Result<Result<(), TextError>, TextError> {
+        self.0.write(whole, write)
     }
 }
 

@@ -48,6 +48,12 @@ impl Runs {
         Self { runs: Vec::new(), era: Era(0) }
     }
 
+    /// Whether the map knows none of the pages.
+    pub(super) fn is_clear(&self, pages: &Range<usize>) -> bool {
+        let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
+        self.runs.get(first).is_none_or(|run| pages.end <= run.pages.start)
+    }
+
     /// The parts of `pages` that the map does not know.
     pub(super) fn gaps(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
         let (mut gaps, mut at) = (Vec::new(), pages.start);
@@ -253,6 +259,7 @@ mod tests {
                         let unknown: Vec<usize> =
                             pages.clone().filter(|at| model[*at].former.is_none()).collect();
                         prop_assert_eq!(&gaps, &unknown);
+                        prop_assert_eq!(runs.is_clear(&pages), unknown.len() == pages.len());
                         let found: Vec<_> = gaps.iter().map(|at| (*at..at + 1, rights[*at])).collect();
                         let era = runs.open(&pages, &found);
                         for at in pages.clone() {

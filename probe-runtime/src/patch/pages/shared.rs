@@ -22,15 +22,6 @@ pub(super) struct Pages {
     known: Known,
 }
 
-/// Who says which rights pages have that nobody holds open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// The kernel, now: any mapping.
-    Kernel,
-    /// The kernel, once: text of loaded objects.
-    Known,
-}
-
 /// The mutex, held.
 pub(super) struct Locked {
     // Unlocks before consumers may be called again.
@@ -94,15 +85,37 @@ extern "C" fn after_fork() {
 
 impl Pages {
     /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
-    pub(super) fn open(&mut self, pages: &Range<usize>, source: Source) -> Result<Era, TextError> {
+    pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
         let gaps = self.runs.gaps(pages);
-        if gaps.is_empty() {
-            return Ok(self.runs.open(pages, &[]));
+        let found = if gaps.is_empty() { Vec::new() } else { self.ask(&gaps)? };
+        self.make_writable(&found)?;
+        Ok(self.runs.open(pages, &found))
+    }
+
+    /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any meanwhile, so
+    /// that what nobody holds open needs no counting. The inner result tells how restoring went.
+    pub(super) fn write(
+        &mut self,
+        pages: &Range<usize>,
+        write: impl FnOnce(),
+    ) -> Result<Result<(), TextError>, TextError> {
+        if let (true, Some(all)) = (self.runs.is_clear(pages), self.known.all(pages)) {
+            let all = [all];
+            self.make_writable(&all)?;
+            write();
+            return Ok(self.restore(&all));
         }
-        let found = match source {
-            Source::Kernel => self.ask(&gaps)?,
-            Source::Known => self.look_up(&gaps)?,
-        };
+        let gaps = self.runs.gaps(pages);
+        let found = self.look_up(&gaps)?;
+        self.make_writable(&found)?;
+        let era = self.runs.open(pages, &found);
+        write();
+        // Also what could not be restored before.
+        Ok(self.close(pages, era))
+    }
+
+    /// Makes parts that the map does not know writable: all, or none.
+    fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
         for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
             if let Err(error) = protect(part, rights.and_write()) {
                 // The last of them may have been changed in part.
@@ -110,7 +123,7 @@ impl Pages {
                 return Err(TextError::Protected { pages: part.clone(), errno: errno_of(&error) });
             }
         }
-        Ok(self.runs.open(pages, &found))
+        Ok(())
     }
 
     /// Counts one opener out, and restores what nobody holds open any more.
