@@ -73,6 +73,11 @@ fn a_forked_child_leaves_a_plugins_consumer_behind() {
 }
 
 #[test]
+fn what_was_seen_half_loaded_is_looked_at_again() {
+    pass("half loaded");
+}
+
+#[test]
 fn plugins_come_and_go_while_all_is_toggled() {
     for seed in 1..=3 {
         pass(&format!("churn {seed}"));
@@ -90,6 +95,7 @@ fn scenario() {
             "guest" => guest(),
             "idle guest" => idle_guest(),
             "fork" => fork(),
+            "half loaded" => half_loaded(),
             other => panic!("no scenario {other}"),
         },
     }
@@ -234,6 +240,27 @@ fn idle_guest() {
     assert_eq!((library.getter("guest_total"))(), 0);
     library.close();
     assert!(!is_mapped(&plugin("guest")));
+}
+
+/// Another thread looks all the time, also while the dynamic linker has yet to fill in where a long text lies.
+fn half_loaded() {
+    let end = Instant::now() + CHURN;
+    thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let mut unread = 0_u64;
+            while Instant::now() < end {
+                unread += u64::from(unread_records() != 0);
+            }
+            unread
+        });
+        while Instant::now() < end {
+            let library = Library::open(&plugin("caller"));
+            assert_eq!(select("caller::**::long, caller::caller_sum").unwrap().len(), 4);
+            assert_eq!(unread_records(), 0);
+            library.close();
+        }
+        println!("seen half loaded: {}", looker.join().unwrap());
+    });
 }
 
 /// Is called, and needs a thread.
