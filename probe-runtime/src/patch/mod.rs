@@ -33,6 +33,8 @@ mod text;
 #[cfg(probe_backend = "x86_64")]
 mod batch;
 #[cfg(probe_backend = "x86_64")]
+pub mod call;
+#[cfg(probe_backend = "x86_64")]
 mod open;
 #[cfg(probe_backend = "x86_64")]
 mod pages;
@@ -52,3 +54,16 @@ pub(crate) use batch::{Batch, Site};
 pub(crate) use open::OpenSegments;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::OpenText;
+
+/// When this returns, every thread executes what was written to code before the call. One system call.
+///
+/// Best effort where the system denies `membarrier(2)`: each running thread is then interrupted instead.
+///
+/// ```
+/// // After patching with eventual visibility, once for all instructions:
+/// probe_runtime::patch::synchronize();
+/// ```
+#[cfg(probe_backend = "x86_64")]
+pub fn synchronize() {
+    crate::os::heavy_barrier();
+}

@@ -1,6 +1,6 @@
 //! The only code that writes code.
 
-// Safety: relies on its caller, `batch`, which hands in words of text that are mapped and, by the text
+// Safety: relies on its callers, `batch` and `call`, which hand in words of text that are mapped and, by the text
 // policy, writable; and on the protocol of `patch`: an aligned 8-byte write is atomic for fetch.
 #![expect(unsafe_code, reason = "see above")]
 
