@@ -123,6 +123,9 @@ impl Block {
     }
 
     /// The address of the callee that returns this number.
+    ///
+    /// # Panics
+    /// If there is none.
     #[must_use]
     pub fn callee(self, number: usize) -> usize {
         assert!(number < CALLEES);
@@ -168,6 +171,9 @@ impl CallSite {
     }
 
     /// The CALL or JMP of `target` from here.
+    ///
+    /// # Panics
+    /// If it is out of reach.
     #[must_use]
     pub fn instruction(self, is_jump: bool, target: usize) -> [u8; 5] {
         let distance = i32::try_from(target.wrapping_sub(self.addr + 5).cast_signed()).expect("in reach");
@@ -177,6 +183,9 @@ impl CallSite {
     }
 
     /// A callee other than the first one that a site reaches by the same last three bytes, and one that it does not.
+    ///
+    /// # Panics
+    /// Never: of two neighbours, one has the same; of two that are 500 bytes apart, one has others.
     #[must_use]
     pub fn others(self) -> (usize, usize) {
         let tail = |number| self.instruction(false, self.block.callee(number))[2..].to_vec();
