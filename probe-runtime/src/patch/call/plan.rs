@@ -1,7 +1,7 @@
 //! What to write at a call site. Pure: it is handed the words, and touches nothing.
 
-use super::super::{Instruction, PatchError, Rel32, SiteAddr, TextWord};
-use super::site::{Split, Words};
+use super::super::{Instruction, PatchError, SITE_LEN, SiteAddr, TextWord};
+use super::site::{Five, Split, Words};
 
 /// What an active site is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +38,12 @@ pub(super) trait Trampolines {
 
 const CALL: u8 = Opcode::Call as u8;
 const JUMP: u8 = Opcode::Jump as u8;
-/// `jmp short`, over the three bytes that follow it.
-const SKIP: [u8; 2] = [0xeb, 3];
+/// `jmp short`, over the three bytes that follow it: `eb 03`.
+const SKIP: u64 = 0x03eb;
+/// The NOP of a latent site.
+const NOP5: Five = Five::new(Instruction::NOP5.bytes());
 /// The NOP of five bytes that compilers and linkers write.
-const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 
 /// Plans one site.
 ///
@@ -73,34 +75,36 @@ pub(super) fn plan(
     wanted: Wanted,
     trampolines: &impl Trampolines,
 ) -> Result<Step, PatchError> {
-    let found = words.instruction(site).bytes();
-    let [opcode, low, tail @ ..] = found;
+    let found = words.five(site);
+    let opcode = found.opcode();
     let is_active = matches!(opcode, CALL | JUMP);
     let split = Split::of(site);
     let recognised = match split {
-        Split::None => is_active || is_nop(found),
+        Split::None => is_active || found == NOP5 || found == COMPILERS_NOP5,
         Split::Opcode => is_active,
-        Split::Distance => is_active || [opcode, low] == SKIP,
+        Split::Distance => is_active || found.head() == SKIP,
     };
     if !recognised {
         return Err(not_a_call(site, found));
     }
     let new = match (wanted, split) {
         (Wanted::Active(wanted, target), _) => {
-            let new = instruction(wanted, site, target)?;
+            let new = branch(wanted, site, target)?;
             match split {
-                Split::Opcode if new[0] != opcode => return Err(other_opcode(site, new[0], opcode)),
-                Split::Distance if new[2..] != tail => return Err(other_tail(site, target, new, tail)),
+                Split::Opcode if new.opcode() != opcode => return Err(other_opcode(site, new, found)),
+                Split::Distance if new.tail() != found.tail() => {
+                    return Err(other_tail(site, target, new, found));
+                }
                 _ => new,
             }
         }
-        (Wanted::Latent, Split::None) if is_active => Instruction::NOP5.bytes(),
+        (Wanted::Latent, Split::None) if is_active => NOP5,
         (Wanted::Latent, Split::None) => found,
-        (Wanted::Latent, Split::Distance) => [SKIP[0], SKIP[1], found[2], found[3], found[4]],
-        (Wanted::Latent, Split::Opcode) if opcode == JUMP => [JUMP, 0, 0, 0, 0],
+        (Wanted::Latent, Split::Distance) => found.with_head(SKIP),
+        (Wanted::Latent, Split::Opcode) if opcode == JUMP => Five::branch(JUMP, 0),
         (Wanted::Latent, Split::Opcode) if trampolines.has(target(site, found)) => found,
         (Wanted::Latent, Split::Opcode) => match trampolines.near(site) {
-            Some(ret) => instruction(Opcode::Call, site, ret)?,
+            Some(ret) => branch(Opcode::Call, site, ret)?,
             None => return Ok(Step::Provide),
         },
     };
@@ -109,8 +113,8 @@ pub(super) fn plan(
 
 /// The write of the one word that changes.
 #[inline(always)]
-fn write(site: SiteAddr, split: Split, words: Words, new: [u8; 5]) -> Step {
-    let after = words.with_instruction(site, Instruction::from_bytes(new));
+fn write(site: SiteAddr, split: Split, words: Words, new: Five) -> Step {
+    let after = words.with_five(site, new);
     match split {
         Split::None | Split::Distance => {
             Step::Write { addr: site.word(), expected: words.first, new: after.first }
@@ -122,41 +126,33 @@ fn write(site: SiteAddr, split: Split, words: Words, new: [u8; 5]) -> Step {
 }
 
 #[inline(always)]
-fn instruction(opcode: Opcode, site: SiteAddr, target: usize) -> Result<[u8; 5], PatchError> {
-    match Rel32::between(site, target) {
-        Some(rel) => {
-            let mut bytes = Instruction::jmp(rel).bytes();
-            bytes[0] = opcode as u8;
-            Ok(bytes)
-        }
-        None => Err(out_of_reach(site, target)),
+fn branch(opcode: Opcode, site: SiteAddr, target: usize) -> Result<Five, PatchError> {
+    let distance = target.wrapping_sub(site.0.wrapping_add(SITE_LEN)).cast_signed();
+    match i32::try_from(distance) {
+        Ok(distance) => Ok(Five::branch(opcode as u8, distance)),
+        Err(_) => Err(out_of_reach(site, target)),
     }
 }
 
 /// Where a CALL or JMP leads.
 #[inline(always)]
-fn target(site: SiteAddr, [_, distance @ ..]: [u8; 5]) -> usize {
-    let distance = i32::from_le_bytes(distance);
-    site.0.wrapping_add(5).wrapping_add_signed(distance as isize)
-}
-
-#[inline(always)]
-fn is_nop(found: [u8; 5]) -> bool {
-    found == Instruction::NOP5.bytes() || found == NOP5
+fn target(site: SiteAddr, found: Five) -> usize {
+    site.0.wrapping_add(SITE_LEN).wrapping_add_signed(found.distance() as isize)
 }
 
 #[cold]
-fn not_a_call(site: SiteAddr, found: [u8; 5]) -> PatchError {
-    PatchError::NotACall { addr: site.0, found: found.into() }
+fn not_a_call(site: SiteAddr, found: Five) -> PatchError {
+    PatchError::NotACall { addr: site.0, found: found.bytes().into() }
 }
 
 #[cold]
-fn other_opcode(site: SiteAddr, expected: u8, found: u8) -> PatchError {
-    PatchError::Opcode { addr: site.0, expected, found }
+fn other_opcode(site: SiteAddr, expected: Five, found: Five) -> PatchError {
+    PatchError::Opcode { addr: site.0, expected: expected.opcode(), found: found.opcode() }
 }
 
 #[cold]
-fn other_tail(site: SiteAddr, target: usize, [_, _, expected @ ..]: [u8; 5], found: [u8; 3]) -> PatchError {
+fn other_tail(site: SiteAddr, target: usize, expected: Five, found: Five) -> PatchError {
+    let ([_, _, expected @ ..], [_, _, found @ ..]) = (expected.bytes(), found.bytes());
     PatchError::Tail { addr: site.0, target, expected: expected.into(), found: found.into() }
 }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::{Instruction, PatchError, Rel32, SiteAddr, TextWord};
 use super::plan::{Opcode, Step, Trampolines, Wanted, plan};
-use super::site::{Split, Words};
+use super::site::{Five, Split, Words};
 
 const WORD: usize = 0x7000_1000;
 /// Leaves the tails of `TARGET` and `NEAR` alike at every offset, and that of `FAR` not.
@@ -126,7 +126,7 @@ const OPERATIONS: [Wanted; 3] =
 /// Words of rubbish around an instruction.
 fn around(site: SiteAddr, instruction: [u8; 5]) -> Words {
     let rubbish = Words { first: TextWord(0x1122_3344_5566_7788), second: TextWord(0x99aa_bbcc_ddee_ff00) };
-    rubbish.with_instruction(site, Instruction::from_bytes(instruction))
+    rubbish.with_five(site, Five::new(instruction))
 }
 
 /// The words after a step, of which it may change one.
@@ -237,8 +237,8 @@ proptest! {
         let target = (site.0 + 5).wrapping_add_signed(distance as isize);
         let words = Words { first: TextWord(first), second: TextWord(second) };
         let first: &[u8] = if opcode == 0xeb { &[opcode, 3] } else { &[opcode] };
-        let bytes = begin(words.instruction(site).bytes(), first);
-        let words = words.with_instruction(site, Instruction::from_bytes(bytes));
+        let bytes = begin(words.five(site).bytes(), first);
+        let words = words.with_five(site, Five::new(bytes));
         let wanted = match operation {
             0 => Wanted::Active(Opcode::Call, target),
             1 => Wanted::Active(Opcode::Jump, target),
@@ -247,7 +247,7 @@ proptest! {
         if let Ok(step) = plan(site, words, wanted, &Fixed(&[RET])) {
             let now = after(site, words, step);
             // Outside of the site, all is as it was.
-            prop_assert_eq!(now.with_instruction(site, words.instruction(site)), words);
+            prop_assert_eq!(now.with_five(site, words.five(site)), words);
             match Split::of(site) {
                 Split::None | Split::Distance => prop_assert_eq!(now.second, words.second),
                 Split::Opcode => prop_assert_eq!(now.first, words.first),
@@ -264,7 +264,7 @@ proptest! {
         let opcode = if is_jump { Opcode::Jump } else { Opcode::Call };
         let bytes = begin(jmp(site, target), &[opcode as u8]);
         let active = Words { first: TextWord(first), second: TextWord(second) }
-            .with_instruction(site, Instruction::from_bytes(bytes));
+            .with_five(site, Five::new(bytes));
         let latent = after(site, active, plan(site, active, Wanted::Latent, &Fixed(&[RET])).unwrap());
         let again = plan(site, latent, Wanted::Active(opcode, target), &Fixed(&[RET])).unwrap();
         prop_assert_eq!(after(site, latent, again), active);
