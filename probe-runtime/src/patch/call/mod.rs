@@ -26,7 +26,7 @@
 //! write, or that the site is as wanted, or why not ▸ one `lock cmpxchg` of that word, expecting what was read; if somebody
 //! wrote to it meanwhile, from the second step on again ▸ the pages are sealed.
 //!
-//! Cost: with [`TextPolicy::Open`], the locked instruction and some twenty others, and no system call but for the first site
+//! Cost: with [`TextPolicy::Open`], the locked instruction and a few dozen others, and no system call but for the first site
 //! that needs a `ret` in a region of its own. With `Sealed`, two system calls.
 //!
 //! Other threads execute the new instruction a moment later, as with [`Visibility::Eventual`](super::Visibility::Eventual). Whoever has to

@@ -43,7 +43,6 @@ impl Words {
 
     /// The five bytes at the site.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "the site's five bytes are the lowest")]
     pub(super) const fn five(self, site: SiteAddr) -> Five {
         Five((self.both() >> shift(site) & SITE_MASK) as u64)
     }

@@ -1,5 +1,4 @@
-//! `callpatch`: switching CALLs of five bytes, one in ten of which lies across two aligned words, beside the bare
-//! instructions that write.
+//! Programs of 20,000 CALLs, and passes over them.
 
 // Safety: relies on pages of this bench's own, which are writable and executed by nobody else.
 #![expect(unsafe_code, reason = "see above")]
@@ -8,7 +7,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use probe_benches::baseline::protect;
-use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
+use probe_benches::{Case, Medians, Scale, figure, interleave, pin};
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::PatchError;
 use probe_runtime::patch::call::Options;
@@ -20,11 +19,8 @@ const LINE: usize = 64;
 const RET: u8 = 0xc3;
 const INT3: u8 = 0xcc;
 
-fn main() {
-    if !IS_PATCHED {
-        println!("sites are not patched in this build");
-        return;
-    }
+/// Prints all figures.
+pub fn run() {
     let scale = Scale::from_args();
     pin(0);
     let tenth = Program::new(10);
