@@ -1,6 +1,9 @@
 //! Integration tests live in `tests/`, one process for each scenario of global state; what several of them share
 //! is here.
 
+#[cfg(not(any(probe_portable, probe_off)))]
+pub mod call_sites;
+#[cfg(target_os = "linux")]
 pub mod code;
 pub mod fixture;
 #[cfg(target_os = "linux")]

@@ -52,6 +52,48 @@ pub enum PatchError {
     },
     /// There is no memory for the patch's bookkeeping.
     Memory,
+    /// What is there is neither a CALL nor a JMP of five bytes, nor what deactivating one leaves: a debugger's breakpoint,
+    /// another instruction, or, across two aligned words, a NOP, which can't become a CALL in one write.
+    NotACall {
+        /// The instruction's address.
+        addr: usize,
+        /// What is there.
+        found: Bytes,
+    },
+    /// The CALL or JMP would end in other bytes than are there, and those lie beyond what one write changes.
+    Tail {
+        /// The instruction's address.
+        addr: usize,
+        /// Where it was to lead.
+        target: usize,
+        /// Its last three bytes, were it to lead there.
+        expected: Bytes,
+        /// The last three bytes that are there.
+        found: Bytes,
+    },
+    /// A CALL was to become a JMP, or the other way round, where the opcode lies alone in another word than the rest.
+    Opcode {
+        /// The instruction's address.
+        addr: usize,
+        /// The opcode that was asked for.
+        expected: u8,
+        /// The opcode that is there.
+        found: u8,
+    },
+    /// The target is more than 2 GiB away, and a CALL or JMP of five bytes does not lead there.
+    OutOfReach {
+        /// The instruction's address.
+        addr: usize,
+        /// Where it was to lead.
+        target: usize,
+    },
+    /// A CALL is deactivated by having it call a lone `ret`, and there is none within 2 GiB, nor memory for one.
+    Trampoline {
+        /// The instruction's address.
+        addr: usize,
+        /// The system's reason.
+        error: io::Error,
+    },
     /// The signal that holds threads while an instruction is replaced can't be handled.
     Signal {
         /// What is in the way, and what to do about it.
@@ -82,6 +124,30 @@ impl fmt::Display for PatchError {
             Self::Memory => {
                 write!(f, "there is no memory for the bookkeeping of another patched instruction")
             }
+            Self::NotACall { addr, found } => write!(
+                f,
+                "{addr:#x}: found {found:?}, which is neither a CALL nor a JMP, nor a deactivated one that a single write \
+                 could change: a debugger holds it, or this is not a call site"
+            ),
+            Self::Tail { addr, target, expected, found } => write!(
+                f,
+                "{addr:#x}: to lead to {target:#x}, the instruction would have to end in {expected:?}, but it ends in \
+                 {found:?}, which no single write changes together with its beginning: replace the whole instruction by a word patch"
+            ),
+            Self::Opcode { addr, expected, found } => write!(
+                f,
+                "{addr:#x}: the opcode {found:#x} would have to become {expected:#x}, which no single write changes \
+                 together with the rest: replace the whole instruction by a word patch"
+            ),
+            Self::OutOfReach { addr, target } => write!(
+                f,
+                "{addr:#x}: {target:#x} is more than 2 GiB away; lead to code near by, which jumps there"
+            ),
+            Self::Trampoline { addr, error } => write!(
+                f,
+                "{addr:#x}: there is no place within 2 GiB for the `ret` that a deactivated CALL calls: {error}; \
+                 activate it with an empty function near by instead"
+            ),
             Self::Signal { problem } => write!(f, "SIGTRAP: {problem}"),
         }
     }
@@ -91,7 +157,7 @@ impl error::Error for PatchError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::Text { error, .. } => Some(error),
-            Self::Alias { error, .. } => Some(error),
+            Self::Alias { error, .. } | Self::Trampoline { error, .. } => Some(error),
             _ => None,
         }
     }

@@ -33,6 +33,8 @@ mod text;
 #[cfg(probe_backend = "x86_64")]
 mod batch;
 #[cfg(probe_backend = "x86_64")]
+pub mod call;
+#[cfg(probe_backend = "x86_64")]
 mod error;
 #[cfg(probe_backend = "x86_64")]
 mod pages;
@@ -64,6 +66,13 @@ pub(crate) use pages::{forget_gone, prepare};
 
 /// Waits until every thread of the process executes what was written to code before: one system call, 0.4 µs alone, 1 to
 /// 8 µs with running peers. See membarrier(2).
+///
+/// Best effort where the system denies that call: each running thread is then interrupted instead.
+///
+/// ```
+/// // After patches with eventual visibility, once for all of them:
+/// probe_runtime::patch::synchronize();
+/// ```
 #[cfg(probe_backend = "x86_64")]
 pub fn synchronize() {
     crate::os::heavy_barrier();

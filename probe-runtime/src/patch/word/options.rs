@@ -152,7 +152,7 @@ impl Options {
 ///
 /// # Safety
 /// Its text is mapped.
-unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
+pub(in crate::patch) unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
     let entry = table::find(addr);
     let version = || entry.map(Entry::version);
     let (before, is_under_way) = (version(), entry.is_some_and(|entry| entry.phase() != Phase::Idle));

@@ -1,0 +1,15 @@
+//! `callpatch`: switching CALLs of five bytes, one in ten of which lies across two aligned words, beside the bare
+//! instructions that write.
+
+#[cfg(not(any(probe_off, probe_portable)))]
+mod passes;
+
+#[cfg(not(any(probe_off, probe_portable)))]
+fn main() {
+    passes::run();
+}
+
+#[cfg(any(probe_off, probe_portable))]
+fn main() {
+    println!("sites are not patched in this build");
+}

@@ -1,0 +1,115 @@
+//! Where a page may be mapped near a call site: the gaps between the mappings of `/proc/self/maps`. Pure.
+
+use std::ops::Range;
+
+use super::super::{Rel32, SiteAddr};
+
+/// The lowest address that a process may map by default (`vm.mmap_min_addr`).
+const LOWEST: usize = 0x1_0000;
+
+/// What is left free below the main thread's stack and above the program's break, which both grow in place. The kernel keeps
+/// as much below the stack itself.
+const ROOM: usize = 128 << 20;
+
+/// Pages that are free by `maps`, at most one in each gap, and within reach of a CALL at `site`: the nearest first.
+pub(super) fn places(maps: &str, site: SiteAddr, page: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = gaps(maps)
+        .filter(|gap| gap.start.checked_add(page).is_some_and(|end| end <= gap.end))
+        .map(|gap| (site.0 & !(page - 1)).clamp(gap.start, gap.end - page))
+        .filter(|&place| Rel32::between(site, place).is_some())
+        .collect();
+    places.sort_by_key(|place| place.abs_diff(site.0));
+    places
+}
+
+/// The gaps, in ascending order. Lines that are not understood are passed over: a page is never mapped over another.
+fn gaps(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut free = LOWEST;
+    maps.lines().filter_map(mapping).map(move |(range, name)| {
+        let end = if name == "[stack]" { range.start.saturating_sub(ROOM) } else { range.start };
+        let gap = free..end;
+        free = free.max(if name == "[heap]" { range.end.saturating_add(ROOM) } else { range.end });
+        gap
+    })
+}
+
+/// The addresses and the name of a line's mapping.
+fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
+    let (start, rest) = line.split_once('-')?;
+    let (end, rest) = rest.split_once(' ')?;
+    let number = |hex| usize::from_str_radix(hex, 16).ok();
+    Some((number(start)?..number(end)?, rest.rsplit(' ').next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: usize = 0x1000;
+
+    #[test]
+    fn the_nearest_gap_comes_first_and_the_far_ones_not_at_all() {
+        let maps = "\
+            200000000-200001000 r-xp 00000000 fe:00 1 /bin/far\n\
+            2f0000000-2f0002000 r-xp 00000000 fe:00 1 /bin/below\n\
+            300000000-300004000 r-xp 00000000 fe:00 1 /bin/site\n\
+            300004000-300005000 rw-p 00000000 00:00 0 \n\
+            300009000-300010000 rw-p 00000000 00:00 0 \n\
+            390000000-390001000 rw-p 00000000 00:00 0 \n";
+        let found = places(maps, SiteAddr(0x3_0000_3ff8), PAGE);
+        // The lowest gap ends 4 GiB below.
+        assert_eq!(found, [0x3_0000_5000, 0x2_ffff_f000, 0x3_0001_0000, 0x2_efff_f000]);
+        let found = places(maps, SiteAddr(0x2_f000_0010), PAGE);
+        assert_eq!(found, [0x2_efff_f000, 0x2_f000_2000, 0x3_0000_5000, 0x3_0001_0000]);
+    }
+
+    #[test]
+    fn stacks_and_breaks_have_room_to_grow() {
+        let maps = "\
+            500000000-500001000 r-xp 00000000 fe:00 1 /bin/site\n\
+            500001000-500002000 rw-p 00000000 00:00 0          [heap]\n\
+            520000000-520001000 rw-p 00000000 00:00 0          [stack]\n\
+            520001000-530000000 rw-p 00000000 00:00 0 \n";
+        let found = places(maps, SiteAddr(0x5_0000_0000), PAGE);
+        assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + ROOM]);
+        let found = places(maps, SiteAddr(0x5_2800_0000), PAGE);
+        assert_eq!(found, [0x5_2000_0000 - ROOM - PAGE, 0x4_ffff_f000]);
+    }
+
+    #[test]
+    fn where_nothing_is_free_there_is_no_place() {
+        let full = "10000-800000000000 r-xp 00000000 00:00 0 \n";
+        assert_eq!(places(full, SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(places("", SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(places("what is\nthis-\n12-34", SiteAddr(0x5555_0000), PAGE), []);
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_free_and_in_reach(
+            mut ends in proptest::collection::vec(0x20_usize..0x40_0000, 0..40),
+            site in 0x1_0000_usize..0x4_0000_0000,
+        ) {
+            ends.sort_unstable();
+            ends.dedup();
+            let mappings: Vec<_> = ends.chunks_exact(2).map(|pair| pair[0] * PAGE..pair[1] * PAGE).collect();
+            let lines: Vec<_> =
+                mappings.iter().map(|it| format!("{:x}-{:x} rw-p 0 00:00 0 ", it.start, it.end)).collect();
+            let maps = lines.join("\n");
+            let mut nearest = 0;
+            for place in places(&maps, SiteAddr(site), PAGE) {
+                prop_assert_eq!(place % PAGE, 0);
+                prop_assert!(Rel32::between(SiteAddr(site), place).is_some());
+                prop_assert!(mappings.iter().all(|it| place + PAGE <= it.start || it.end <= place));
+                prop_assert!(nearest <= place.abs_diff(site));
+                nearest = place.abs_diff(site);
+            }
+        }
+
+        #[test]
+        fn never_panics(maps: String, site: usize) {
+            let _ = places(&maps, SiteAddr(site), PAGE);
+        }
+    }
+}
