@@ -245,7 +245,7 @@ fn what_is_not_mapped_is_an_error() {
             let error = result.unwrap_err();
             let PatchError::Text { addr: named, .. } = error else { panic!("{error}") };
             assert_eq!(named, addr);
-            let shown = format!("{addr:#x}: the text can't be made writable: ");
+            let shown = format!("{addr:#x}: the instruction can't be written: ");
             assert!(error.to_string().starts_with(&shown), "{error}");
         }
     }
@@ -258,6 +258,6 @@ fn what_may_not_be_read_is_an_error() {
     for addr in pages..pages + 8 {
         // SAFETY: not a call site, which is what is refused.
         let error = unsafe { SEALED.deactivate_call(addr) }.unwrap_err();
-        assert!(matches!(error, PatchError::Text { .. } | PatchError::NotACall { .. }), "{error}");
+        assert!(matches!(error, PatchError::Text { error: TextError::NotReadable { .. }, .. }), "{error}");
     }
 }
