@@ -2,4 +2,6 @@
 //! is here.
 
 pub mod fixture;
+#[cfg(target_os = "linux")]
+pub mod pages;
 pub mod text;
