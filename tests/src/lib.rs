@@ -8,6 +8,8 @@ pub mod code;
 pub mod fixture;
 #[cfg(target_os = "linux")]
 pub mod library;
+#[cfg(target_os = "linux")]
+pub mod pages;
 pub mod random;
 #[cfg(unix)]
 pub mod scenario;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::{Options, activate_call, activate_jump, deactivate_call};
-use probe_runtime::patch::{OpenText, PatchError, synchronize};
+use probe_runtime::patch::{OpenText, PatchError, TextError, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, walk};
 use probe_tests::text::Text;
 

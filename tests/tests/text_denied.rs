@@ -1,0 +1,291 @@
+//! What the system forbids about text: sealed mappings, policies, no way back, no `/proc`. Each is reported clearly, nothing is half
+//! done, and the rest goes on.
+//! Each scenario is a process of its own, since none of it can be undone.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::env;
+use std::ops::Range;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
+use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
+use probe_tests::text::Text;
+
+const CHILD: &str = "PROBE_TEST_SCENARIO";
+
+#[inline(never)]
+fn first(x: u64) -> u64 {
+    point!("first");
+    x + 1
+}
+
+#[inline(never)]
+fn second(x: u64) -> u64 {
+    point!("second");
+    x * 2
+}
+
+#[track_caller]
+fn runs_in_a_child(scenario: &str) {
+    let program = env::current_exe().unwrap();
+    let mut command = Command::new(program);
+    let output = command.args(["--exact", "scenario", "--nocapture"]).env(CHILD, scenario).output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains(&format!("done: {scenario}")), "{stdout}");
+    print!("{stdout}");
+}
+
+#[test]
+fn sealed_mappings_are_refused_and_nothing_changes() {
+    runs_in_a_child("mseal");
+}
+
+#[test]
+fn a_policy_against_writable_code_is_refused_and_nothing_changes() {
+    runs_in_a_child("write xor execute");
+}
+
+#[test]
+fn a_denied_mprotect_is_refused_and_nothing_changes() {
+    runs_in_a_child("no mprotect");
+}
+
+#[test]
+fn what_can_not_be_restored_is_told_and_counted() {
+    runs_in_a_child("no way back");
+}
+
+#[test]
+fn without_the_maps_file_batches_go_on_and_guards_are_refused() {
+    runs_in_a_child("no maps");
+}
+
+#[test]
+fn without_the_ioctl_the_file_is_read() {
+    runs_in_a_child("no ioctl");
+}
+
+#[test]
+fn a_child_process_has_its_own_openers() {
+    runs_in_a_child("fork");
+}
+
+/// What the children do.
+#[test]
+fn scenario() {
+    let Some(scenario) = env::var_os(CHILD) else { return };
+    match scenario.to_str().unwrap() {
+        "mseal" => mseal(),
+        "write xor execute" => write_xor_execute(),
+        "no mprotect" => no_mprotect(),
+        "no way back" => no_way_back(),
+        "no maps" => no_maps(),
+        "no ioctl" => no_ioctl(),
+        "fork" => fork(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {}", scenario.display());
+}
+
+/// Attaching under each policy that needs `mprotect` is refused with this error number, and changes nothing.
+fn assert_all_refused(errno: i32) {
+    let text = Text::of_this_process();
+    let set = select("text_denied::*").unwrap();
+    let error = set.attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &error else { panic!("{error}") };
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
+    for refusal in report.refusals() {
+        assert_eq!(*refusal.reason(), RefusalReason::Protected { errno });
+    }
+    assert!(error.to_string().ends_with("TextPolicy::Alias writes there"), "{error}");
+    let error = set.text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let Error::TextProtected { text: range, error: reason } = &error else { panic!("{error}") };
+    assert_eq!((range, reason.raw_os_error()), (&text.range(), Some(errno)));
+    assert!(error.to_string().contains("TextPolicy::Alias"), "{error}");
+    let error = OpenText::new(text.range()).unwrap_err();
+    assert_eq!(error.errno(), Some(errno));
+    assert!(error.to_string().contains("TextPolicy::Alias writes there"), "{error}");
+    assert_eq!((first(1), second(1)), (2, 2));
+    text.assert_as_in_file();
+    assert_eq!(unrestored_bytes(), 0);
+}
+
+fn mseal() {
+    const SYS_MSEAL: libc::c_long = 462;
+    let pages = Pages::new(&[RX, RX, RX]);
+    let seal = |range: &Range<usize>| {
+        // SAFETY: from here on the mapping can't be changed, which nobody wants to.
+        if unsafe { libc::syscall(SYS_MSEAL, range.start, range.len(), 0) } == 0 {
+            return true;
+        }
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
+        println!("skipped: this kernel has no mseal(2)");
+        false
+    };
+    if !seal(&(pages.at(1)..pages.at(2))) {
+        return;
+    }
+    let error = OpenText::new(pages.at(0)..pages.at(3)).unwrap_err();
+    assert_eq!(error.errno(), Some(libc::EPERM));
+    // The page before had been opened by then.
+    assert_eq!(pages.rights(), ["r-xp", "r-xp", "r-xp"]);
+    let beside = OpenText::new(pages.at(0)..pages.at(1)).unwrap();
+    assert_eq!(pages.rights(), ["rwxp", "r-xp", "r-xp"]);
+    beside.close().unwrap();
+    let range = Text::of_this_process().range();
+    assert!(seal(&(range.start & !(PAGE - 1)..range.end.next_multiple_of(PAGE))));
+    assert_all_refused(libc::EPERM);
+}
+
+fn write_xor_execute() {
+    const PR_SET_MDWE: i32 = 65;
+    // SAFETY: no pointers. From here on, nothing that can be executed can become writable.
+    if unsafe { libc::prctl(PR_SET_MDWE, 1, 0, 0, 0) } != 0 {
+        println!("skipped: this kernel has no PR_SET_MDWE");
+        return;
+    }
+    assert_all_refused(libc::EACCES);
+}
+
+/// One instruction of a classic BPF program.
+fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).unwrap(), jt: jump.0, jf: jump.1, k }
+}
+
+/// From here on, `syscall` fails with `EPERM` where the argument at `offset` of `struct seccomp_data`, masked, is `value`.
+fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
+    let load = |offset| bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
+    let is_equal = |k, jump| bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, k);
+    let mut program = [
+        load(0),
+        is_equal(u32::try_from(syscall).unwrap(), (0, 4)),
+        load(offset),
+        bpf(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, (0, 0), mask),
+        is_equal(value, (0, 1)),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    // SAFETY: the program and its description are alive for the call, which copies them.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Where `struct seccomp_data` has an argument's low half.
+const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+const ALL: u32 = u32::MAX;
+
+fn no_mprotect() {
+    deny(libc::SYS_mprotect, argument(2), RWX.unsigned_abs(), RWX.unsigned_abs());
+    assert_all_refused(libc::EPERM);
+}
+
+fn no_way_back() {
+    let text = Text::of_this_process();
+    let pages = Pages::new(&[RX, R]);
+    let (one, two) =
+        (OpenText::new(pages.at(0)..pages.at(2)).unwrap(), OpenText::new(pages.at(0)..pages.at(1)));
+    let hits = select("text_denied::*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    // Text can be opened, but not be sealed.
+    deny(libc::SYS_mprotect, argument(2), ALL, RX.unsigned_abs());
+    one.close().unwrap();
+    assert_eq!((pages.rights(), unrestored_bytes()), (vec!["rwxp".to_owned(), "r--p".to_owned()], 0));
+    let error = two.unwrap().close().unwrap_err();
+    assert_eq!(error, TextError::Unrestored { pages: pages.at(0)..pages.at(1), errno: libc::EPERM });
+    assert_eq!(unrestored_bytes(), PAGE);
+    // Another guard works, and fails to restore what the first one could not.
+    drop(OpenText::new(pages.0.clone()).unwrap());
+    assert_eq!((pages.rights(), unrestored_bytes()), (vec!["rwxp".to_owned(), "r--p".to_owned()], PAGE));
+    let report = hits.detach();
+    assert_eq!((report.patched(), report.unsealed(), report.is_complete()), (2, 1, false), "{report}");
+    let whole = text.range().start & !(PAGE - 1)..text.range().end.next_multiple_of(PAGE);
+    assert_eq!(unrestored_bytes(), PAGE + whole.len());
+    assert_eq!(text.differences(), []);
+    // Batches go on there.
+    let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.report().unsealed()), (1, 1));
+    assert_eq!((first(1), hits.total()), (2, 1));
+    drop(hits);
+    assert_eq!(text.differences(), []);
+}
+
+fn no_maps() {
+    let text = Text::of_this_process();
+    // As where no descriptor is free, or `/proc` is not mounted: the sandbox lets no file be opened.
+    deny(libc::SYS_openat, argument(2), 0, 0);
+    let at = first as fn(u64) -> u64 as usize;
+    let error = OpenText::new(at..at + 1).unwrap_err();
+    assert_eq!(error, TextError::Unknown { errno: libc::EPERM });
+    let hits = select("text_denied::*").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((first(1), second(1), hits.total()), (2, 2, 2));
+    let report = hits.detach();
+    assert_eq!((report.patched(), report.is_complete()), (2, true));
+    assert_eq!(text.differences(), []);
+    let refused = select("text_denied::*").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &refused else { panic!("{refused}") };
+    assert_eq!(*report.refusals()[0].reason(), RefusalReason::NoAlias { errno: libc::EPERM });
+    assert!(refused.to_string().contains("proc_mem.force_override"), "{refused}");
+}
+
+fn no_ioctl() {
+    let pages = Pages::new(&[RX, R, NONE]);
+    deny(libc::SYS_ioctl, argument(1), ALL, 0xc068_6611);
+    let open = OpenText::new(pages.at(0) + 9..pages.at(2)).unwrap();
+    assert_eq!(pages.rights(), ["rwxp", "rw-p", "---p"]);
+    open.close().unwrap();
+    assert_eq!(pages.rights(), ["r-xp", "r--p", "---p"]);
+    assert_eq!(OpenText::new(pages.0.clone()).unwrap_err(), TextError::NotReadable { addr: pages.at(2) });
+    let text = Text::of_this_process();
+    assert_eq!(select("text_denied::*").unwrap().attach(Count::new()).unwrap().detach().patched(), 2);
+    text.assert_as_in_file();
+}
+
+fn fork() {
+    let pages = Pages::new(&[RX, RX]);
+    let (inner, outer) = (OpenText::new(pages.at(0)..pages.at(1)), OpenText::new(pages.0.clone()));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // The mutex is taken most of the time.
+        scope.spawn(|| {
+            let busy = Pages::new(&[RX]);
+            while !stop.load(Ordering::Relaxed) {
+                drop(OpenText::new(busy.0.clone()).unwrap());
+            }
+        });
+        for _ in 0..50 {
+            // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its
+            // locks across a fork.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: no pointers.
+                unsafe { libc::alarm(20) };
+                let done = std::panic::catch_unwind(|| {
+                    let again = OpenText::new(pages.at(1)..pages.at(2)).unwrap();
+                    drop(again);
+                    assert_eq!(pages.rights(), ["rwxp", "rwxp"]);
+                });
+                // SAFETY: ends this process at once.
+                unsafe { libc::_exit(i32::from(done.is_err())) };
+            }
+            let mut status = -1;
+            // SAFETY: `status` is a place for the result.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    drop(inner);
+    assert_eq!(pages.rights(), ["rwxp", "rwxp"]);
+    drop(outer);
+    assert_eq!(pages.rights(), ["r-xp", "r-xp"]);
+}
