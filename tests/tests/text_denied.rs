@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
+use probe_runtime::patch::{OpenText, TextError, unrestored_bytes, word};
 use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::text::Text;
@@ -112,6 +112,34 @@ fn assert_all_refused(errno: i32) {
     assert_eq!((first(1), second(1)), (2, 2));
     text.assert_as_in_file();
     assert_eq!(unrestored_bytes(), 0);
+    assert_the_kernel_writes(&text);
+}
+
+/// What was refused, `Alias` does.
+fn assert_the_kernel_writes(text: &Text) {
+    for strict in [false, true] {
+        let set = select("text_denied::*").unwrap().text(TextPolicy::Alias).strict(strict);
+        let hits = set.attach(Count::new()).unwrap();
+        assert_eq!((hits.report().patched(), hits.report().refused()), (2, 0));
+        assert_eq!((first(1), second(1), hits.total()), (2, 2, 2));
+        let report = hits.detach();
+        assert_eq!((report.patched(), report.is_complete()), (2, true));
+        text.assert_as_in_file();
+    }
+    let at = site(text);
+    for nop in [[0x0f, 0x1f, 0x44, 0x00, 0x00], [0x0f, 0x1f, 0x44, 0x00, 0x08]] {
+        // SAFETY: the NOP of a site for another, and back.
+        unsafe { word::Options::new().text(TextPolicy::Alias).patch(at, nop.into()) }.unwrap();
+        assert_eq!(first(1), 2);
+    }
+    text.assert_as_in_file();
+}
+
+/// A site's address: the first byte that activating it changes.
+fn site(text: &Text) -> usize {
+    let set = select("text_denied::*").unwrap().text(TextPolicy::Alias);
+    let _hits = set.attach(Count::new()).unwrap();
+    text.differences()[0].at
 }
 
 fn mseal() {
