@@ -143,6 +143,13 @@ fn find(text: &[u8], addr: usize) -> Option<Mapping> {
     text.split(|byte| *byte == b'\n').filter_map(parse).find(|mapping| mapping.range.contains(&addr))
 }
 
+/// The mappings in the text of a `maps` file, ascending, with their names. Pure; steps over lines that it does not
+/// understand.
+pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| Some((parse(line)?.range, line.rsplit(|byte| *byte == b' ').next()?)))
+}
+
 /// One line: `start-end rwxp offset dev inode name`.
 fn parse(line: &[u8]) -> Option<Mapping> {
     let mut words = line.split(|byte| *byte == b' ');

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::{Rel32, SiteAddr};
+use crate::os::maps::mappings;
 
 /// The lowest address that a process may map by default (`vm.mmap_min_addr`).
 const LOWEST: usize = 0x1_0000;
@@ -12,7 +13,7 @@ const LOWEST: usize = 0x1_0000;
 const ROOM: usize = 128 << 20;
 
 /// Pages that are free by `maps`, at most one in each gap, and within reach of a CALL at `site`: the nearest first.
-pub(super) fn places(maps: &str, site: SiteAddr, page: usize) -> Vec<usize> {
+pub(super) fn places(maps: &[u8], site: SiteAddr, page: usize) -> Vec<usize> {
     let mut places: Vec<usize> = gaps(maps)
         .filter(|gap| gap.start.checked_add(page).is_some_and(|end| end <= gap.end))
         .map(|gap| (site.0 & !(page - 1)).clamp(gap.start, gap.end - page))
@@ -23,22 +24,14 @@ pub(super) fn places(maps: &str, site: SiteAddr, page: usize) -> Vec<usize> {
 }
 
 /// The gaps, in ascending order. Lines that are not understood are passed over: a page is never mapped over another.
-fn gaps(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut free = LOWEST;
-    maps.lines().filter_map(mapping).map(move |(range, name)| {
-        let end = if name == "[stack]" { range.start.saturating_sub(ROOM) } else { range.start };
+    mappings(maps).map(move |(range, name)| {
+        let end = if name == b"[stack]" { range.start.saturating_sub(ROOM) } else { range.start };
         let gap = free..end;
-        free = free.max(if name == "[heap]" { range.end.saturating_add(ROOM) } else { range.end });
+        free = free.max(if name == b"[heap]" { range.end.saturating_add(ROOM) } else { range.end });
         gap
     })
-}
-
-/// The addresses and the name of a line's mapping.
-fn mapping(line: &str) -> Option<(Range<usize>, &str)> {
-    let (start, rest) = line.split_once('-')?;
-    let (end, rest) = rest.split_once(' ')?;
-    let number = |hex| usize::from_str_radix(hex, 16).ok();
-    Some((number(start)?..number(end)?, rest.rsplit(' ').next().unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -57,10 +50,10 @@ mod tests {
             300004000-300005000 rw-p 00000000 00:00 0 \n\
             300009000-300010000 rw-p 00000000 00:00 0 \n\
             390000000-390001000 rw-p 00000000 00:00 0 \n";
-        let found = places(maps, SiteAddr(0x3_0000_3ff8), PAGE);
+        let found = places(maps.as_bytes(), SiteAddr(0x3_0000_3ff8), PAGE);
         // The lowest gap ends 4 GiB below.
         assert_eq!(found, [0x3_0000_5000, 0x2_ffff_f000, 0x3_0001_0000, 0x2_efff_f000]);
-        let found = places(maps, SiteAddr(0x2_f000_0010), PAGE);
+        let found = places(maps.as_bytes(), SiteAddr(0x2_f000_0010), PAGE);
         assert_eq!(found, [0x2_efff_f000, 0x2_f000_2000, 0x3_0000_5000, 0x3_0001_0000]);
     }
 
@@ -71,18 +64,18 @@ mod tests {
             500001000-500002000 rw-p 00000000 00:00 0          [heap]\n\
             520000000-520001000 rw-p 00000000 00:00 0          [stack]\n\
             520001000-530000000 rw-p 00000000 00:00 0 \n";
-        let found = places(maps, SiteAddr(0x5_0000_0000), PAGE);
+        let found = places(maps.as_bytes(), SiteAddr(0x5_0000_0000), PAGE);
         assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + ROOM]);
-        let found = places(maps, SiteAddr(0x5_2800_0000), PAGE);
+        let found = places(maps.as_bytes(), SiteAddr(0x5_2800_0000), PAGE);
         assert_eq!(found, [0x5_2000_0000 - ROOM - PAGE, 0x4_ffff_f000]);
     }
 
     #[test]
     fn where_nothing_is_free_there_is_no_place() {
         let full = "10000-800000000000 r-xp 00000000 00:00 0 \n";
-        assert_eq!(places(full, SiteAddr(0x5555_0000), PAGE), []);
-        assert_eq!(places("", SiteAddr(0x5555_0000), PAGE), []);
-        assert_eq!(places("what is\nthis-\n12-34", SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(places(full.as_bytes(), SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(places(b"", SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(places(b"what is\nthis-\n12-34", SiteAddr(0x5555_0000), PAGE), []);
     }
 
     proptest! {
@@ -98,7 +91,7 @@ mod tests {
                 mappings.iter().map(|it| format!("{:x}-{:x} rw-p 0 00:00 0 ", it.start, it.end)).collect();
             let maps = lines.join("\n");
             let mut nearest = 0;
-            for place in places(&maps, SiteAddr(site), PAGE) {
+            for place in places(maps.as_bytes(), SiteAddr(site), PAGE) {
                 prop_assert_eq!(place % PAGE, 0);
                 prop_assert!(Rel32::between(SiteAddr(site), place).is_some());
                 prop_assert!(mappings.iter().all(|it| place + PAGE <= it.start || it.end <= place));
@@ -108,7 +101,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics(maps: String, site: usize) {
+        fn never_panics(maps: Vec<u8>, site: usize) {
             let _ = places(&maps, SiteAddr(site), PAGE);
         }
     }

@@ -27,8 +27,7 @@ const LOOKS: usize = 3;
 pub(super) fn map_near(site: SiteAddr) -> io::Result<usize> {
     let mut error = io::Error::new(io::ErrorKind::OutOfMemory, "no free page");
     for _ in 0..LOOKS {
-        let maps = fs::read("/proc/self/maps")?;
-        let places = places(&String::from_utf8_lossy(&maps), site, page_size());
+        let places = places(&fs::read("/proc/thread-self/maps")?, site, page_size());
         for &place in places.iter().take(PLACES) {
             match map_at(place, site) {
                 Ok(page) => return Ok(page),
