@@ -36,6 +36,8 @@ mod batch;
 pub mod call;
 #[cfg(probe_backend = "x86_64")]
 mod error;
+#[cfg(all(test, probe_backend = "x86_64", not(loom)))]
+mod model;
 #[cfg(probe_backend = "x86_64")]
 mod pages;
 #[cfg(probe_backend = "x86_64")]

@@ -92,6 +92,8 @@
 #![expect(unsafe_code, reason = "see above")]
 
 mod gaps;
+#[cfg(all(test, not(loom)))]
+mod model;
 mod options;
 mod page;
 mod plan;

@@ -1,0 +1,64 @@
+//! Instructions are replaced by the million while threads execute nothing else.
+//!
+//! Each scenario runs in a child process: executors loop around generated instructions, patchers replace them, and
+//! in the end every execution must have been that of the old instruction or of the new one, every byte of the code must be
+//! what the last patch made it, and every toggle must have been counted.
+//!
+//! Every split of every length is played, at the boundary of a word, of a cache line, and of a page; with 2 to 16 executors;
+//! in text that is kept open, opened for each patch, or written by the kernel.
+//!
+//! `PROBE_STRESS_SEED` repeats a run; `PROBE_SOAK_TOGGLES` asks for more toggles than the five million of all scenarios
+//! together, `PROBE_SOAK_SECONDS` for more time.
+//! A process of its own, and one for each scenario: a torn instruction ends in a signal.
+#![cfg(not(probe_portable))]
+
+mod arena;
+mod call;
+mod child;
+mod code;
+mod contention;
+mod executors;
+mod forms;
+mod mixed;
+mod random;
+mod scenario;
+mod tally;
+mod teeth;
+mod word;
+
+use scenario::play;
+
+macro_rules! scenarios {
+    ($($name:ident: $part:literal $play:path;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                child::run(stringify!($name));
+            }
+        )*
+
+        /// What the children do.
+        #[test]
+        fn in_a_child() {
+            let Some((scenario, seed)) = child::scenario() else { return };
+            match scenario.as_str() {
+                $(stringify!($name) => play(stringify!($name), $part, seed, |it| $play(&it)),)*
+                "torn" => play("torn", 0, seed, |it| teeth::torn(&it)),
+                "illegal" => play("illegal", 0, seed, |it| teeth::illegal(&it)),
+                other => panic!("no scenario {other}"),
+            }
+            println!("done: {scenario}");
+        }
+    };
+}
+
+// How many of the toggles are each scenario's part.
+scenarios! {
+    word_synchronous: 300_000 word::synchronous;
+    word_asynchronous: 900_000 word::asynchronous;
+    word_strict: 40_000 word::strict;
+    word_timed: 10_000 word::timed;
+    word_contention: 20_000 contention::contention;
+    calls: 3_020_000 call::calls;
+    mixed: 1_000_000 mixed::mixed;
+}

@@ -1,0 +1,97 @@
+//! One scenario, played with several numbers of executors and ways to write text, and what came of it.
+
+use std::time::{Duration, Instant};
+
+use probe_runtime::patch::{OpenText, TextPolicy};
+
+use super::arena::Arena;
+use super::child::{soak_seconds, soak_toggles};
+use super::executors::Seen;
+use super::random::Random;
+
+/// Toggles of all scenarios together, unless more are asked for.
+const DEFAULT: u64 = 5_290_000;
+/// The scenarios, which share the seconds that are asked for.
+const SCENARIOS: u32 = 7;
+
+/// The plays of each scenario, and which part of its toggles is theirs: system calls at each patch take their time.
+const PLAYS: [(usize, TextPolicy, u64); 6] = [
+    (2, TextPolicy::Open, 4),
+    (4, TextPolicy::Open, 4),
+    (8, TextPolicy::Open, 4),
+    (16, TextPolicy::Open, 4),
+    (4, TextPolicy::Sealed, 32),
+    (8, TextPolicy::Alias, 32),
+];
+
+/// One play.
+pub struct Play {
+    pub executors: usize,
+    /// How text is written.
+    pub text: TextPolicy,
+    /// How many toggles it is to have at least.
+    pub toggles: u64,
+    pub random: Random,
+}
+
+impl Play {
+    /// Keeps the arena's text open, where patchers don't see to it themselves.
+    pub fn open(&self, arena: &Arena) -> Option<OpenText> {
+        (self.text == TextPolicy::Open).then(|| OpenText::new(arena.range()).unwrap())
+    }
+}
+
+/// What came of it.
+#[derive(Default)]
+pub struct Done {
+    pub toggles: u64,
+    pub seen: Vec<Seen>,
+    /// Anything else that was counted.
+    pub counts: Vec<(&'static str, u64)>,
+}
+
+/// Plays a scenario that has so many of the default toggles.
+pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
+    let asked = u128::from(part) * u128::from(soak_toggles().max(DEFAULT)) / u128::from(DEFAULT);
+    let asked = u64::try_from(asked).expect("fewer");
+    let (began, lasts) = (Instant::now(), Duration::from_secs(soak_seconds()) / SCENARIOS);
+    let (mut all, mut plays) = (Done::default(), 0);
+    while plays == 0 || began.elapsed() < lasts {
+        for (executors, text, part) in PLAYS {
+            let toggles = asked / part;
+            let done = scenario(Play { executors, text, toggles, random: Random::new(seed, plays) });
+            assert!(done.toggles >= toggles, "{} of {toggles} toggles", done.toggles);
+            all.add(done);
+            plays += 1;
+        }
+    }
+    // libtest has begun a line.
+    print!("\n{name}: {} toggles in {:.1?}", all.toggles, began.elapsed());
+    all.counts.iter().for_each(|(what, count)| print!(", {count} {what}"));
+    let rounds: u64 = all.seen.iter().map(|seen| seen.rounds).sum();
+    println!("; executed {rounds} times");
+}
+
+impl Done {
+    /// That executors have seen these effects of a register, each of them, and counts them.
+    pub fn add_seen(&mut self, function: usize, whats: &[&'static str], counts: &[u64]) {
+        for (what, count) in whats.iter().zip(counts) {
+            assert_ne!(*count, 0, "nobody has seen function {function} {what}");
+            self.count(what, *count);
+        }
+    }
+
+    /// Counts something.
+    pub fn count(&mut self, what: &'static str, count: u64) {
+        match self.counts.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, sum)) => *sum += count,
+            None => self.counts.push((what, count)),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.toggles += other.toggles;
+        self.seen.extend(other.seen);
+        other.counts.into_iter().for_each(|(what, count)| self.count(what, count));
+    }
+}

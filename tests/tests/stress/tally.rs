@@ -1,0 +1,61 @@
+//! What an executor has seen of one function. Written by generated code, read by any thread.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The register that tells what an instruction did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Register {
+    Rax,
+    Rcx,
+}
+
+/// Values that a register may have.
+const VALUES: usize = 3;
+
+/// One register's counts.
+#[derive(Default)]
+#[repr(C)]
+struct Counts {
+    seen: [AtomicU64; VALUES],
+    wrong: AtomicU64,
+    value: AtomicU64,
+}
+
+/// One executor's counts for one function.
+#[derive(Default)]
+#[repr(C)]
+pub struct Tally {
+    registers: [Counts; 2],
+}
+
+impl Register {
+    /// Bytes from a tally's start to the count of a value.
+    pub fn seen(self, number: usize) -> u8 {
+        assert!(number < VALUES);
+        let words = self as usize * (VALUES + 2) + number;
+        u8::try_from(8 * words).expect("a short distance")
+    }
+
+    /// To the count of all other values.
+    pub fn wrong(self) -> u8 {
+        self.seen(VALUES - 1) + 8
+    }
+
+    /// To the last one of them.
+    pub fn value(self) -> u8 {
+        self.seen(VALUES - 1) + 16
+    }
+}
+
+impl Tally {
+    /// How often each of the values was seen.
+    pub fn seen(&self, register: Register) -> [u64; VALUES] {
+        self.registers[register as usize].seen.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// How often it was something else, and what it was at last.
+    pub fn wrong(&self, register: Register) -> (u64, u64) {
+        let counts = &self.registers[register as usize];
+        (counts.wrong.load(Ordering::Relaxed), counts.value.load(Ordering::Relaxed))
+    }
+}
