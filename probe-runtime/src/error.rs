@@ -36,6 +36,13 @@ pub enum Error {
         /// How many it needs.
         wanted: usize,
     },
+    /// Patching does not work on this machine, or in this process: [`self_test`](crate::self_test()).
+    SelfTest {
+        /// Which instruction: `aligned` or `straddling`.
+        path: &'static str,
+        /// What went wrong.
+        problem: String,
+    },
     /// An environment variable is malformed.
     Environment {
         /// Its name.
@@ -72,6 +79,9 @@ impl fmt::Display for Error {
             ),
             Self::OutOfCounters { wanted } => {
                 write!(f, "there are not {wanted} counters left; detach something, or select fewer probes")
+            }
+            Self::SelfTest { path, problem } => {
+                write!(f, "patching code does not work here: {path} instruction: {problem}")
             }
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;

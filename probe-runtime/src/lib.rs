@@ -67,6 +67,8 @@ pub mod patch;
 mod registry;
 #[cfg(feature = "std")]
 mod selector;
+#[cfg(feature = "std")]
+mod self_test;
 
 pub use abi::{Field, Kind, Type, ValueRef};
 
@@ -80,6 +82,7 @@ pub use {
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
     registry::{ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
+    self_test::{SelfTest, self_test},
 };
 
 /// What the macros expand to. Not public API: it changes with the ABI's version only.

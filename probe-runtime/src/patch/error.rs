@@ -43,6 +43,8 @@ pub enum PatchError {
         /// The system's reason.
         error: io::Error,
     },
+    /// There is no memory for the patch's bookkeeping.
+    Memory,
     /// The signal that holds threads while an instruction is replaced can't be handled.
     Signal {
         /// What is in the way, and what to do about it.
@@ -67,6 +69,9 @@ impl fmt::Display for PatchError {
                 expected.len()
             ),
             Self::Text { addr, error } => write!(f, "{addr:#x}: the text can't be made writable: {error}"),
+            Self::Memory => {
+                write!(f, "there is no memory for the bookkeeping of another patched instruction")
+            }
             Self::Signal { problem } => write!(f, "SIGTRAP: {problem}"),
         }
     }

@@ -47,8 +47,18 @@ pub use report::{Refusal, RefusalReason, Report};
 pub use text::{TextPolicy, Visibility};
 
 #[cfg(probe_backend = "x86_64")]
+pub mod word;
+
+#[cfg(probe_backend = "x86_64")]
 pub(crate) use batch::{Batch, Site};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use open::OpenSegments;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::OpenText;
+
+/// Waits until every thread of the process executes what was written to code before: one system call, 0.4 µs alone, 1 to
+/// 8 µs with running peers. See membarrier(2).
+#[cfg(probe_backend = "x86_64")]
+pub fn synchronize() {
+    crate::os::heavy_barrier();
+}

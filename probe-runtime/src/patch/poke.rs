@@ -1,12 +1,13 @@
 //! The only code that writes code.
 
-// Safety: relies on its caller, `batch`, which hands in words of text that are mapped and, by the text
-// policy, writable; and on the protocol of `patch`: an aligned 8-byte write is atomic for fetch.
+// Safety: relies on its callers, who hand in words of text that are mapped and, by the text policy, writable; and on
+// the protocols of `patch`: an aligned 8-byte write is atomic for fetch.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::TextWord;
+use super::word::Write;
 
 /// Reads the aligned word at `addr`.
 ///
@@ -29,5 +30,40 @@ pub(super) unsafe fn poke(addr: usize, expected: TextWord, new: TextWord) -> Res
     match word.compare_exchange(expected.0, new.0, Ordering::SeqCst, Ordering::Relaxed) {
         Ok(_) => Ok(()),
         Err(found) => Err(TextWord(found)),
+    }
+}
+
+/// Replaces some bytes of a word, if they are as the write expects, whatever happens to the bytes beside them; else
+/// returns the word that was found.
+///
+/// # Safety
+/// As for [`poke`].
+#[inline(always)]
+pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
+    // SAFETY: as above.
+    let mut found = unsafe { read(write.word) };
+    while found.0 & write.mask == write.from {
+        // SAFETY: as above.
+        match unsafe { poke(write.word, found, TextWord(found.0 & !write.mask | write.to)) } {
+            Ok(()) => return Ok(()),
+            Err(now) => found = now,
+        }
+    }
+    Err(found)
+}
+
+/// Replaces some bytes of a word, whatever they are: those of an instruction whose first byte is locked.
+///
+/// # Safety
+/// As for [`poke`].
+pub(super) unsafe fn overwrite(write: Write) {
+    // SAFETY: as above.
+    let mut found = unsafe { read(write.word) };
+    while found.0 & write.mask != write.to {
+        // SAFETY: as above.
+        match unsafe { poke(write.word, found, TextWord(found.0 & !write.mask | write.to)) } {
+            Ok(()) => return,
+            Err(now) => found = now,
+        }
     }
 }

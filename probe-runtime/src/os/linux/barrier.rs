@@ -20,14 +20,15 @@ fn membarrier(command: libc::c_int) -> bool {
 /// since it was called (or has not run at all, and will before it returns to user mode).
 pub(crate) fn heavy_barrier() {
     fence(Ordering::SeqCst);
-    if membarrier(CMD_SYNC_CORE) {
-        return;
+    if !has_membarrier() {
+        interrupt_all();
     }
-    // Not registered yet (or not since an exec), or a kernel before 4.16, or a sandbox.
-    if membarrier(CMD_REGISTER_SYNC_CORE) && membarrier(CMD_SYNC_CORE) {
-        return;
-    }
-    interrupt_all();
+}
+
+/// Runs the system call; whether there is one.
+pub(crate) fn has_membarrier() -> bool {
+    // Where it fails: not registered yet (or not since an exec), or a kernel before 4.16, or a sandbox.
+    membarrier(CMD_SYNC_CORE) || membarrier(CMD_REGISTER_SYNC_CORE) && membarrier(CMD_SYNC_CORE)
 }
 
 /// The way without `membarrier`: taking a right away from a page that was written makes the kernel interrupt every

@@ -19,3 +19,9 @@ pub(crate) fn zeroed(len: usize) -> *mut u8 {
     unsafe { libc::madvise(start, len, libc::MADV_NOHUGEPAGE) };
     start.cast()
 }
+
+/// Gives memory back that nobody else knows of.
+pub(crate) fn give_back(start: *mut u8, len: usize) {
+    // SAFETY: the caller got it from `zeroed`, and has told nobody.
+    unsafe { libc::munmap(start.cast(), len) };
+}

@@ -1,0 +1,353 @@
+//! One instruction that is, or was, being replaced: the state machine of the trap protocol.
+//!
+//! ```text
+//!            start                    lock written                rest written               first byte written
+//!  Idle ──────────────▶ Locking ──────────────────▶ FirstWait ────────────────▶ SecondWait ─────────────────▶ Idle
+//!   ▲                      │ found something else
+//!   └──────────────────────┘
+//! ```
+//! One thread moves an entry from `Idle` to `FirstWait`. From there on **anybody** may take the next step: the thread that
+//! started the patch, another that finishes it, or one that ran into the `int3` and would rather go on than wait. So nobody
+//! ever waits for a thread that has been preempted, interrupted by a signal, or forgotten its patch.
+//!
+//! Whoever takes steps has *joined*: it is counted in the state. Steps are the same whoever takes them, and taking one
+//! twice changes nothing, as long as no other patch of the instruction has begun; so a patch begins only when nobody is
+//! joined to the last one. Each patch has a generation, by which its owner tells it from a later one.
+//!
+//! All of it is lock-free and async-signal-safe.
+
+use super::plan::Plan;
+use super::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::patch::TextWord;
+
+/// What an entry needs of the world. The steps' text is the caller's to keep writable.
+pub(crate) trait Ground {
+    /// Puts `int3` at the first byte, if all is as expected; else says what was found.
+    fn lock(&self, how: How, plan: &Plan) -> Result<(), TextWord>;
+    /// Takes it away again.
+    fn unlock(&self, how: How, plan: &Plan);
+    /// Replaces all but the first byte.
+    fn write_rest(&self, how: How, plan: &Plan);
+    /// Replaces `int3` by the first byte; false where there is no `int3` any more.
+    fn write_first(&self, how: How, plan: &Plan) -> bool;
+    /// A stamp for what has been written so far.
+    fn stamp(&self, how: How) -> u64;
+    /// Whether every thread has seen what was written before the stamp.
+    fn has_passed(&self, how: How, stamp: u64) -> bool;
+}
+
+/// Where a patch stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Nothing is under way.
+    Idle,
+    /// One thread is about to write `int3`.
+    Locking,
+    /// It is there; not every thread may see it yet.
+    FirstWait,
+    /// The rest is there; not every thread may see it yet.
+    SecondWait,
+}
+
+/// Which patch of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticket(u64);
+
+/// Why a patch did not start.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum NotStarted {
+    /// Another one is under way.
+    Busy,
+    /// The instruction is not what was to be replaced.
+    Found(TextWord),
+}
+
+/// How far a patch has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// A wait has not passed yet, or somebody has not left yet.
+    Waiting,
+    /// It took a step.
+    Stepped,
+    /// Nothing is left to do. `is_whole` is false where somebody wrote over the `int3`.
+    Over { is_whole: bool },
+}
+
+/// How a patch is carried out: kept for those who join.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum How {
+    /// Waits by barriers.
+    Barrier,
+    /// Waits for so many ticks.
+    Tmax(u64),
+}
+
+impl How {
+    /// As two numbers.
+    fn encode(self) -> (u64, u64) {
+        match self {
+            Self::Barrier => (0, 0),
+            Self::Tmax(ticks) => (1, ticks),
+        }
+    }
+
+    fn decode(kind: u64, argument: u64) -> Self {
+        if kind == 0 { Self::Barrier } else { Self::Tmax(argument) }
+    }
+}
+
+/// One instruction, by its address. 64 bytes, of which zeroes are a free one.
+#[repr(C, align(64))]
+pub(crate) struct Entry {
+    pub(super) addr: AtomicUsize,
+    state: AtomicU64,
+    old: AtomicU64,
+    new: AtomicU64,
+    argument: AtomicU64,
+    owner: AtomicUsize,
+    /// The patch that the four above belong to, and how to read them.
+    shape: AtomicU64,
+    stamp: AtomicU64,
+}
+
+/// The shape's word: length, kind of [`How`], generation.
+#[derive(Clone, Copy)]
+struct Shape(u64);
+
+impl Shape {
+    fn new(ticket: Ticket, len: usize, kind: u64) -> Self {
+        Self((ticket.0 * State::GENERATION) | (kind << 4) | len as u64)
+    }
+
+    fn belongs_to(self, ticket: Ticket) -> bool {
+        self.0 / State::GENERATION == ticket.0
+    }
+
+    fn len(self) -> usize {
+        (self.0 & 0xf) as usize
+    }
+
+    fn kind(self) -> u64 {
+        self.0 >> 4 & 0xf
+    }
+}
+
+/// The state's word: phase, failed, how many have joined, generation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct State(u64);
+
+impl State {
+    const FAILED: u64 = 1 << 2;
+    const JOINED: u64 = 1 << 8;
+    const ALL_JOINED: u64 = 0xffff << 8;
+    const GENERATION: u64 = 1 << 24;
+
+    fn phase(self) -> Phase {
+        match self.0 & 3 {
+            0 => Phase::Idle,
+            1 => Phase::Locking,
+            2 => Phase::FirstWait,
+            _ => Phase::SecondWait,
+        }
+    }
+
+    fn with_phase(self, phase: Phase) -> Self {
+        Self(self.0 & !3 | phase as u64)
+    }
+
+    fn is_joined(self) -> bool {
+        self.0 & Self::ALL_JOINED != 0
+    }
+
+    fn ticket(self) -> Ticket {
+        Ticket(self.0 / Self::GENERATION)
+    }
+
+    /// The next patch: claimed.
+    fn next(self) -> Self {
+        Self((self.0 & !Self::FAILED).wrapping_add(Self::GENERATION)).with_phase(Phase::Locking)
+    }
+
+    fn progress(self, ticket: Ticket) -> Progress {
+        if self.ticket() != ticket {
+            // Owners look before anybody starts the next one, or did not care.
+            Progress::Over { is_whole: true }
+        } else if self.phase() == Phase::Idle && !self.is_joined() {
+            Progress::Over { is_whole: self.0 & Self::FAILED == 0 }
+        } else {
+            Progress::Waiting
+        }
+    }
+}
+
+impl Entry {
+    /// A free entry.
+    #[cfg(test)]
+    pub(super) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            addr: AtomicUsize::new(0),
+            state: zero(),
+            old: zero(),
+            new: zero(),
+            argument: zero(),
+            owner: AtomicUsize::new(0),
+            shape: zero(),
+            stamp: zero(),
+        }
+    }
+
+    fn state(&self) -> State {
+        State(self.state.load(Ordering::Acquire))
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.state().phase()
+    }
+
+    /// Something that changes whenever a patch starts or takes a step.
+    pub(super) fn version(&self) -> u64 {
+        self.state().0 & !State::ALL_JOINED
+    }
+
+    /// What the present patch is, and how it is carried out; `None` where that was not said yet.
+    fn plan(&self, ticket: Ticket) -> Option<(How, Plan)> {
+        let shape = Shape(self.shape.load(Ordering::Acquire));
+        let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), shape.len());
+        let plan = Plan::new(self.addr.load(Ordering::Relaxed), bytes(&self.old)?, bytes(&self.new)?)?;
+        let how = How::decode(shape.kind(), self.argument.load(Ordering::Relaxed));
+        shape.belongs_to(ticket).then_some((how, plan))
+    }
+
+    /// Whether this thread has started a patch.
+    pub(super) fn is_owned_by(&self, thread: usize, ticket: Ticket) -> bool {
+        let shape = Shape(self.shape.load(Ordering::Acquire));
+        shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
+    }
+
+    /// Starts a patch: afterwards `int3` is at the first byte, and anybody may take the steps that are left.
+    pub(super) fn start(
+        &self,
+        plan: &Plan,
+        how: How,
+        owner: usize,
+        ground: &impl Ground,
+    ) -> Result<Ticket, NotStarted> {
+        let idle = self.state();
+        if idle.phase() != Phase::Idle || idle.is_joined() {
+            return Err(NotStarted::Busy);
+        }
+        let claimed = idle.next();
+        self.state
+            .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
+            .map_err(|_| NotStarted::Busy)?;
+        let ticket = claimed.ticket();
+        let (kind, argument) = how.encode();
+        self.old.store(plan.expected().number(), Ordering::Relaxed);
+        self.new.store(plan.value().number(), Ordering::Relaxed);
+        self.argument.store(argument, Ordering::Relaxed);
+        self.owner.store(owner, Ordering::Relaxed);
+        self.shape.store(Shape::new(ticket, plan.expected().len(), kind).0, Ordering::Release);
+        match ground.lock(how, plan) {
+            Ok(()) => {
+                self.wait_for_lock(ticket, how, ground);
+                Ok(ticket)
+            }
+            Err(found) => {
+                self.turn(ticket, Phase::Locking, State(0));
+                Err(NotStarted::Found(found))
+            }
+        }
+    }
+
+    fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) {
+        self.stamp.store(ground.stamp(how), Ordering::Release);
+        // It fails where a signal handler on this very thread has run into the `int3`, and was faster.
+        self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait));
+    }
+
+    /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between writing `int3` and saying so.
+    pub(super) fn speak_for_owner(&self, ticket: Ticket, ground: &impl Ground) {
+        if let Some((how, _)) = self.plan(ticket) {
+            self.wait_for_lock(ticket, how, ground);
+        }
+    }
+
+    /// The present patch.
+    pub(super) fn ticket(&self) -> Ticket {
+        self.state().ticket()
+    }
+
+    /// How far a patch has come.
+    pub(super) fn progress(&self, ticket: Ticket) -> Progress {
+        self.state().progress(ticket)
+    }
+
+    /// Takes the next step, if its wait has passed.
+    pub(super) fn step(&self, ticket: Ticket, ground: &impl Ground) -> Progress {
+        if !self.join(ticket) {
+            return self.progress(ticket);
+        }
+        let stepped = self.take_step(ticket, ground);
+        let left = State(self.state.fetch_sub(State::JOINED, Ordering::AcqRel) - State::JOINED);
+        match left.progress(ticket) {
+            Progress::Waiting if stepped => Progress::Stepped,
+            progress => progress,
+        }
+    }
+
+    fn join(&self, ticket: Ticket) -> bool {
+        let join = |state| {
+            let now = State(state);
+            let has_steps = matches!(now.phase(), Phase::FirstWait | Phase::SecondWait);
+            let has_room = state & State::ALL_JOINED != State::ALL_JOINED;
+            (now.ticket() == ticket && has_steps && has_room).then(|| state + State::JOINED)
+        };
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, join).is_ok()
+    }
+
+    fn take_step(&self, ticket: Ticket, ground: &impl Ground) -> bool {
+        // First the phase: its stamp was stored before it.
+        let phase = self.phase();
+        let Some((how, plan)) = self.plan(ticket) else { return false };
+        if phase == Phase::Idle || !ground.has_passed(how, self.stamp.load(Ordering::Acquire)) {
+            return false;
+        }
+        if phase == Phase::FirstWait {
+            ground.write_rest(how, &plan);
+            // A later stamp of somebody slower only makes the wait longer.
+            self.stamp.store(ground.stamp(how), Ordering::Release);
+            self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
+        } else {
+            let is_whole = ground.write_first(how, &plan);
+            self.turn(ticket, phase, State(if is_whole { 0 } else { State::FAILED }));
+        }
+        true
+    }
+
+    /// Moves from one phase to another, if nobody else has.
+    fn turn(&self, ticket: Ticket, from: Phase, to: State) {
+        let turn = |state| {
+            let now = State(state);
+            (now.ticket() == ticket && now.phase() == from).then(|| now.with_phase(Phase::Idle).0 | to.0)
+        };
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn);
+    }
+
+    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets who had joined.
+    pub(super) fn end_alone(&self, ground: &impl Ground) {
+        let state = self.state();
+        if let Some((how, plan)) = self.plan(state.ticket()) {
+            match state.phase() {
+                Phase::Idle => {}
+                Phase::Locking => ground.unlock(how, &plan),
+                Phase::FirstWait | Phase::SecondWait => {
+                    ground.write_rest(how, &plan);
+                    ground.write_first(how, &plan);
+                }
+            }
+        }
+        let alone = State(state.0 & !State::ALL_JOINED).with_phase(Phase::Idle);
+        self.state.store(alone.0, Ordering::Release);
+    }
+}

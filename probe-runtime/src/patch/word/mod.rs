@@ -1,0 +1,107 @@
+//! **wordpatch**: replacing one instruction of up to 8 bytes, wherever it lies, while all threads run.
+//!
+//! "Living on the edge", sections 4 and 5.
+//!
+//! # The protocol
+//! An instruction that lies in one aligned 8-byte word is replaced by one locked write of that word. One that lies across
+//! two (a *straddler*), or any, where [`Options::strict`] asks for it, goes through `int3`:
+//!
+//! ```text
+//!  e8 11 | 22 33 44     call            the word boundary is at |
+//!  cc 11 | 22 33 44     1. lock         compare and exchange: what is there must be as expected
+//!                       2. sync         from here on every thread sees `int3`
+//!  cc 1f | 44 00 00     3. rest         nobody executes these bytes
+//!                       4. sync         from here on every thread sees them
+//!  0f 1f | 44 00 00     5. first        nopl 0(%rax,%rax,1)
+//! ```
+//! A thread that arrives between 1 and 5 gets `SIGTRAP`. The handler waits until the patch is over, or takes its steps
+//! itself, and lets the thread execute what is there then.
+//!
+//! # Why no thread executes a third instruction
+//! - Up to the end of step 2 the rest is the old one, and the first byte is the old one or `int3`: the old instruction, or a
+//!   trap. From there to the end of step 4 the first byte is `int3` for everyone: a trap, whatever follows. After that the
+//!   rest is the new one for everyone, and the first byte `int3` or the new one: a trap, or the new instruction.
+//! - No thread can be between two bytes of it: it is one instruction before, and one afterwards.
+//! - Bytes that nobody ever wrote are never seen; a byte is written whole.
+//!
+//! # What each step rests on
+//! | step | rests on | where it does not hold |
+//! |---|---|---|
+//! | one write of an aligned word | AMD APM vol. 2, 7.6.1 (cross-modifying code): a naturally aligned quadword may be changed while others execute it. Intel SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises nothing for unsynchronised changes; "Living on the edge", 3 and 8.1, measures that aligned stores within a cache line are seen whole | [`Options::strict`] |
+//! | 1, 5: one byte | the smallest unit of memory there is; the same path as the Linux kernel's `text_poke_bp` and every debugger's breakpoints | – |
+//! | 2, 4 with [`Wait::Barrier`] | membarrier(2), `PRIVATE_EXPEDITED_SYNC_CORE`: when it returns, every running thread of the process has executed a serialising instruction, and a thread that was not running executes one before it returns to user mode. A serialising instruction discards what was fetched before (SDM vol. 3, 9.3; APM vol. 2, 7.6.4) | without the system call (before Linux 4.16, or forbidden) a page's rights are changed instead, which interrupts the processors; best effort |
+//! | 2, 4 with [`Wait::Tmax`] | no manual: staleness of the instruction fetch is bounded, measured by "Living on the edge", 8.1, and by the example `tmax` | [`Wait::Barrier`] |
+//! | the handler | the thread fetches the instruction anew; one that still sees `int3` comes again | – |
+//!
+//! # What it asks of its callers
+//! - The address is that of one instruction, the value one instruction of the same length, and both are what the program may
+//!   execute there. No thread's control flow leads between their bytes.
+//! - Patches under way don't overlap, but for those of the very same instruction: at least one of these wins, and the others
+//!   get [`PatchError::Busy`].
+//! - The text stays mapped until the patch is over.
+//! - No thread that may execute the instruction blocks `SIGTRAP`: the kernel kills a process that can't take a trap. Threads
+//!   that do when the first such patch is made are found, and named in an error; later ones are not.
+//! - A debugger that puts its breakpoint on the very byte while it is `int3` (between 1 and 5) takes it for the
+//!   program's, and will put it back. On an instruction that is not being patched, its breakpoint is reported, and left alone.
+//!
+//! # Cost
+//! One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two
+//! waits; asynchronous patches share theirs. A thread that runs into one pays 2 µs for the signal. `Sealed` adds two system calls.
+//! Memory: 64 bytes for each instruction that was ever patched through a trap.
+
+// Safety: this module's two functions hand on what their callers promise.
+#![expect(unsafe_code, reason = "see above")]
+
+mod entry;
+mod ground;
+mod options;
+mod pending;
+mod plan;
+mod sync;
+mod table;
+mod trap;
+mod wait;
+
+#[cfg(test)]
+mod interleavings;
+
+pub use options::Options;
+pub use pending::Pending;
+pub use plan::{INT3, Plan, Step, Write, is_straddler};
+pub use trap::traps;
+pub use wait::{Ticks, Wait};
+
+use super::{Bytes, PatchError};
+
+/// Replaces the instruction at `addr` by `value`, which is as long; returns when it is there. (Other threads execute it soon
+/// afterwards; [`synchronize`](super::synchronize) waits until they do.)
+///
+/// # Safety
+/// See [what it asks of its callers](self#what-it-asks-of-its-callers).
+///
+/// # Errors
+/// [`PatchError::Busy`] while another patch of the instruction is under way; [`PatchError::Foreign`] for a breakpoint;
+/// [`PatchError::Trap`] for a value that begins with `int3`; [`PatchError::Text`] where the text can't be made writable;
+/// [`PatchError::Signal`] where traps can't be handled; [`PatchError::Memory`].
+/// The instruction is as it was then.
+pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
+    // SAFETY: as the caller says.
+    unsafe { Options::new().patch(addr, value) }
+}
+
+/// Begins to replace the instruction at `addr`, and returns at once. One thread may have thousands of patches under way.
+///
+/// # Safety
+/// As for [`patch`], until the patch is over.
+///
+/// # Errors
+/// As for [`patch`].
+pub unsafe fn start_patch(addr: usize, value: Bytes) -> Result<Pending, PatchError> {
+    // SAFETY: as the caller says.
+    unsafe { Options::new().start(addr, value) }
+}
+
+/// Takes the next step of a patch, and tells whether it is over: [`Pending::finish`].
+pub fn finish_patch(patch: &mut Pending) -> bool {
+    patch.finish()
+}

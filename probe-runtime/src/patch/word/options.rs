@@ -1,0 +1,189 @@
+//! Patching one instruction.
+
+// Safety: relies on the callers of `patch`, `replace` and `start`, who name an instruction in text that stays mapped.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::entry::{How, NotStarted, Phase};
+use super::ground::Text;
+use super::pending::Pending;
+use super::plan::{INT3, Plan, is_straddler};
+use super::wait::Wait;
+use super::{table, trap};
+use crate::os::trap::this_thread;
+use crate::patch::poke::{read, write};
+use crate::patch::{Bytes, MAX_LEN, OpenText, PatchError, TextPolicy};
+
+/// How instructions are patched.
+///
+/// ```
+/// use probe_runtime::patch::TextPolicy;
+/// use probe_runtime::patch::word::{Options, Ticks, Wait};
+/// let fast = Options::new().text(TextPolicy::Open).wait(Wait::Tmax(Ticks(3_000)));
+/// let careful = Options::new().strict(true);
+/// # let _ = (fast, careful);
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Options {
+    wait: Wait,
+    strict: bool,
+    text: TextPolicy,
+}
+
+impl Options {
+    /// [`Wait::Barrier`], not strict, [`TextPolicy::Sealed`].
+    pub const fn new() -> Self {
+        Self { wait: Wait::Barrier, strict: false, text: TextPolicy::Sealed }
+    }
+
+    /// How to wait until all threads have seen a write.
+    #[must_use]
+    pub const fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Whether to go through `int3` always, also where one aligned write would do. That path needs nothing of the
+    /// processor but that one byte is written whole, and that the wait is what it says.
+    #[must_use]
+    pub const fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// For how long text is writable: [`TextPolicy::Sealed`] opens its pages for the patch, [`TextPolicy::Open`] means
+    /// that the caller keeps it writable, with an [`OpenText`] or as memory of his own, and costs no system call.
+    #[must_use]
+    pub const fn text(mut self, text: TextPolicy) -> Self {
+        self.text = text;
+        self
+    }
+
+    /// As [`patch`](super::patch()).
+    ///
+    /// # Safety
+    /// As for [`patch`](super::patch()).
+    ///
+    /// # Errors
+    /// As for [`patch`](super::patch()).
+    pub unsafe fn patch(&self, addr: usize, value: Bytes) -> Result<(), PatchError> {
+        // SAFETY: as the caller says.
+        unsafe { self.start(addr, value) }?.wait()
+    }
+
+    /// Replaces the instruction `expected` by `value`; tells whether that took a write.
+    ///
+    /// # Safety
+    /// As for [`patch`](super::patch()).
+    ///
+    /// # Errors
+    /// As for [`patch`](super::patch()), and [`PatchError::Foreign`] where something else is there.
+    pub unsafe fn replace(&self, addr: usize, expected: Bytes, value: Bytes) -> Result<bool, PatchError> {
+        let text = self.open(addr, value.len())?;
+        // SAFETY: as the caller says.
+        if unsafe { read_instruction(addr, value.len()) } == value {
+            return Ok(false);
+        }
+        // SAFETY: as the caller says; the text is open.
+        unsafe { self.begin(addr, expected, value, text) }?.wait()?;
+        Ok(true)
+    }
+
+    /// As [`start_patch`](super::start_patch).
+    ///
+    /// # Safety
+    /// As for [`patch`](super::patch()), until the patch is over.
+    ///
+    /// # Errors
+    /// As for [`patch`](super::patch()).
+    pub unsafe fn start(&self, addr: usize, value: Bytes) -> Result<Pending, PatchError> {
+        let mut text = self.open(addr, value.len())?;
+        loop {
+            // SAFETY: as the caller says.
+            let found = unsafe { read_instruction(addr, value.len()) };
+            if found == value {
+                return Ok(Pending::over(addr, found));
+            }
+            // SAFETY: as the caller says; the text is open.
+            match unsafe { self.begin(addr, found, value, text) } {
+                // Somebody else has patched it since: one of us goes on.
+                Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {
+                    text = self.open(addr, value.len())?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn open(&self, addr: usize, len: usize) -> Result<Option<OpenText>, PatchError> {
+        match self.text {
+            TextPolicy::Open => Ok(None),
+            TextPolicy::Sealed => {
+                let text = OpenText::new(addr..addr.saturating_add(len));
+                text.map(Some).map_err(|error| PatchError::Text { addr, error })
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`patch`](super::patch()); `text`, or the caller, keeps the text writable.
+    unsafe fn begin(
+        &self,
+        addr: usize,
+        expected: Bytes,
+        value: Bytes,
+        text: Option<OpenText>,
+    ) -> Result<Pending, PatchError> {
+        let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
+        if value[0] == INT3 {
+            return Err(PatchError::Trap { value });
+        }
+        // SAFETY: as the caller says.
+        let taken = || unsafe { taken(addr, expected) };
+        if expected[0] == INT3 {
+            return Err(taken());
+        }
+        if let (Some(whole), false) = (plan.whole(), self.strict) {
+            // SAFETY: a word of mapped and writable text.
+            let written = unsafe { write(whole) };
+            return written.map(|()| Pending::over(addr, expected)).map_err(|_| taken());
+        }
+        trap::prepare()?;
+        let entry = table::find_or_insert(addr).ok_or(PatchError::Memory)?;
+        match entry.start(&plan, How::new(self.wait), this_thread(), &Text) {
+            Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, text)),
+            Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
+            Err(NotStarted::Found(_)) => Err(taken()),
+        }
+    }
+}
+
+/// Why an instruction is not as expected: it is being patched, or it is somebody else's.
+///
+/// # Safety
+/// Its text is mapped.
+unsafe fn taken(addr: usize, expected: Bytes) -> PatchError {
+    // SAFETY: as the caller says.
+    let found = unsafe { read_instruction(addr, expected.len()) };
+    let is_ours = || table::find(addr).is_some_and(|entry| entry.phase() != Phase::Idle);
+    if found[0] == INT3 && is_ours() {
+        PatchError::Busy { addr }
+    } else {
+        PatchError::Foreign { addr, expected, found }
+    }
+}
+
+/// The bytes of an instruction. Of one that lies in two words they may be of two moments: whoever locks it finds out.
+///
+/// # Safety
+/// Its text is mapped.
+pub(super) unsafe fn read_instruction(addr: usize, len: usize) -> Bytes {
+    let word = addr & !(MAX_LEN - 1);
+    let shift = 8 * (addr - word);
+    // SAFETY: as the caller says.
+    let mut number = unsafe { read(word) }.0 >> shift;
+    if is_straddler(addr, len) {
+        // SAFETY: as above.
+        number |= unsafe { read(word + MAX_LEN) }.0 << (64 - shift);
+    }
+    Bytes::from_number(number, len)
+}

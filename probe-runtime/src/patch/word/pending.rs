@@ -1,0 +1,107 @@
+//! A patch that is under way.
+
+// Safety: relies on who started it, who keeps the text mapped until it is over.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fmt;
+use std::hint;
+
+use super::entry::{Entry, Progress, Ticket};
+use super::ground::Text;
+use super::options::read_instruction;
+use crate::patch::{Bytes, OpenText, PatchError};
+
+/// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping it finishes it, and waits
+/// as long as that takes. Forgetting it leaves it to the first thread that arrives there, and the text open.
+#[must_use = "dropping it waits until the patch is over"]
+pub struct Pending {
+    addr: usize,
+    expected: Bytes,
+    rest: Rest,
+}
+
+/// What is left to do.
+enum Rest {
+    Nothing { is_whole: bool },
+    // The text is sealed when all who joined have left.
+    Steps { entry: &'static Entry, ticket: Ticket, _text: Option<OpenText> },
+}
+
+impl Pending {
+    /// A patch that took one write.
+    pub(super) fn over(addr: usize, expected: Bytes) -> Self {
+        Self { addr, expected, rest: Rest::Nothing { is_whole: true } }
+    }
+
+    pub(super) fn new(
+        addr: usize,
+        expected: Bytes,
+        entry: &'static Entry,
+        ticket: Ticket,
+        text: Option<OpenText>,
+    ) -> Self {
+        Self { addr, expected, rest: Rest::Steps { entry, ticket, _text: text } }
+    }
+
+    /// The instruction's address.
+    pub fn addr(&self) -> usize {
+        self.addr
+    }
+
+    /// Takes at most one step, and tells whether the patch is over. Never waits for another thread; where a barrier is due,
+    /// it runs one (a system call of 1 to 8 µs), which then serves all patches that have come as far. So of a thousand
+    /// patches under way, call it on each in turn, and again: two barriers serve them all.
+    pub fn finish(&mut self) -> bool {
+        let Rest::Steps { entry, ticket, .. } = &self.rest else { return true };
+        match entry.step(*ticket, &Text) {
+            Progress::Waiting | Progress::Stepped => false,
+            Progress::Over { is_whole } => {
+                self.rest = Rest::Nothing { is_whole };
+                true
+            }
+        }
+    }
+
+    /// Finishes the patch, however long that takes.
+    ///
+    /// # Errors
+    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile.
+    pub fn wait(mut self) -> Result<(), PatchError> {
+        self.complete();
+        match self.rest {
+            Rest::Nothing { is_whole: false } => {
+                let (addr, expected) = (self.addr, self.expected);
+                // SAFETY: the caller of `start` keeps the text mapped.
+                let found = unsafe { read_instruction(addr, expected.len()) };
+                Err(PatchError::Foreign { addr, expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn complete(&mut self) {
+        let mut tries = 0_u32;
+        while !self.finish() {
+            tries += 1;
+            if tries.is_multiple_of(128) {
+                // Somebody who has joined was preempted.
+                std::thread::yield_now();
+            } else {
+                hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.complete();
+    }
+}
+
+impl fmt::Debug for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_over = matches!(self.rest, Rest::Nothing { .. });
+        f.debug_struct("Pending").field("addr", &self.addr).field("is_over", &is_over).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! Threads that run into an instruction which is being replaced.
+//!
+//! They wait a moment for the patch to end; then they take its steps themselves. So a thread is never held for long: not
+//! by a patcher that was preempted, not by an asynchronous patch that nobody finishes, and not by itself, where it has
+//! started the patch, or interrupts in a signal handler the code that does.
+
+// Safety: relies on addresses that a thread has just executed.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::hint;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::entry::Phase;
+use super::ground::Text;
+use super::plan::INT3;
+use super::table;
+use super::wait::tsc;
+use crate::os;
+use crate::patch::PatchError;
+
+/// For how many ticks a thread waits for the patcher before it helps: about ten microseconds.
+const PATIENCE: u64 = 30_000;
+/// For how many ticks the handler is taken to be in its place, once that was seen: a fraction of a millisecond.
+const TRUST: u64 = 1_000_000;
+
+/// Traps of threads that ran into an instruction while it was being replaced, since the process started.
+///
+/// Each cost its thread a signal: 2 µs, and the wait.
+pub fn traps() -> u64 {
+    TRAPS.load(Ordering::Relaxed)
+}
+
+static TRAPS: AtomicU64 = AtomicU64::new(0);
+static SEEN: AtomicU64 = AtomicU64::new(0);
+static IS_READY: Mutex<bool> = Mutex::new(false);
+
+/// Makes sure that traps are handled, before there are any.
+pub(super) fn prepare() -> Result<(), PatchError> {
+    let now = tsc();
+    if now.wrapping_sub(SEEN.load(Ordering::Relaxed)) < TRUST {
+        return Ok(());
+    }
+    let mut is_ready = IS_READY.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*is_ready {
+        install()?;
+        *is_ready = true;
+    }
+    if !os::trap::is_installed() {
+        return Err(signal(
+            "another handler was installed over the one of this crate; install yours before the first patch that \
+             needs a trap, and this crate's will hand on what is not its own",
+        ));
+    }
+    SEEN.store(now, Ordering::Relaxed);
+    Ok(())
+}
+
+fn install() -> Result<(), PatchError> {
+    let blocking = os::trap::blocking_threads();
+    if !blocking.is_empty() {
+        return Err(signal(&format!(
+            "threads {blocking:?} block it, and would be killed by it with the whole process; let them unblock it"
+        )));
+    }
+    os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
+    os::fork::install(nothing, nothing, in_child);
+    Ok(())
+}
+
+fn signal(problem: &str) -> PatchError {
+    PatchError::Signal { problem: problem.to_owned() }
+}
+
+extern "C" fn nothing() {}
+
+/// Only the thread that forked goes on: it ends what others had under way.
+extern "C" fn in_child() {
+    for entry in table::all() {
+        entry.end_alone(&Text);
+    }
+}
+
+/// Called in the signal handler: returns when the instruction can be executed again, or at once, and false, if the
+/// `int3` there is none of ours.
+fn hold(addr: usize) -> bool {
+    let Some(entry) = table::find(addr) else { return false };
+    let since = tsc();
+    loop {
+        let version = entry.version();
+        // What is said of this patch below is void where it is not the present one any more.
+        let ticket = entry.ticket();
+        let is_mine = entry.is_owned_by(os::trap::this_thread(), ticket);
+        match entry.phase() {
+            Phase::Idle => {
+                let byte = first_byte(addr);
+                if entry.version() == version {
+                    TRAPS.fetch_add(1, Ordering::Relaxed);
+                    return byte != INT3;
+                }
+            }
+            Phase::Locking if is_mine => entry.speak_for_owner(ticket, &Text),
+            Phase::Locking => relax(since),
+            Phase::FirstWait | Phase::SecondWait => {
+                if is_mine || tsc().saturating_sub(since) > PATIENCE {
+                    entry.step(ticket, &Text);
+                }
+                relax(since);
+            }
+        }
+    }
+}
+
+fn relax(since: u64) {
+    if tsc().saturating_sub(since) > PATIENCE {
+        std::thread::yield_now();
+    } else {
+        hint::spin_loop();
+    }
+}
+
+fn first_byte(addr: usize) -> u8 {
+    // SAFETY: it was just executed.
+    unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Acquire)
+}

@@ -1,0 +1,60 @@
+//! Proof, on the machine at hand, that patching works: for programs that want it before they arm anything.
+
+use std::fmt;
+
+use crate::error::Error;
+
+#[cfg(probe_backend = "x86_64")]
+mod patched;
+#[cfg(probe_backend = "x86_64")]
+mod subject;
+
+/// What [`self_test`] has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SelfTest {
+    /// Patches that were made and checked; none where this build does not patch.
+    pub patches: u64,
+    /// Calls that another thread made meanwhile; each saw the one instruction or the other.
+    pub calls: u64,
+    /// Traps of threads that ran into a patch under way.
+    pub traps: u64,
+    /// Whether membarrier(2) makes threads see a change. Where not, changing a page's rights has to do.
+    pub has_membarrier: bool,
+}
+
+/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies across two, at once
+/// and through a trap, with this thread running into it, and with another thread executing it throughout. Checks each
+/// result and every byte.
+///
+/// Takes about a millisecond, and installs the handler of `SIGTRAP` that patching through traps needs. In builds that
+/// don't patch (other targets, `--cfg probe_portable`, `--cfg probe_off`) there is nothing to test.
+///
+/// # Errors
+/// [`Error::SelfTest`] names the path that does not work here, and why.
+///
+/// ```
+/// let seen = probe_runtime::self_test()?;
+/// println!("{seen}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub fn self_test() -> Result<SelfTest, Error> {
+    #[cfg(probe_backend = "x86_64")]
+    return patched::run();
+    #[cfg(not(probe_backend = "x86_64"))]
+    Ok(SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: false })
+}
+
+impl fmt::Display for SelfTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.patches == 0 {
+            return write!(f, "this build does not patch code");
+        }
+        let barrier = if self.has_membarrier { "membarrier" } else { "page rights (no membarrier)" };
+        write!(
+            f,
+            "{} patches, {} calls, {} traps: all as expected; barrier: {barrier}",
+            self.patches, self.calls, self.traps
+        )
+    }
+}

@@ -1,0 +1,15 @@
+//! The functions that the self-test patches: each returns the number in its one `mov`.
+
+use std::arch::naked_asm;
+
+/// `mov eax, 1; ret`, the `mov` in one aligned word.
+#[unsafe(naked)]
+pub(super) extern "C" fn aligned() -> u32 {
+    naked_asm!(".p2align 3, 0x90", "mov eax, 1", "ret")
+}
+
+/// The same, the `mov` across two words: two bytes in the first, three in the second.
+#[unsafe(naked)]
+pub(super) extern "C" fn straddling() -> u32 {
+    naked_asm!(".p2align 3, 0x90", ".fill 6, 1, 0x90", "mov eax, 1", "ret")
+}

@@ -1,0 +1,216 @@
+//! wordpatch, one thing at a time: every length at every place, what is refused, who runs into a patch that is under way.
+//! A process of its own: it installs a handler for `SIGTRAP`.
+#![cfg(not(probe_portable))]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use probe_runtime::TextPolicy;
+use probe_runtime::patch::word::{self, Options, Ticks, Wait, finish_patch, is_straddler, start_patch};
+use probe_runtime::patch::{Bytes, OpenText, PatchError};
+use probe_tests::code::Code;
+
+/// Traps are counted for the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
+const TWO: Bytes5 = [0xb8, 2, 0, 0, 0];
+type Bytes5 = [u8; 5];
+
+/// `mov eax, imm32; ret` at an offset.
+fn function(code: &mut Code, offset: usize) -> (usize, extern "C" fn() -> u32) {
+    let addr = code.place(offset, &[&ONE[..], &[0xc3]].concat());
+    // SAFETY: the code that was just written there.
+    (addr, unsafe { std::mem::transmute::<usize, extern "C" fn() -> u32>(addr) })
+}
+
+const WAITS: [Wait; 2] = [Wait::Barrier, Wait::Tmax(Ticks(100_000))];
+
+#[test]
+fn every_length_at_every_place_is_replaced_whole() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    for (offset, len) in (0..8).flat_map(|offset| (1..=8).map(move |len| (offset, len))) {
+        let before: Vec<u8> = (0x10..).take(24).collect();
+        let base = code.place(0, &before);
+        let value: Vec<u8> = (0x80..).take(len).collect();
+        for (wait, strict) in WAITS.into_iter().flat_map(|wait| [(wait, false), (wait, true)]) {
+            let options = Options::new().wait(wait).strict(strict);
+            for (bytes, wanted) in
+                [(&value[..], &value[..]), (&before[offset..offset + len], &before[offset..])]
+            {
+                // SAFETY: nobody executes these bytes.
+                unsafe { options.patch(base + offset, Bytes::new(bytes).unwrap()) }.unwrap();
+                let found = code.bytes(base, 24);
+                assert_eq!(found[..offset], before[..offset]);
+                assert_eq!(found[offset..offset + len], wanted[..len]);
+                assert_eq!(found[offset + len..], before[offset + len..]);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_runs_into_its_own_patch_finishes_it() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    for offset in 0..8 {
+        let (addr, call) = function(&mut code, offset);
+        assert_eq!(call(), 1);
+        let before = word::traps();
+        // SAFETY: one instruction, for another.
+        let mut patch = unsafe { Options::new().strict(true).start(addr, TWO.into()) }.unwrap();
+        assert_eq!(code.bytes(addr, 1), [0xcc]);
+        assert_eq!(call(), 2);
+        assert_eq!(word::traps(), before + 1);
+        assert!(patch.finish());
+        patch.wait().unwrap();
+        assert_eq!(code.bytes(addr, 5), TWO);
+    }
+}
+
+#[test]
+fn a_patch_is_busy_until_it_is_over() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    let (addr, call) = function(&mut code, 5);
+    // SAFETY: one instruction, for others.
+    let patch = |value: Bytes5| unsafe { start_patch(addr, value.into()) };
+    let mut first = patch(TWO).unwrap();
+    assert!(matches!(patch(ONE), Err(PatchError::Busy { addr: at }) if at == addr));
+    assert!(!finish_patch(&mut first), "the rest");
+    assert_eq!(code.bytes(addr, 5), [0xcc, 2, 0, 0, 0]);
+    assert!(matches!(patch(ONE), Err(PatchError::Busy { .. })));
+    assert!(finish_patch(&mut first), "the first byte");
+    assert!(finish_patch(&mut first));
+    assert_eq!(call(), 2);
+    drop(patch(ONE).unwrap());
+    assert_eq!(code.bytes(addr, 5), ONE);
+    assert_eq!(call(), 1);
+}
+
+#[test]
+fn a_thousand_are_under_way_at_once() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 4 + at % 4)).collect();
+    let _text = OpenText::new(code.range()).unwrap();
+    let options = Options::new().text(TextPolicy::Open);
+    // SAFETY: one instruction each, for another.
+    let mut patches: Vec<_> =
+        functions.iter().map(|(addr, _)| unsafe { options.start(*addr, TWO.into()) }.unwrap()).collect();
+    assert_eq!(patches.iter_mut().filter_map(|patch| patch.finish().then_some(())).count(), 0);
+    // Another thread ends them.
+    let patches = thread::spawn(move || {
+        assert_eq!(patches.iter_mut().filter_map(|patch| patch.finish().then_some(())).count(), 1_000);
+        patches
+    });
+    drop(patches.join().unwrap());
+    assert!(functions.iter().all(|(addr, call)| code.bytes(*addr, 5) == TWO && call() == 2));
+}
+
+#[test]
+fn a_forgotten_patch_is_ended_by_who_arrives() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    let (addr, call) = function(&mut code, 6);
+    // SAFETY: one instruction, for another.
+    std::mem::forget(unsafe { start_patch(addr, TWO.into()) }.unwrap());
+    let callers: Vec<_> = (0..4).map(|_| thread::spawn(move || call())).collect();
+    assert!(callers.into_iter().all(|caller| caller.join().unwrap() == 2));
+    assert_eq!(code.bytes(addr, 5), TWO);
+}
+
+#[test]
+fn what_is_not_expected_is_left_alone() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    for (offset, strict) in (0..8).flat_map(|offset| [(offset, false), (offset, true)]) {
+        let (addr, _) = function(&mut code, offset);
+        let options = Options::new().strict(strict);
+        // SAFETY: nobody executes it here.
+        let replace = |expected: Bytes5, value: &[u8]| unsafe {
+            options.replace(addr, expected.into(), Bytes::new(value).unwrap())
+        };
+        // Another tail, another head, an instruction of another length, a trap.
+        let found = Bytes::from(ONE);
+        for expected in [[0xb8, 1, 0, 0, 9], [0xb9, 1, 0, 0, 0]] {
+            let error = replace(expected, &TWO).unwrap_err();
+            assert!(
+                matches!(error, PatchError::Foreign { addr: at, expected: e, found: f }
+                    if at == addr && *e == expected && f == found),
+                "{error}"
+            );
+        }
+        assert!(matches!(replace(ONE, &[0x90]), Err(PatchError::Length { .. })));
+        assert!(matches!(replace(ONE, &[0xcc, 0, 0, 0, 0]), Err(PatchError::Trap { .. })));
+        // A breakpoint.
+        code.write(addr, 0xcc);
+        let error = replace(ONE, &TWO).unwrap_err();
+        assert!(matches!(error, PatchError::Foreign { found, .. } if found[0] == 0xcc), "{error}");
+        // SAFETY: as above.
+        let error = unsafe { options.patch(addr, TWO.into()) }.unwrap_err();
+        assert!(matches!(error, PatchError::Foreign { .. }), "{error}");
+        assert_eq!(code.bytes(addr, 5), [0xcc, 1, 0, 0, 0]);
+        code.write(addr, ONE[0]);
+        // As good as new, and then as wanted.
+        assert!(replace(ONE, &TWO).unwrap());
+        assert!(!replace(ONE, &TWO).unwrap());
+        assert_eq!(code.bytes(addr, 5), TWO);
+    }
+}
+
+#[test]
+fn of_two_patchers_one_wins_and_executors_see_both() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    let (addr, call) = function(&mut code, 5);
+    assert!(is_straddler(addr, 5));
+    let (stop, won, busy) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (won, busy, stop) = (&won, &busy, &stop);
+    let _text = OpenText::new(code.range()).unwrap();
+    thread::scope(|scope| {
+        let executors: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut seen = [0_u64; 2];
+                    while !stop.load(Ordering::Relaxed) || seen.contains(&0) {
+                        seen[call() as usize - 1] += 1;
+                    }
+                    seen
+                })
+            })
+            .collect();
+        let patchers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(move || {
+                    for round in 0..10_000 {
+                        let value = if round % 2 == 0 { TWO } else { ONE };
+                        // SAFETY: one instruction, for another.
+                        match unsafe { Options::new().text(TextPolicy::Open).patch(addr, value.into()) } {
+                            Ok(()) => won.fetch_add(1, Ordering::Relaxed),
+                            Err(PatchError::Busy { .. }) => busy.fetch_add(1, Ordering::Relaxed),
+                            Err(error) => panic!("{error}"),
+                        };
+                    }
+                })
+            })
+            .collect();
+        patchers.into_iter().for_each(|patcher| patcher.join().unwrap());
+        // SAFETY: as above.
+        unsafe { word::patch(addr, ONE.into()) }.unwrap();
+        let hold = [call(), call()];
+        assert_eq!(hold, [1, 1]);
+        // SAFETY: as above.
+        unsafe { word::patch(addr, TWO.into()) }.unwrap();
+        stop.store(true, Ordering::Relaxed);
+        for executor in executors {
+            let seen = executor.join().unwrap();
+            assert!(seen[0] > 0 && seen[1] > 0);
+        }
+    });
+    assert_eq!(won.load(Ordering::Relaxed) + busy.load(Ordering::Relaxed), 20_000);
+    assert!(won.load(Ordering::Relaxed) >= 10_000);
+    assert_eq!(code.bytes(addr, 5), TWO);
+}
