@@ -7,7 +7,7 @@
 //! ```
 //! The memory is the function's own, writable and executable for good, so that patching takes no system call. A mix of two
 //! instructions never passes for either of them. Around the code lies memory that can't be executed, which is where a mixed
-//! CALL goes; a mixed MOV gives a value that nobody asked for.
+//! CALL goes; a mixed MOV or SUB gives a value that nobody asked for.
 
 // Safety: relies on a mapping of its own, which is written only through this module and, at the site, by a patcher.
 #![expect(unsafe_code, reason = "see above")]
@@ -26,8 +26,8 @@ pub const LEN: usize = 5;
 
 /// `mov eax, MOV`: what stands for a call that is off, where a mix with a call shall be noticed.
 pub const MOV: u32 = 0x02b3_a291;
-/// Another value for `mov`, which shares no byte with [`MOV`].
-pub const OTHER_MOV: u32 = 0x0354_76c8;
+/// What [`sub`] takes from 0; it shares no byte with [`MOV`].
+pub const SUB: u32 = 0x0354_76c8;
 
 /// Where the five bytes lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +112,11 @@ pub fn mov(value: u32) -> [u8; LEN] {
     with_operand(0xb8, value)
 }
 
+/// `sub eax, value`: a result of minus `value`.
+pub fn sub(value: u32) -> [u8; LEN] {
+    with_operand(0x2d, value)
+}
+
 /// A NOP of five bytes.
 pub const NOP: [u8; LEN] = [0x0f, 0x1f, 0x44, 0, 0];
 
@@ -150,9 +155,11 @@ mod tests {
             .flat_map(|split| [Place::AcrossLines(split), Place::AcrossPages(split)])
             .chain([Place::Aligned])
         {
-            let value = |instruction: fn(&Patched) -> [u8; LEN]| Patched::new(place, instruction).function()();
+            let value =
+                |instruction: fn(&Patched) -> [u8; LEN]| Patched::new(place, instruction).function()();
             assert_eq!(value(|_| NOP), 0);
             assert_eq!(value(|_| mov(MOV)), MOV);
+            assert_eq!(value(|_| sub(SUB)), SUB.wrapping_neg());
             assert_eq!(value(|code| call(code.site(), code.one())), 1);
             assert_eq!(value(|code| call(code.site(), code.two())), 2);
         }
@@ -172,11 +179,10 @@ mod tests {
 
     #[test]
     fn no_mix_passes_for_another() {
-        let instructions = [call(0, LEN + TO_ONE as usize), mov(MOV), mov(OTHER_MOV)];
+        let instructions = [call(0, LEN + TO_ONE as usize), mov(MOV), sub(SUB)];
         for (at, one) in instructions.iter().enumerate() {
             for other in &instructions[at + 1..] {
-                // The opcode may be the same, an operand's byte never is.
-                assert!((1..LEN).all(|byte| one[byte] != other[byte]), "{one:x?} {other:x?}");
+                assert!((0..LEN).all(|byte| one[byte] != other[byte]), "{one:x?} {other:x?}");
             }
         }
         // A CALL with any tail of the MOV leads into reserved memory where nothing is.

@@ -230,7 +230,11 @@ fn steps(count: f64) -> impl Iterator<Item = f64> {
 /// 1, 2 or 5 times a power of ten, at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|times| times * power).find(|round| *round >= step * 0.999).unwrap_or(10.0 * power)
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|times| times * power)
+        .find(|round| *round >= step * 0.999)
+        .unwrap_or(10.0 * power)
 }
 
 /// A number in a few characters: `2000` as `2k`.
@@ -278,7 +282,9 @@ mod tests {
         let panel = Panel { title: "A panel".into(), x, y, lines: vec![line] };
         let mut svg = String::new();
         draw(&mut svg, "A title", "a subtitle", &[panel]).unwrap();
-        for word in ["A title", "a subtitle", "A panel", "a line", "rate (1/s)", "share (%)", "1k", "<polyline"] {
+        for word in
+            ["A title", "a subtitle", "A panel", "a line", "rate (1/s)", "share (%)", "1k", "<polyline"]
+        {
             assert!(svg.contains(word), "{word}");
         }
     }

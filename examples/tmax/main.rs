@@ -24,7 +24,11 @@ use std::process::ExitCode;
 #[cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_off, probe_portable, probe_seen))))]
 mod run;
 
-#[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(any(probe_off, probe_portable, probe_seen)))))]
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    not(any(probe_off, probe_portable, probe_seen))
+)))]
 mod run {
     /// Instructions are not patched in this build.
     pub fn run() -> Result<(), &'static str> {

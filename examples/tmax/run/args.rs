@@ -119,7 +119,9 @@ fn parse_from(mut parser: Parser) -> Result<Asked, lexopt::Error> {
             Arg::Long("without-int3") => plan.protocol = Protocol::Bare,
             Arg::Long("across") => plan.across = parser.value()?.parse_with(across)?,
             Arg::Long("splits") => plan.splits = parser.value()?.parse_with(|text| list(text, 1, 4))?,
-            Arg::Long("executors") => plan.executors = parser.value()?.parse_with(|text| list(text, 1, 256))?,
+            Arg::Long("executors") => {
+                plan.executors = parser.value()?.parse_with(|text| list(text, 1, 256))?
+            }
             Arg::Long("max-wait") => plan.max_wait = parser.value()?.parse_with(|text| number(text, 0))?,
             Arg::Long("step") => plan.step = parser.value()?.parse_with(|text| number(text, 1))?,
             Arg::Long("toggles") => plan.toggles = parser.value()?.parse_with(|text| number(text, 1))?,

@@ -47,7 +47,7 @@ fn failures(plan: &Plan, rows: &[Row]) -> Panel {
     let (x, barrier) = waits(plan);
     let value = |row: &Row, nth: usize| match plan.protocol {
         Protocol::Int3 => 100.0 * row.splits[nth].failed as f64 / plan.executors.len() as f64,
-        Protocol::Bare => row.splits[nth].wrong_per_million(),
+        Protocol::Bare => row.splits[nth].wrong_per_toggle(),
     };
     let lines: Vec<_> = (plan.splits.iter().enumerate())
         .map(|(nth, split)| {
@@ -59,8 +59,8 @@ fn failures(plan: &Plan, rows: &[Row]) -> Panel {
     let (title, y) = match plan.protocol {
         Protocol::Int3 => ("Failures", Axis::linear("failed runs (%)", 100.0)),
         Protocol::Bare => (
-            "Wrong values (below one is drawn as one)",
-            Axis::logarithmic("for each million toggles", 1.0, greatest.max(10.0)),
+            "Wrong values (none is drawn at the bottom)",
+            Axis::logarithmic("for each toggle", 1e-6, greatest.max(1.0)),
         ),
     };
     Panel { title: title.to_owned(), x, y, lines }

@@ -1,10 +1,11 @@
 //! One run, in a process of its own, which a wait that is too short may end.
 
-// Safety: relies on two system calls that concern this process alone.
+// Safety: relies on system calls that concern this process alone.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -20,6 +21,8 @@ use super::trial::{Delay, Seen, Trial, Visibility};
 const CALLS: u64 = 64;
 /// Before a toggle whose time is taken: so that executors run as if there were none.
 const SETTLE: u64 = 4_000;
+/// Not a time: the executor was preempted.
+const PREEMPTED: u64 = 1;
 /// Toggles that don't count: the executor may not run yet.
 const WARM_UP: usize = 20;
 
@@ -61,7 +64,7 @@ fn stress(site: &Site, trial: &Trial) -> Result<u64, PatchError> {
                 wrong.fetch_add(count_wrong(site, stop), Ordering::Relaxed);
             });
         }
-        let done = (0..trial.toggles).try_for_each(|nth| site.write(nth % 2 == 0));
+        let done = (0..trial.toggles).try_for_each(|nth| site.write(nth % 2 == 0).map(drop));
         stop.store(true, Ordering::Relaxed);
         done
     })?;
@@ -80,9 +83,10 @@ fn count_wrong(site: &Site, stop: &AtomicBool) -> u64 {
     wrong
 }
 
-/// Toggles again and again, each time taking the time until one executor on another processor has seen it.
+/// Toggles again and again, each time taking the time until one executor on another processor has seen it. Where one of
+/// the two threads was preempted, the time is not taken: to be interrupted is to serialise, so that is not what a wait is for.
 fn visibility(site: &Site, samples: usize) -> Result<Vec<u64>, PatchError> {
-    // When the value last changed; 0 as soon as that was noted.
+    // When the value last changed, or `PREEMPTED`; 0 as soon as that was noted.
     let (stop, changed) = (AtomicBool::new(false), AtomicU64::new(0));
     site.write(false)?;
     let mut taken = Vec::with_capacity(samples);
@@ -93,11 +97,11 @@ fn visibility(site: &Site, samples: usize) -> Result<Vec<u64>, PatchError> {
         });
         let done = (0..WARM_UP + samples).try_for_each(|nth| {
             spin_until(ticks() + SETTLE + nth as u64 * 37 % 1_000);
-            site.write(nth % 2 == 0)?;
-            let written = ticks();
-            let seen = take(&changed).saturating_sub(written);
-            if nth >= WARM_UP {
-                taken.push(seen);
+            let before = preemptions();
+            let written = site.write(nth % 2 == 0)?;
+            let seen = take(&changed);
+            if nth >= WARM_UP && seen != PREEMPTED && before == preemptions() {
+                taken.push(seen.saturating_sub(written));
             }
             Ok(())
         });
@@ -120,13 +124,27 @@ fn take(changed: &AtomicU64) -> u64 {
 /// Notes when the value changes.
 fn watch(site: &Site, stop: &AtomicBool, changed: &AtomicU64) {
     let function = black_box(site.code.function());
-    let mut last = site.values[0];
+    let (mut last, mut before) = (site.values[0], preemptions());
     while !stop.load(Ordering::Relaxed) {
         let value = function();
         // Nothing but the two, or else a change would be counted twice.
         if value != last && site.values.contains(&value) {
-            changed.store(ticks(), Ordering::Release);
-            last = value;
+            let (at, now) = (ticks(), preemptions());
+            changed.store(if now == before { at } else { PREEMPTED }, Ordering::Release);
+            (last, before) = (value, now);
+        }
+    }
+}
+
+/// How often this thread has lost its processor to another.
+fn preemptions() -> i64 {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: the system fills in a structure of this function's own, or returns an error.
+    unsafe {
+        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0 {
+            usage.assume_init().ru_nivcsw
+        } else {
+            0
         }
     }
 }

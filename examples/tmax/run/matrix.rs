@@ -53,10 +53,10 @@ impl Row {
 }
 
 impl Cell {
-    /// Wrong values for each million toggles.
+    /// Wrong values for each toggle.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
-    pub fn wrong_per_million(&self) -> f64 {
-        1e6 * self.wrong as f64 / self.toggles.max(1) as f64
+    pub fn wrong_per_toggle(&self) -> f64 {
+        self.wrong as f64 / self.toggles.max(1) as f64
     }
 
     fn add(&mut self, run: Ended, toggles: u64) {

@@ -42,7 +42,10 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 /// Where somebody looks on, which run is under way; the row then takes its place.
 fn progress(done: usize, all: usize) {
     if stdout().is_terminal() && stderr().is_terminal() {
-        eprint!("\r{}\r", if done == all { String::from("            ") } else { format!("{done} of {all} …") });
+        eprint!(
+            "\r{}\r",
+            if done == all { String::from("            ") } else { format!("{done} of {all} …") }
+        );
         let _ = stderr().flush();
     }
 }

@@ -27,10 +27,12 @@ impl Machine {
     pub fn here(ticks_per_second: u64) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let value = |name: &str| {
-            let line = cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
+            let line =
+                cpuinfo.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name));
             line.and_then(|line| line.split(':').nth(1)).map_or("unknown", str::trim).to_owned()
         };
-        let model = format!("{}, family {} model {}", value("model name"), value("cpu family"), value("model"));
+        let model =
+            format!("{}, family {} model {}", value("model name"), value("cpu family"), value("model"));
         Self { model, processors: processors(), ticks_per_second }
     }
 
@@ -65,16 +67,14 @@ impl fmt::Display for Machine {
 pub fn introduce(plan: &Plan, machine: &Machine) {
     println!("{machine}");
     let what = match plan.protocol {
-        Protocol::Int3 => "a call toggled on and off under the protocol: int3, wait, the rest, wait, the first byte",
+        Protocol::Int3 => {
+            "a call toggled on and off under the protocol: int3, wait, the rest, wait, the first byte"
+        }
         Protocol::Bare => "an instruction toggled without int3: the rest, wait, the first part",
     };
     println!("Across two {}: {what}.", boundary(plan));
-    println!(
-        "{} runs of {} toggles each, about {:.1} minutes.",
-        plan.runs(),
-        plan.toggles,
-        machine.minutes(plan)
-    );
+    let minutes = machine.minutes(plan).ceil();
+    println!("{} runs of {} toggles each: about {minutes} min.", plan.runs(), plan.toggles);
     let crowded: Vec<_> = plan.executors.iter().filter(|executors| is_crowded(**executors)).collect();
     if let Some(first) = crowded.first() {
         println!(
@@ -98,15 +98,24 @@ pub fn boundary(plan: &Plan) -> &'static str {
 
 /// The table's head.
 pub fn print_head(plan: &Plan) {
-    let of = match plan.protocol {
-        Protocol::Int3 => format!("failed runs, of {} each, by split", plan.executors.len()),
-        Protocol::Bare => String::from("wrong values for each million toggles, by split"),
+    let of = over_splits(plan);
+    println!("{:>8}  {of}  seen after (ticks)", "wait");
+    let splits: String =
+        plan.splits.iter().map(|split| format!("{:>9}", format!("{split}|{}", 5 - split))).collect();
+    let width = of.chars().count();
+    println!(
+        "{:>8}  {splits:<width$}  {:>8} {:>8} {:>8} {:>10}",
+        "(ticks)", "median", "99 %", "99.9 %", "longest"
+    );
+}
+
+/// What the columns of the splits hold, as wide as they are.
+fn over_splits(plan: &Plan) -> String {
+    let text = match plan.protocol {
+        Protocol::Int3 => format!("  failed runs of {}, by split", plan.executors.len()),
+        Protocol::Bare => String::from("  wrong values a toggle, by split"),
     };
-    let width = 9 * plan.splits.len();
-    let (of_width, seen) = (width.max(of.len()), "seen after (ticks)");
-    println!("{:>8}  {of:<of_width$}  {seen}", "wait");
-    let splits: String = plan.splits.iter().map(|split| format!("{:>9}", format!("{split}|{}", 5 - split))).collect();
-    println!("{:>8}  {splits:<of_width$}  {:>8} {:>8} {:>8} {:>10}", "(ticks)", "median", "99 %", "99.9 %", "longest");
+    format!("{text:<width$}", width = 9 * plan.splits.len())
 }
 
 /// One row of it.
@@ -114,15 +123,11 @@ pub fn print_row(plan: &Plan, row: &Row) {
     let cell = |cell: &Cell| match plan.protocol {
         Protocol::Int3 if cell.stuck > 0 => format!("{:>9}", format!("{} stuck", cell.failed)),
         Protocol::Int3 => format!("{:>9}", cell.failed),
-        Protocol::Bare => format!("{:>9.1}", cell.wrong_per_million()),
-    };
-    let of_width = match plan.protocol {
-        Protocol::Int3 => format!("failed runs, of {} each, by split", plan.executors.len()).len(),
-        Protocol::Bare => "wrong values for each million toggles, by split".len(),
+        Protocol::Bare => format!("{:>9.4}", cell.wrong_per_toggle()),
     };
     let cells: String = row.splits.iter().map(cell).collect();
-    let of_width = of_width.max(9 * plan.splits.len());
-    println!("{:>8}  {cells:<of_width$}  {}", row.delay, times(row.visibility().as_ref()));
+    let width = over_splits(plan).chars().count();
+    println!("{:>8}  {cells:<width$}  {}", row.delay, times(row.visibility().as_ref()));
 }
 
 fn times(seen: Option<&Visibility>) -> String {
@@ -151,17 +156,27 @@ fn recommended(least_safe: u64, reference: Option<&Visibility>) -> u64 {
 pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<&Visibility>) {
     println!();
     if let Some(Visibility { median, p99, p999, max }) = reference {
-        println!("One store to an aligned instruction is seen by another processor after {median} ticks (median), {p99} (99 %), {p999} (99.9 %), {max} (longest: interrupts included).");
+        println!(
+            "One store to an aligned instruction is seen by another processor after {median} ticks (median), {p99} (99 %), {p999} (99.9 %), {max} (longest)."
+        );
     }
     if plan.protocol == Protocol::Bare {
-        println!("Every wrong value is half of one instruction with half of another. No wait makes that safe: the trap does.");
+        println!(
+            "Every wrong value is half of one instruction with half of another. No wait makes that safe: the trap does."
+        );
         return;
     }
     if let Some(row) = rows.iter().find(|row| row.delay == Delay::Barrier && row.failed() != 0) {
-        println!("{} runs failed with barriers: that must not happen. Please report it with this output.", row.failed());
+        println!(
+            "{} runs failed with barriers: that must not happen. Please report it with this output.",
+            row.failed()
+        );
     }
     let Some(safe) = least_safe(rows) else {
-        println!("Runs failed at the longest wait. Try --max-wait {}, or use Wait::Barrier.", 4 * plan.max_wait.max(600));
+        println!(
+            "Runs failed at the longest wait. Try --max-wait {}, or use Wait::Barrier.",
+            4 * plan.max_wait.max(600)
+        );
         return;
     };
     if rows.iter().all(|row| row.failed() == 0) {
@@ -170,12 +185,17 @@ pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<
         println!("No run failed from a wait of {safe} ticks on.");
     }
     let wait = recommended(safe, reference);
-    println!("Recommended: Wait::Tmax(Ticks({wait})), {:.2} µs for each of the two waits of a patch.", machine.ns(wait) / 1e3);
+    println!(
+        "Recommended: Wait::Tmax(Ticks({wait})), {:.2} µs for each of the two waits of a patch.",
+        machine.ns(wait) / 1e3
+    );
     println!(
         "  = {MARGIN} × the greater of the least wait without failures ({safe}) and the time until 99.9 % of aligned stores were\n    seen ({}), and not less than {LEAST}, which the paper used on two sockets.",
         reference.map_or_else(|| String::from("not measured"), |seen| seen.p999.to_string()),
     );
-    println!("It is measured, not promised by the processor's maker. Wait::Barrier, the default, needs no number.");
+    println!(
+        "It is measured, not promised by the processor's maker. Wait::Barrier, the default, needs no number."
+    );
 }
 
 #[cfg(test)]

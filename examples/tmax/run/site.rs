@@ -9,7 +9,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
 
 use probe_benches::baseline::membarrier;
-use probe_benches::code::{LEN, MOV, OTHER_MOV, Patched, Place, call, mov};
+use probe_benches::code::{LEN, MOV, Patched, Place, SUB, call, mov, sub};
 use probe_benches::ticks::{spin_until, ticks};
 use probe_runtime::patch::word::{Options, Ticks, Wait};
 use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
@@ -41,7 +41,7 @@ impl Site {
         // A mix of CALL and MOV crashes, or gives a wrong value. Bare, mixes are to be counted, so none may crash.
         let (on, value) = match trial.protocol {
             Protocol::Int3 => (call(code.site(), code.one()), 1),
-            Protocol::Bare => (mov(OTHER_MOV), OTHER_MOV),
+            Protocol::Bare => (sub(SUB), SUB.wrapping_neg()),
         };
         let wait = match trial.delay {
             Delay::Ticks(ticks) => Wait::Tmax(Ticks(ticks)),
@@ -57,15 +57,13 @@ impl Site {
         }
     }
 
-    /// Writes the instruction of a state.
-    pub fn write(&self, is_on: bool) -> Result<(), PatchError> {
+    /// Writes the instruction of a state, and returns the time: bare, right before the last store; of a patch, which may be
+    /// ended by a thread in the trap, right after it.
+    pub fn write(&self, is_on: bool) -> Result<u64, PatchError> {
         let state = self.states[usize::from(is_on)];
         match self.protocol {
-            Protocol::Bare => {
-                self.write_bare(state);
-                Ok(())
-            }
-            Protocol::Int3 => self.patch(state),
+            Protocol::Bare => Ok(self.write_bare(state)),
+            Protocol::Int3 => self.patch(state).map(|()| ticks()),
         }
     }
 
@@ -81,7 +79,7 @@ impl Site {
     }
 
     /// One aligned store for each of the two words: first what lies behind the boundary.
-    fn write_bare(&self, state: [u8; LEN]) {
+    fn write_bare(&self, state: [u8; LEN]) -> u64 {
         let words = self.code.words();
         let mut bytes = [0; 16];
         for (half, word) in bytes.chunks_exact_mut(8).zip(words) {
@@ -98,6 +96,8 @@ impl Site {
                 Delay::Barrier => membarrier(),
             }
         }
+        let last = ticks();
         words[0].store(half(0), Ordering::SeqCst);
+        last
     }
 }

@@ -79,7 +79,9 @@ impl FromStr for Trial {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{text}` is not one run: SPLIT,ACROSS,PROTOCOL,WAIT,THREADS,TOGGLES,SAMPLES");
         let parts: Vec<_> = text.split(',').collect();
-        let [split, across, protocol, delay, executors, toggles, samples] = parts[..] else { return Err(wrong()) };
+        let [split, across, protocol, delay, executors, toggles, samples] = parts[..] else {
+            return Err(wrong());
+        };
         let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
         let count = |text: &str| text.parse::<usize>().map_err(|_| wrong());
         Ok(Self {
