@@ -125,6 +125,21 @@ fn with_operand(opcode: u8, operand: u32) -> [u8; LEN] {
     [opcode, a, b, c, d]
 }
 
+/// The addresses of as many NOPs of five bytes, one in every cache line and the next, in text that is writable for good.
+///
+/// # Panics
+/// Where the system gives no memory that may be written and executed, or a split is not within 1 to 4.
+pub fn straddlers(count: usize, split: usize) -> Vec<usize> {
+    assert!((1..LEN).contains(&split) && count < RESERVED / LINE - 1, "{split}, {count}");
+    let base = reserve();
+    open(base, (count + 1) * LINE);
+    let sites: Vec<_> = (1..=count).map(|line| base + line * LINE - split).collect();
+    for site in &sites {
+        write(*site, &NOP);
+    }
+    sites
+}
+
 fn reserve() -> usize {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new private mapping overlaps nothing.
@@ -175,6 +190,14 @@ mod tests {
         assert_eq!(ptr::from_ref(last).addr() - ptr::from_ref(first).addr(), 8);
         let [first, last] = Patched::new(Place::Aligned, |_| NOP).words();
         assert_eq!(ptr::from_ref(last), ptr::from_ref(first));
+    }
+
+    #[test]
+    fn each_straddler_has_a_line_of_its_own() {
+        let sites = straddlers(1_000, 2);
+        assert_eq!(sites.len(), 1_000);
+        assert!(sites.iter().all(|site| site % LINE == LINE - 2));
+        assert!(sites.windows(2).all(|pair| pair[1] - pair[0] == LINE));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 const WIDTH: u32 = 1000;
 const HEAD: u32 = 78;
-const PANEL: u32 = 360;
+const PANEL: u32 = 380;
 const LEGEND: i32 = 235;
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GREY: RGBColor = RGBColor(120, 120, 120);
@@ -51,6 +51,8 @@ pub struct Line {
     pub name: String,
     /// Its points, in the axes' units. What lies outside an axis is drawn at its end.
     pub points: Vec<(f64, f64)>,
+    /// Points of another kind, which no line leads to.
+    pub apart: Vec<(f64, f64)>,
 }
 
 /// An axis: what it measures, and where its marks are.
@@ -181,9 +183,10 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Error> {
     chart.draw(&Text::new(panel.title.as_str(), (20, 12), font(17).color(&INK)))?;
     let mut context = ChartBuilder::on(&chart)
         .margin_top(48)
+        .margin_bottom(26)
         .margin_left(12)
         .margin_right(14)
-        .x_label_area_size(52)
+        .x_label_area_size(46)
         .y_label_area_size(72)
         .build_cartesian_2d(panel.x.clone(), panel.y.clone())?;
     context
@@ -201,7 +204,8 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Error> {
     for (line, colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
         let points = line.points.iter().copied();
         context.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
-        context.draw_series(points.map(|point| Circle::new(point, 3, colour.filled())))?;
+        let all = points.chain(line.apart.iter().copied());
+        context.draw_series(all.map(|point| Circle::new(point, 3, colour.filled())))?;
     }
     draw_legend(&legend, &panel.lines)
 }
@@ -245,6 +249,9 @@ fn short(value: f64) -> String {
         size if size >= 9_999.5 => (value / 1e3, "k"),
         _ => (value, ""),
     };
+    if value != 0.0 && value.abs() < 0.000_999 {
+        return format!("{value:.0e}");
+    }
     let text = format!("{number:.3}");
     format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
@@ -262,6 +269,7 @@ mod tests {
         assert_eq!(names(&Axis::linear("", 2_400.0)), ["0", "500", "1000", "1500", "2000", "2500"]);
         assert_eq!(names(&Axis::linear("", 1.1)), ["0", "0.2", "0.4", "0.6", "0.8", "1", "1.2"]);
         assert_eq!(names(&Axis::logarithmic("", 30.0, 20_000.0)), ["10", "100", "1000", "10k", "100k"]);
+        assert_eq!(names(&Axis::logarithmic("", 1e-4, 0.01)), ["1e-4", "0.001", "0.01"]);
         assert_eq!(names(&Axis::named("", ["a", "b"]).and("c")), ["a", "b", "c"]);
     }
 
@@ -277,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_chart_holds_its_words() {
-        let line = Line { name: "a line".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
+        let line = Line { name: "a line".into(), points: vec![(0.0, 1.0), (1.0, 2.0)], apart: Vec::new() };
         let (x, y) = (Axis::named("rate (1/s)", ["0", "1k"]), Axis::linear("share (%)", 100.0));
         let panel = Panel { title: "A panel".into(), x, y, lines: vec![line] };
         let mut svg = String::new();

@@ -34,12 +34,15 @@ fn waits(plan: &Plan) -> (Axis, f64) {
 
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn line(name: String, rows: &[Row], barrier: f64, value: impl Fn(&Row) -> Option<f64>) -> Line {
-    let place = |delay| match delay {
-        Delay::Ticks(wait) => wait as f64,
-        Delay::Barrier => barrier,
-    };
-    let points = rows.iter().filter_map(|row| Some((place(row.delay), value(row)?))).collect();
-    Line { name, points }
+    let mut line = Line { name, points: Vec::new(), apart: Vec::new() };
+    for row in rows {
+        match (row.delay, value(row)) {
+            (_, None) => {}
+            (Delay::Ticks(wait), Some(value)) => line.points.push((wait as f64, value)),
+            (Delay::Barrier, Some(value)) => line.apart.push((barrier, value)),
+        }
+    }
+    line
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a few runs")]
@@ -55,12 +58,16 @@ fn failures(plan: &Plan, rows: &[Row]) -> Panel {
             line(name, rows, barrier, |row| Some(value(row, nth)))
         })
         .collect();
-    let greatest = lines.iter().flat_map(|line| &line.points).map(|point| point.1).fold(0.0, f64::max);
+    let greatest = lines
+        .iter()
+        .flat_map(|line| line.points.iter().chain(&line.apart))
+        .map(|point| point.1)
+        .fold(0.0, f64::max);
     let (title, y) = match plan.protocol {
         Protocol::Int3 => ("Failures", Axis::linear("failed runs (%)", 100.0)),
         Protocol::Bare => (
             "Wrong values (none is drawn at the bottom)",
-            Axis::logarithmic("for each toggle", 1e-6, greatest.max(1.0)),
+            Axis::logarithmic("for each toggle", 1e-5, greatest.max(1.0)),
         ),
     };
     Panel { title: title.to_owned(), x, y, lines }
@@ -83,7 +90,7 @@ fn times(plan: &Plan, rows: &[Row], reference: Option<&Visibility>) -> Option<Pa
     if let Some(seen) = reference {
         lines.push(line("99.9 %, one aligned store".to_owned(), rows, barrier, |_| Some(seen.p999 as f64)));
     }
-    let values = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let values = || lines.iter().flat_map(|line| line.points.iter().chain(&line.apart)).map(|point| point.1);
     let greatest = values().fold(0.0, f64::max);
     let least = values().fold(greatest, f64::min);
     let y = Axis::logarithmic("ticks", least.max(10.0), greatest);
