@@ -73,7 +73,7 @@ impl fmt::Display for Error {
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
             Self::TextProtected { text, error } => write!(
                 f,
-                "text at {:#x}..{:#x} can't be kept writable: {error}; use TextPolicy::Sealed, \
+                "text at {:#x}..{:#x} can't be kept writable: {error}; use TextPolicy::Alias, \
                  or allow the program to change the protection of its code",
                 text.start, text.end
             ),

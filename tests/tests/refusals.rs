@@ -221,7 +221,7 @@ fn mprotect_denied() {
     assert_eq!(reason.raw_os_error(), Some(libc::EPERM));
     let shown = format!(
         "text at {:#x}..{:#x} can't be kept writable: Operation not permitted (os error 1); use \
-         TextPolicy::Sealed, or allow the program to change the protection of its code",
+         TextPolicy::Alias, or allow the program to change the protection of its code",
         range.start, range.end
     );
     assert_eq!(error.to_string(), shown);

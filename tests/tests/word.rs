@@ -25,7 +25,13 @@ fn function(code: &mut Code, offset: usize) -> (usize, extern "C" fn() -> u32) {
     (addr, unsafe { std::mem::transmute::<usize, extern "C" fn() -> u32>(addr) })
 }
 
-const WAITS: [Wait; 2] = [Wait::Barrier, Wait::Tmax(Ticks(100_000))];
+fn every_way() -> Vec<Options> {
+    let waits = [Wait::Barrier, Wait::Tmax(Ticks(100_000))];
+    let ways = waits
+        .into_iter()
+        .flat_map(|wait| [false, true].map(|strict| Options::new().wait(wait).strict(strict)));
+    ways.chain([Options::new().text(TextPolicy::Alias)]).collect()
+}
 
 #[test]
 fn every_length_at_every_place_is_replaced_whole() {
@@ -35,8 +41,7 @@ fn every_length_at_every_place_is_replaced_whole() {
         let before: Vec<u8> = (0x10..).take(24).collect();
         let base = code.place(0, &before);
         let value: Vec<u8> = (0x80..).take(len).collect();
-        for (wait, strict) in WAITS.into_iter().flat_map(|wait| [(wait, false), (wait, true)]) {
-            let options = Options::new().wait(wait).strict(strict);
+        for options in every_way() {
             for (bytes, wanted) in
                 [(&value[..], &value[..]), (&before[offset..offset + len], &before[offset..])]
             {
@@ -55,12 +60,13 @@ fn every_length_at_every_place_is_replaced_whole() {
 fn who_runs_into_its_own_patch_finishes_it() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    for offset in 0..8 {
+    let ways = [Options::new().strict(true), Options::new().text(TextPolicy::Alias)];
+    for (offset, options) in (0..8).flat_map(|offset| ways.map(|way| (offset, way))) {
         let (addr, call) = function(&mut code, offset);
         assert_eq!(call(), 1);
         let before = word::traps();
         // SAFETY: one instruction, for another.
-        let mut patch = unsafe { Options::new().strict(true).start(addr, TWO.into()) }.unwrap();
+        let mut patch = unsafe { options.start(addr, TWO.into()) }.unwrap();
         assert_eq!(code.bytes(addr, 1), [0xcc]);
         assert_eq!(call(), 2);
         assert_eq!(word::traps(), before + 1);
@@ -120,15 +126,16 @@ fn a_forgotten_patch_is_ended_by_who_arrives() {
     let callers: Vec<_> = (0..4).map(|_| thread::spawn(move || call())).collect();
     assert!(callers.into_iter().all(|caller| caller.join().unwrap() == 2));
     assert_eq!(code.bytes(addr, 5), TWO);
+    // Its text stays open, so it must stay mapped.
+    std::mem::forget(code);
 }
 
 #[test]
 fn what_is_not_expected_is_left_alone() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    for (offset, strict) in (0..8).flat_map(|offset| [(offset, false), (offset, true)]) {
+    for (offset, options) in (0..8).flat_map(|offset| every_way().into_iter().map(move |way| (offset, way))) {
         let (addr, _) = function(&mut code, offset);
-        let options = Options::new().strict(strict);
         // SAFETY: nobody executes it here.
         let replace = |expected: Bytes5, value: &[u8]| unsafe {
             options.replace(addr, expected.into(), Bytes::new(value).unwrap())
@@ -213,4 +220,34 @@ fn of_two_patchers_one_wins_and_executors_see_both() {
     assert_eq!(won.load(Ordering::Relaxed) + busy.load(Ordering::Relaxed), 20_000);
     assert!(won.load(Ordering::Relaxed) >= 10_000);
     assert_eq!(code.bytes(addr, 5), TWO);
+}
+
+#[test]
+fn what_is_no_text_is_an_error() {
+    let code = Code::new();
+    // SAFETY: a page behind the code, which nobody uses.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    let cases = [
+        (8, "nothing is mapped at 0x8".to_owned()),
+        (page as usize, format!("the page at {page:?} may not")),
+    ];
+    for (text, (addr, problem)) in [TextPolicy::Sealed, TextPolicy::Alias]
+        .into_iter()
+        .flat_map(|text| cases.clone().map(|case| (text, case)))
+    {
+        // SAFETY: refused before anything is looked at.
+        let error = unsafe { Options::new().text(text).patch(addr, TWO.into()) }.unwrap_err();
+        assert!(matches!(error, PatchError::Text { addr: at, .. } if at == addr), "{error}");
+        assert!(error.to_string().contains(&problem), "{error}");
+    }
+    drop(code);
 }

@@ -6,17 +6,18 @@
     reason = "the same calls as where sites are patched"
 )]
 
-use std::ops::Range;
-
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
-use crate::patch::{Refusal, RefusalReason, Report, SiteAddr};
+use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
+
+/// No text is patched, so none is open.
+pub(super) type HeldText = ();
 
 impl Control {
     /// The hook is the switch: shows or hides it.
-    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _is_open: bool, report: &mut Report) {
+    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _access: Access, report: &mut Report) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let Some(members) = self.members(id) else { continue };
             let is_visible = self.state_of(id) == ProbeState::Active;
@@ -26,17 +27,9 @@ impl Control {
         }
     }
 
-    pub(super) fn open_text(
-        &mut self,
-        _ids: &[ProbeId],
-        _policy: Policy,
-    ) -> Result<Vec<Range<usize>>, Error> {
-        Ok(Vec::new())
+    pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
+        Ok(())
     }
-
-    pub(super) fn close_text(&mut self, _text: &[Range<usize>], _report: &mut Report) {}
-
-    pub(super) fn forget_unloaded_text(&mut self) {}
 
     pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
         for _ in ids {
@@ -44,3 +37,9 @@ impl Control {
         }
     }
 }
+
+/// Nothing was opened.
+pub(super) fn close_text(_text: HeldText, _report: &mut Report) {}
+
+/// Nothing was open.
+pub(super) fn forget_unloaded_text() {}

@@ -1,9 +1,9 @@
 //! Forcing probes off.
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
+use super::HeldText;
 use super::lock::lock;
 use super::state::{Policy, settle};
 use crate::patch::Report;
@@ -15,11 +15,11 @@ pub struct Hold {
     ids: Arc<[ProbeId]>,
     policy: Policy,
     report: Report,
-    text: Vec<Range<usize>>,
+    text: HeldText,
 }
 
 impl Hold {
-    pub(super) fn new(ids: Arc<[ProbeId]>, policy: Policy, report: Report, text: Vec<Range<usize>>) -> Self {
+    pub(super) fn new(ids: Arc<[ProbeId]>, policy: Policy, report: Report, text: HeldText) -> Self {
         Self { ids, policy, report, text }
     }
 
@@ -31,7 +31,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        lock().release(&self.ids, &self.text);
+        lock().release(&self.ids, self.policy, std::mem::take(&mut self.text));
         settle(self.policy.visibility);
     }
 }

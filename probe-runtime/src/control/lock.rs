@@ -39,6 +39,8 @@ pub(super) fn lock() -> Locked {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         dispatch::prepare();
+        #[cfg(probe_backend = "x86_64")]
+        crate::patch::prepare();
         os::fork::install(before_fork, after_fork_in_parent, after_fork_in_child);
     });
     let guarded = Guarded::new();

@@ -23,6 +23,11 @@ mod flags;
 #[cfg(probe_backend = "x86_64")]
 mod sites;
 
+#[cfg(not(probe_backend = "x86_64"))]
+use flags::{HeldText, close_text, forget_unloaded_text};
+#[cfg(probe_backend = "x86_64")]
+use sites::{HeldText, close_text, forget_unloaded_text};
+
 pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;

@@ -1,51 +1,41 @@
 //! The part of the control that knows of sites, where they are patched.
 
-use std::ops::Range;
+use std::io;
 
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
-use crate::patch::{Batch, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy};
+use crate::patch::{
+    self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
+};
 use crate::registry::ProbeId;
 
+/// The text that an attachment or a hold keeps open.
+pub(super) type HeldText = Vec<OpenText>;
+
 impl Control {
-    /// Makes all sites of these runs active or latent. `is_open` says that all their text is known to be open.
-    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, is_open: bool, report: &mut Report) {
+    /// Makes all sites of these runs active or latent.
+    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut batch = Batch::new(wanted, &self.open, report);
+        let mut batch = Batch::new(wanted, report);
         for run in runs {
             let sites = self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()));
-            if is_open { batch.write(sites) } else { batch.switch(sites) }
+            batch.switch(sites, access);
         }
     }
 
     /// Lets the text of these probes stay writable, where the policy asks for it.
-    pub(super) fn open_text(&mut self, ids: &[ProbeId], policy: Policy) -> Result<Vec<Range<usize>>, Error> {
-        if policy.text == TextPolicy::Sealed {
+    pub(super) fn open_text(&self, ids: &[ProbeId], policy: Policy) -> Result<HeldText, Error> {
+        if policy.text != TextPolicy::Open {
             return Ok(Vec::new());
         }
         let sites: Vec<Site> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
-        let text = self.registry.text_of(&sites);
-        for (at, segment) in text.iter().enumerate() {
-            if let Err(error) = self.open.open(segment) {
-                self.close_text(&text[..at], &mut Report::default());
-                return Err(Error::TextProtected { text: segment.clone(), error });
-            }
-        }
-        Ok(text)
-    }
-
-    pub(super) fn close_text(&mut self, text: &[Range<usize>], report: &mut Report) {
-        for segment in text {
-            if self.open.close(segment).is_err() {
-                report.add_unsealed();
-            }
-        }
-    }
-
-    pub(super) fn forget_unloaded_text(&mut self) {
-        // What was unloaded may have been loaded again at the same place, sealed.
-        self.open.retain(|pages| self.registry.is_main_text(pages));
+        let open = |text: std::ops::Range<usize>| {
+            OpenText::new(text.clone())
+                .map_err(|error| Error::TextProtected { text, error: io::Error::from(error) })
+        };
+        // Where one can't be opened, those before it are dropped, and so sealed.
+        self.registry.text_of(&sites).into_iter().map(open).collect()
     }
 
     pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
@@ -53,4 +43,18 @@ impl Control {
             report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
         }
     }
+}
+
+/// Seals text, as far as nobody else holds it open.
+pub(super) fn close_text(text: HeldText, report: &mut Report) {
+    for segment in text {
+        if segment.close().is_err() {
+            report.add_unsealed();
+        }
+    }
+}
+
+/// What was unloaded may have been loaded again at the same place, sealed.
+pub(super) fn forget_unloaded_text() {
+    patch::forget_gone(&[]);
 }

@@ -7,11 +7,12 @@ use super::lock::lock;
 use super::members::{Members, Part, Published, claim};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
+use super::{HeldText, close_text, forget_unloaded_text};
 use crate::consumer::{Consumer, Wants};
 use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
 use crate::error::Error;
 use crate::os;
-use crate::patch::{Report, TextPolicy, Visibility};
+use crate::patch::{Access, Report, TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
@@ -22,8 +23,6 @@ pub(super) struct Control {
     attachments: Vec<Option<Attached>>,
     tallies: Tallies,
     retired: Vec<Retired>,
-    #[cfg(probe_backend = "x86_64")]
-    pub(super) open: crate::patch::OpenSegments,
 }
 
 /// How an attachment or a hold patches.
@@ -43,7 +42,7 @@ pub(super) struct Attached {
     is_paused: bool,
     /// On how many of its probes it alone decides.
     sole: usize,
-    text: Vec<Range<usize>>,
+    text: HeldText,
 }
 
 /// What may still be in use by threads inside a hit.
@@ -60,7 +59,7 @@ impl Control {
         if !self.registry.refresh() {
             return;
         }
-        self.forget_unloaded_text();
+        forget_unloaded_text();
         let attached: Vec<_> = (0..self.members.len())
             .map(ProbeId::new)
             .filter(|id| self.members[id.index()].has_parts())
@@ -71,8 +70,14 @@ impl Control {
         }
         if !attached.is_empty() {
             // New copies of probes that somebody listens to.
-            self.switch_each(&attached, &mut Report::default());
+            self.switch_each(&attached, self.access_to_new(), &mut Report::default());
         }
+    }
+
+    /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
+    fn access_to_new(&self) -> Access {
+        let mut policies = self.attachments.iter().flatten().map(|attached| attached.policy.text);
+        policies.find(|text| *text == TextPolicy::Alias).unwrap_or_default().access()
     }
 
     /// Who listens to a probe, if anybody ever did.
@@ -162,7 +167,7 @@ impl Control {
         if !retired.hooks.is_empty() {
             self.retired.push(retired);
         }
-        self.switch_each(&ids, &mut report);
+        self.switch_each(&ids, policy.text.access(), &mut report);
         Ok((attachment, report, subscription))
     }
 
@@ -195,8 +200,9 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            let is_open = policy.text == TextPolicy::Open && is_fixed;
-            return self.switch_runs(&attached.runs, !is_paused, is_open, report);
+            let is_held = policy.text == TextPolicy::Open && is_fixed;
+            let access = if is_held { Access::Held } else { policy.text.access() };
+            return self.switch_runs(&attached.runs, !is_paused, access, report);
         }
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
@@ -204,7 +210,7 @@ impl Control {
             retired.hooks.extend(self.publish(id));
         }
         self.retired.push(retired);
-        self.switch_each(&ids, report);
+        self.switch_each(&ids, policy.text.access(), report);
     }
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
@@ -222,30 +228,26 @@ impl Control {
         }
         self.retired.push(retired);
         let mut report = Report::default();
-        self.switch_each(&attached.ids, &mut report);
-        self.close_text(&attached.text, &mut report);
+        self.switch_each(&attached.ids, attached.policy.text.access(), &mut report);
+        close_text(attached.text, &mut report);
         report
     }
 
     /// Forces probes off, or lets them go again.
-    pub(super) fn hold(
-        &mut self,
-        ids: &[ProbeId],
-        policy: Policy,
-    ) -> Result<(Report, Vec<Range<usize>>), Error> {
+    pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
         self.refresh();
         let text = self.open_text(ids, policy)?;
         ids.iter().for_each(|id| self.change(*id, Members::hold));
         let mut report = Report::default();
-        self.switch_each(ids, &mut report);
+        self.switch_each(ids, policy.text.access(), &mut report);
         Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], text: &[Range<usize>]) {
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) {
         self.refresh();
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        self.switch_each(ids, &mut Report::default());
-        self.close_text(text, &mut Report::default());
+        self.switch_each(ids, policy.text.access(), &mut Report::default());
+        close_text(text, &mut Report::default());
     }
 
     /// Detaches the attachments whose consumers have panicked.

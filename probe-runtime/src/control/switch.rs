@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::state::Control;
-use crate::patch::Report;
+use crate::patch::{Access, Report};
 use crate::registry::{ProbeId, ProbeState};
 
 /// Neighbouring probes, whose sites lie side by side.
@@ -23,12 +23,12 @@ pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
 
 impl Control {
     /// Makes the sites of these probes what their members want, whatever that is for each.
-    pub(super) fn switch_each(&self, ids: &[ProbeId], report: &mut Report) {
+    pub(super) fn switch_each(&self, ids: &[ProbeId], access: Access, report: &mut Report) {
         for wanted in [true, false] {
             let ids: Vec<_> = (ids.iter().copied())
                 .filter(|id| (self.state_of(*id) == ProbeState::Active) == wanted)
                 .collect();
-            self.switch_runs(&runs(&ids), wanted, false, report);
+            self.switch_runs(&runs(&ids), wanted, access, report);
         }
     }
 }

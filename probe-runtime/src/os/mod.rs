@@ -5,7 +5,7 @@
 //! - `fork::install`: hooks around `fork`;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;
-//! - where code is patched: `text::protect`, `objects::loaded`.
+//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::loaded`.
 //!
 //! Nothing here knows about probes.
 

@@ -7,8 +7,10 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{OpenSegments, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
-use crate::os::text::{Access, pages, protect};
+use super::{Access, OpenText, TextError};
+use super::{Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use crate::os::mem::Alias;
+use crate::os::text::pages;
 
 /// One site: where it is and where it jumps to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,18 +26,25 @@ const AHEAD: usize = 12;
 /// A batch: the state wanted, and the report of what has been done.
 pub(crate) struct Batch<'a> {
     wanted: SiteState,
-    open: &'a OpenSegments,
     report: &'a mut Report,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(wanted: SiteState, open: &'a OpenSegments, report: &'a mut Report) -> Self {
-        Self { wanted, open, report }
+    pub(crate) fn new(wanted: SiteState, report: &'a mut Report) -> Self {
+        Self { wanted, report }
     }
 
-    /// Switches sites, which are best in ascending order: each run of neighbouring pages is opened once, unless it is
-    /// open already.
-    pub(crate) fn switch(&mut self, sites: &[Site]) {
+    /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
+    /// is opened once.
+    pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
+        match access {
+            Access::Held => self.write(sites),
+            Access::ByRun => self.write_by_run(sites),
+            Access::Alias => self.switch_trapped(sites),
+        }
+    }
+
+    fn write_by_run(&mut self, sites: &[Site]) {
         let mut rest = sites;
         while let Some(first) = rest.first() {
             let mut run = pages(bytes(first));
@@ -47,21 +56,38 @@ impl<'a> Batch<'a> {
     }
 
     fn write_sealed(&mut self, sites: &[Site], run: Range<usize>) {
-        if self.open.covers(&run) {
-            return self.write(sites);
-        }
-        if let Err(error) = protect(run.clone(), Access::Open) {
-            let errno = error.raw_os_error().unwrap_or_default();
-            return self.refuse_changes(sites, &RefusalReason::Protected { errno });
-        }
-        self.write(sites);
-        if protect(run, Access::Sealed).is_err() {
-            self.report.add_unsealed();
+        match OpenText::of_objects(run) {
+            Ok(open) => {
+                self.write(sites);
+                if open.close().is_err() {
+                    self.report.add_unsealed();
+                }
+            }
+            // What can't be read can't be looked at either.
+            Err(TextError::Unmapped { .. } | TextError::NotReadable { .. }) => {
+                for site in sites {
+                    self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
+                }
+            }
+            Err(error) => {
+                let errno = error.errno().unwrap_or_default();
+                self.refuse_changes(sites, &RefusalReason::Protected { errno });
+            }
         }
     }
 
-    /// Switches sites in text that is known to be open.
-    pub(crate) fn write(&mut self, sites: &[Site]) {
+    /// The entry point of `TextPolicy::Alias`: sites that are switched under an `int3`, by single bytes that the kernel
+    /// writes.
+    fn switch_trapped(&mut self, sites: &[Site]) {
+        let errno = match Alias::open() {
+            Ok(_) => libc::EOPNOTSUPP,
+            Err(error) => error.raw_os_error().unwrap_or_default(),
+        };
+        self.refuse_changes(sites, &RefusalReason::NoAlias { errno });
+    }
+
+    /// Switches sites in text that is open.
+    fn write(&mut self, sites: &[Site]) {
         // Two loops, in each of which the state wanted is a constant.
         match self.wanted {
             SiteState::Latent => self.write_each(sites, SiteState::Latent),

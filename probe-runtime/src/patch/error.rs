@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 use std::io;
 
-use super::Bytes;
+use super::{Bytes, TextError};
 
 /// Why an instruction was not patched. The instruction is then as it was.
 #[derive(Debug)]
@@ -40,6 +40,13 @@ pub enum PatchError {
     Text {
         /// The instruction's address.
         addr: usize,
+        /// Why.
+        error: TextError,
+    },
+    /// The kernel can't write there in the program's place, as [`TextPolicy::Alias`](super::TextPolicy) asks.
+    Alias {
+        /// The instruction's address.
+        addr: usize,
         /// The system's reason.
         error: io::Error,
     },
@@ -68,7 +75,10 @@ impl fmt::Display for PatchError {
                 "{expected:?} can only be replaced by an instruction of {} bytes, not by {value:?}",
                 expected.len()
             ),
-            Self::Text { addr, error } => write!(f, "{addr:#x}: the text can't be made writable: {error}"),
+            Self::Text { addr, error } => write!(f, "{addr:#x}: the instruction can't be written: {error}"),
+            Self::Alias { addr, error } => {
+                write!(f, "{addr:#x}: the instruction can't be written through /proc/self/mem: {error}")
+            }
             Self::Memory => {
                 write!(f, "there is no memory for the bookkeeping of another patched instruction")
             }
@@ -81,6 +91,7 @@ impl error::Error for PatchError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
             Self::Text { error, .. } => Some(error),
+            Self::Alias { error, .. } => Some(error),
             _ => None,
         }
     }

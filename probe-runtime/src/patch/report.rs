@@ -7,6 +7,10 @@ use super::{SITE_LEN, SiteAddr};
 /// How many refusals are kept in full; the rest is counted.
 const KEPT: usize = 64;
 
+/// Said once, however many sites there are.
+const ADVICE: &str = "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code: \
+    TextPolicy::Alias writes there";
+
 /// The outcome of one batch.
 #[derive(Clone, Default, Debug)]
 pub struct Report {
@@ -82,6 +86,9 @@ impl fmt::Display for Report {
         if more != 0 {
             write!(f, "\n  and {more} more")?;
         }
+        if self.refusals.iter().any(|refusal| refusal.reason.is_policy()) {
+            f.write_str(ADVICE)?;
+        }
         Ok(())
     }
 }
@@ -109,6 +116,13 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
+    /// The system does not let text be written through `/proc/self/mem`, as [`TextPolicy::Alias`](super::TextPolicy) asks.
+    NoAlias {
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The site's page is not mapped, or may not be read.
+    Unreadable,
     /// The cold block is more than 2 GiB away from the site.
     OutOfReach {
         /// Where the cold block is.
@@ -118,6 +132,13 @@ pub enum RefusalReason {
     Straddles,
     /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
     Taken,
+}
+
+impl RefusalReason {
+    /// Whether it is a policy that forbids to make code writable.
+    fn is_policy(&self) -> bool {
+        matches!(self, Self::Protected { errno } if matches!(std::io::Error::from_raw_os_error(*errno).kind(), std::io::ErrorKind::PermissionDenied))
+    }
 }
 
 impl Refusal {
@@ -148,6 +169,15 @@ impl fmt::Display for Refusal {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "the system does not let its page be written: {error}")
             }
+            RefusalReason::NoAlias { errno } => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(
+                    f,
+                    "its text can't be written through /proc/self/mem: {error}; that needs /proc, a dumpable process, \
+                     and a kernel without proc_mem.force_override=never or =ptrace"
+                )
+            }
+            RefusalReason::Unreadable => write!(f, "its page is not mapped, or may not be read"),
             RefusalReason::OutOfReach { target } => {
                 write!(f, "its cold block at {target:#x} is more than 2 GiB away")
             }
@@ -176,6 +206,18 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("and 36 more"), "{text}");
+    }
+
+    #[test]
+    fn what_to_do_about_a_policy_is_said_once() {
+        let mut report = Report::default();
+        for site in 0..2 {
+            report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Protected { errno: 1 }));
+        }
+        assert_eq!(report.to_string().matches("TextPolicy::Alias").count(), 1);
+        let mut report = Report::default();
+        report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Protected { errno: 12 }));
+        assert_eq!(report.to_string().matches("TextPolicy::Alias").count(), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Policies: for how long text is writable, and when a change is seen.
+//! Policies: how text is written, and when a change is seen.
 
-/// For how long text is writable.
+/// How text is written.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TextPolicy {
     /// Text is writable during a batch only, and only the pages that the batch touches. Two system calls for
@@ -10,6 +10,14 @@ pub enum TextPolicy {
     /// The text of the objects concerned stays writable (and executable) while the attachment or hold lives:
     /// for rapid toggling, without a system call.
     Open,
+    /// No page is ever writable and executable: the kernel writes, through `/proc/self/mem`, to its own mapping of
+    /// the pages. It works where the protection of code may not be changed: sealed text (mseal(2)), a seccomp filter
+    /// or another policy that denies `mprotect`. It needs `/proc`, a dumpable process, and a kernel that was not
+    /// started with `proc_mem.force_override=never` or `=ptrace`.
+    ///
+    /// Such a write is whole for one byte only, so each site is switched by the protocol that begins with an `int3`: some
+    /// system calls for each site, and barriers for each batch.
+    Alias,
 }
 
 /// When threads execute what a batch has written.
@@ -20,4 +28,25 @@ pub enum Visibility {
     Synchronous,
     /// Each of them, soon after the call: hundreds of cycles where it was measured.
     Eventual,
+}
+
+/// How a batch gets at its text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// The caller holds all of it open.
+    Held,
+    /// Each run of pages is opened for itself, as far as nobody holds it open.
+    ByRun,
+    /// Through the kernel.
+    Alias,
+}
+
+impl TextPolicy {
+    /// What a batch on any sites may rely on under this policy.
+    pub(crate) fn access(self) -> Access {
+        match self {
+            Self::Sealed | Self::Open => Access::ByRun,
+            Self::Alias => Access::Alias,
+        }
+    }
 }

@@ -202,15 +202,6 @@ impl Registry {
             .collect()
     }
 
-    /// Whether these pages are text of the executable, which is never unloaded.
-    pub(crate) fn is_main_text(&self, pages: &Range<usize>) -> bool {
-        self.objects
-            .iter()
-            .filter(|object| object.is_main)
-            .flat_map(|object| &object.segments)
-            .any(|segment| segment.is_text && crate::os::text::pages(segment.range.clone()) == *pages)
-    }
-
     /// Whether all probes and sites that are known are the executable's.
     pub(crate) fn is_main_only(&self) -> bool {
         self.objects.iter().all(|object| object.is_main)

@@ -1,6 +1,8 @@
 //! Linux.
 
 pub(crate) mod fork;
+pub(crate) mod maps;
+pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
 pub(crate) mod text;

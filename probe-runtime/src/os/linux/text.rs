@@ -1,20 +1,13 @@
 //! Protection of pages.
 
-// Safety: relies on the caller, who names pages of code that stay readable and executable throughout.
+// Safety: relies on the caller, who takes no right from pages but that to write, and that only once nobody writes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What may be done to text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// Read and execute.
-    Sealed,
-    /// Read, execute and write.
-    Open,
-}
+use super::maps::Rights;
 
 /// Bytes of a page.
 pub(crate) fn page_size() -> usize {
@@ -35,17 +28,20 @@ pub(crate) fn pages(bytes: Range<usize>) -> Range<usize> {
     bytes.start & !(size - 1)..bytes.end.next_multiple_of(size)
 }
 
-/// Sets the access to whole pages of text.
+/// Sets the rights of whole pages.
 ///
 /// # Errors
-/// The kernel's: `EACCES` or `EPERM` where a policy forbids text that can be written.
-pub(crate) fn protect(pages: Range<usize>, access: Access) -> io::Result<()> {
-    let rights = match access {
-        Access::Sealed => libc::PROT_READ | libc::PROT_EXEC,
-        Access::Open => libc::PROT_READ | libc::PROT_EXEC | libc::PROT_WRITE,
-    };
-    // SAFETY: the pages are text; neither access takes reading or executing away.
-    match unsafe { libc::mprotect(pages.start as *mut _, pages.len(), rights) } {
+/// The kernel's: `EACCES` or `EPERM` where a policy or a seal forbids it. Of several mappings, those before the one that
+/// it failed for may have been changed.
+pub(crate) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
+    let mut bits = libc::PROT_NONE;
+    for (is_there, bit) in
+        [(rights.read, libc::PROT_READ), (rights.write, libc::PROT_WRITE), (rights.execute, libc::PROT_EXEC)]
+    {
+        bits |= if is_there { bit } else { 0 };
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { libc::mprotect(pages.start as *mut _, pages.len(), bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -18,22 +18,32 @@
 
 use super::plan::Plan;
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::patch::TextWord;
 
 /// What an entry needs of the world. The steps' text is the caller's to keep writable.
 pub(crate) trait Ground {
-    /// Puts `int3` at the first byte, if all is as expected; else says what was found.
-    fn lock(&self, how: How, plan: &Plan) -> Result<(), TextWord>;
+    /// Puts `int3` at the first byte, if all is as expected.
+    fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
     /// Takes it away again.
     fn unlock(&self, how: How, plan: &Plan);
-    /// Replaces all but the first byte.
-    fn write_rest(&self, how: How, plan: &Plan);
-    /// Replaces `int3` by the first byte; false where there is no `int3` any more.
-    fn write_first(&self, how: How, plan: &Plan) -> bool;
+    /// Replaces all but the first byte; tells whether it could.
+    fn write_rest(&self, how: How, plan: &Plan) -> bool;
+    /// Replaces `int3` by the first byte.
+    fn write_first(&self, how: How, plan: &Plan) -> Last;
     /// A stamp for what has been written so far.
     fn stamp(&self, how: How) -> u64;
     /// Whether every thread has seen what was written before the stamp.
     fn has_passed(&self, how: How, stamp: u64) -> bool;
+}
+
+/// What became of the last step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Last {
+    /// It is done.
+    Written,
+    /// There is no `int3` any more: somebody wrote over it.
+    Gone,
+    /// The system did not let it be written; it may the next time.
+    Failed,
 }
 
 /// Where a patch stands.
@@ -59,7 +69,9 @@ pub(crate) enum NotStarted {
     /// Another one is under way.
     Busy,
     /// The instruction is not what was to be replaced.
-    Found(TextWord),
+    Found,
+    /// The system does not let it be written: the error's number.
+    Unwritable(i32),
 }
 
 /// How far a patch has come.
@@ -80,6 +92,8 @@ pub(crate) enum How {
     Barrier,
     /// Waits for so many ticks.
     Tmax(u64),
+    /// Waits by barriers, and writes through the kernel: the address of its [`Alias`](crate::os::mem::Alias).
+    Alias(usize),
 }
 
 impl How {
@@ -88,11 +102,16 @@ impl How {
         match self {
             Self::Barrier => (0, 0),
             Self::Tmax(ticks) => (1, ticks),
+            Self::Alias(addr) => (2, addr as u64),
         }
     }
 
     fn decode(kind: u64, argument: u64) -> Self {
-        if kind == 0 { Self::Barrier } else { Self::Tmax(argument) }
+        match (kind, usize::try_from(argument)) {
+            (1, _) => Self::Tmax(argument),
+            (2, Ok(addr)) => Self::Alias(addr),
+            _ => Self::Barrier,
+        }
     }
 }
 
@@ -253,9 +272,9 @@ impl Entry {
                 self.wait_for_lock(ticket, how, ground);
                 Ok(ticket)
             }
-            Err(found) => {
+            Err(problem) => {
                 self.turn(ticket, Phase::Locking, State(0));
-                Err(NotStarted::Found(found))
+                Err(problem)
             }
         }
     }
@@ -314,13 +333,18 @@ impl Entry {
             return false;
         }
         if phase == Phase::FirstWait {
-            ground.write_rest(how, &plan);
+            if !ground.write_rest(how, &plan) {
+                return false;
+            }
             // A later stamp of somebody slower only makes the wait longer.
             self.stamp.store(ground.stamp(how), Ordering::Release);
             self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
         } else {
-            let is_whole = ground.write_first(how, &plan);
-            self.turn(ticket, phase, State(if is_whole { 0 } else { State::FAILED }));
+            match ground.write_first(how, &plan) {
+                Last::Written => self.turn(ticket, phase, State(0)),
+                Last::Gone => self.turn(ticket, phase, State(State::FAILED)),
+                Last::Failed => return false,
+            }
         }
         true
     }

@@ -5,10 +5,10 @@
 //! The world is one instruction of two parts, and an executor that holds its own, stale, copy of each. A barrier brings
 //! the copies up to date; nothing else has to.
 
-use super::entry::{Entry, Ground, How, NotStarted, Progress, Ticket};
+use super::entry::{Entry, Ground, How, Last, NotStarted, Progress, Ticket};
 use super::plan::{INT3, Plan};
 use super::sync::{Arc, Mutex, thread};
-use crate::patch::{Bytes, TextWord};
+use crate::patch::Bytes;
 
 const OLD: [u8; 2] = [1, 1];
 const NEW: [u8; 2] = [2, 2];
@@ -45,10 +45,10 @@ impl World {
 }
 
 impl Ground for World {
-    fn lock(&self, _how: How, plan: &Plan) -> Result<(), TextWord> {
+    fn lock(&self, _how: How, plan: &Plan) -> Result<(), NotStarted> {
         self.with(|state| {
             if state.memory[..] != plan.expected()[..] {
-                return Err(TextWord(0));
+                return Err(NotStarted::Found);
             }
             state.memory[0] = INT3;
             Ok(())
@@ -59,20 +59,21 @@ impl Ground for World {
         unreachable!("only after a fork");
     }
 
-    fn write_rest(&self, _how: How, plan: &Plan) {
+    fn write_rest(&self, _how: How, plan: &Plan) -> bool {
         self.with(|state| {
             assert!(state.memory[0] == INT3 || state.memory[..] == plan.value()[..]);
             state.memory[1] = plan.value()[1];
         });
+        true
     }
 
-    fn write_first(&self, _how: How, plan: &Plan) -> bool {
+    fn write_first(&self, _how: How, plan: &Plan) -> Last {
         self.with(|state| {
             assert_eq!(state.memory[1], plan.value()[1]);
             if state.memory[0] == INT3 {
                 state.memory[0] = plan.value()[0];
             }
-            state.memory[0] == plan.value()[0]
+            if state.memory[0] == plan.value()[0] { Last::Written } else { Last::Gone }
         })
     }
 

@@ -61,6 +61,7 @@ mod sync;
 mod table;
 mod trap;
 mod wait;
+mod writable;
 
 #[cfg(test)]
 mod interleavings;

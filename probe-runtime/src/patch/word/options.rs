@@ -3,15 +3,18 @@
 // Safety: relies on the callers of `patch`, `replace` and `start`, who name an instruction in text that stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::entry::{How, NotStarted, Phase};
+use std::io;
+
+use super::entry::{NotStarted, Phase};
 use super::ground::Text;
 use super::pending::Pending;
 use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
+use super::writable::Writable;
 use super::{table, trap};
 use crate::os::trap::this_thread;
 use crate::patch::poke::{read, write};
-use crate::patch::{Bytes, MAX_LEN, OpenText, PatchError, TextPolicy};
+use crate::patch::{Bytes, MAX_LEN, PatchError, TextPolicy};
 
 /// How instructions are patched.
 ///
@@ -51,7 +54,8 @@ impl Options {
     }
 
     /// For how long text is writable: [`TextPolicy::Sealed`] opens its pages for the patch, [`TextPolicy::Open`] means
-    /// that the caller keeps it writable, with an [`OpenText`] or as memory of his own, and costs no system call.
+    /// that the caller keeps it writable, with an [`OpenText`](crate::patch::OpenText) or as memory of his own, and costs
+    /// no system call. [`TextPolicy::Alias`] goes through `int3` always, and waits by barriers.
     #[must_use]
     pub const fn text(mut self, text: TextPolicy) -> Self {
         self.text = text;
@@ -78,13 +82,13 @@ impl Options {
     /// # Errors
     /// As for [`patch`](super::patch()), and [`PatchError::Foreign`] where something else is there.
     pub unsafe fn replace(&self, addr: usize, expected: Bytes, value: Bytes) -> Result<bool, PatchError> {
-        let text = self.open(addr, value.len())?;
+        let writable = Writable::new(self.text, addr, value.len())?;
         // SAFETY: as the caller says.
         if unsafe { read_instruction(addr, value.len()) } == value {
             return Ok(false);
         }
         // SAFETY: as the caller says; the text is open.
-        unsafe { self.begin(addr, expected, value, text) }?.wait()?;
+        unsafe { self.begin(addr, expected, value, writable) }?.wait()?;
         Ok(true)
     }
 
@@ -96,7 +100,7 @@ impl Options {
     /// # Errors
     /// As for [`patch`](super::patch()).
     pub unsafe fn start(&self, addr: usize, value: Bytes) -> Result<Pending, PatchError> {
-        let mut text = self.open(addr, value.len())?;
+        let writable = Writable::new(self.text, addr, value.len())?;
         loop {
             // SAFETY: as the caller says.
             let found = unsafe { read_instruction(addr, value.len()) };
@@ -104,34 +108,22 @@ impl Options {
                 return Ok(Pending::over(addr, found));
             }
             // SAFETY: as the caller says; the text is open.
-            match unsafe { self.begin(addr, found, value, text) } {
+            match unsafe { self.begin(addr, found, value, writable.clone()) } {
                 // Somebody else has patched it since: one of us goes on.
-                Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {
-                    text = self.open(addr, value.len())?;
-                }
+                Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {}
                 result => return result,
             }
         }
     }
 
-    fn open(&self, addr: usize, len: usize) -> Result<Option<OpenText>, PatchError> {
-        match self.text {
-            TextPolicy::Open => Ok(None),
-            TextPolicy::Sealed => {
-                let text = OpenText::new(addr..addr.saturating_add(len));
-                text.map(Some).map_err(|error| PatchError::Text { addr, error })
-            }
-        }
-    }
-
     /// # Safety
-    /// As for [`patch`](super::patch()); `text`, or the caller, keeps the text writable.
-    unsafe fn begin(
+    /// As for [`patch`](super::patch()); `writable` is what it says.
+    pub(super) unsafe fn begin(
         &self,
         addr: usize,
         expected: Bytes,
         value: Bytes,
-        text: Option<OpenText>,
+        writable: Writable,
     ) -> Result<Pending, PatchError> {
         let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
         if value[0] == INT3 {
@@ -142,17 +134,20 @@ impl Options {
         if expected[0] == INT3 {
             return Err(taken());
         }
-        if let (Some(whole), false) = (plan.whole(), self.strict) {
+        if let (Some(whole), false) = (plan.whole(), self.strict || !writable.has_whole_words()) {
             // SAFETY: a word of mapped and writable text.
             let written = unsafe { write(whole) };
             return written.map(|()| Pending::over(addr, expected)).map_err(|_| taken());
         }
         trap::prepare()?;
         let entry = table::find_or_insert(addr).ok_or(PatchError::Memory)?;
-        match entry.start(&plan, How::new(self.wait), this_thread(), &Text) {
-            Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, text)),
+        match entry.start(&plan, writable.how(self.wait), this_thread(), &Text) {
+            Ok(ticket) => Ok(Pending::new(addr, expected, entry, ticket, writable)),
             Err(NotStarted::Busy) => Err(PatchError::Busy { addr }),
-            Err(NotStarted::Found(_)) => Err(taken()),
+            Err(NotStarted::Found) => Err(taken()),
+            Err(NotStarted::Unwritable(errno)) => {
+                Err(PatchError::Alias { addr, error: io::Error::from_raw_os_error(errno) })
+            }
         }
     }
 }

@@ -9,7 +9,8 @@ use std::hint;
 use super::entry::{Entry, Progress, Ticket};
 use super::ground::Text;
 use super::options::read_instruction;
-use crate::patch::{Bytes, OpenText, PatchError};
+use super::writable::Writable;
+use crate::patch::{Bytes, PatchError};
 
 /// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping it finishes it, and waits
 /// as long as that takes. Forgetting it leaves it to the first thread that arrives there, and the text open.
@@ -24,7 +25,7 @@ pub struct Pending {
 enum Rest {
     Nothing { is_whole: bool },
     // The text is sealed when all who joined have left.
-    Steps { entry: &'static Entry, ticket: Ticket, _text: Option<OpenText> },
+    Steps { entry: &'static Entry, ticket: Ticket, _writable: Writable },
 }
 
 impl Pending {
@@ -38,9 +39,9 @@ impl Pending {
         expected: Bytes,
         entry: &'static Entry,
         ticket: Ticket,
-        text: Option<OpenText>,
+        writable: Writable,
     ) -> Self {
-        Self { addr, expected, rest: Rest::Steps { entry, ticket, _text: text } }
+        Self { addr, expected, rest: Rest::Steps { entry, ticket, _writable: writable } }
     }
 
     /// The instruction's address.

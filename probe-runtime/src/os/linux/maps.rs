@@ -1,0 +1,241 @@
+//! What is mapped at an address, and with which rights: the kernel's own answer, since nobody in user space keeps it.
+//!
+//! [`Maps`] is opened for one question and closed again: no descriptor stays. Linux 6.11 and later answer for one
+//! address (`PROCMAP_QUERY`, see `linux/fs.h`); before that, and where a sandbox forbids the ioctl, the text of the
+//! file is read and parsed.
+//!
+//! The file is `/proc/thread-self/maps`, since `/proc/self/maps` is empty once a process's first thread has ended.
+//!
+//! Cost, measured: 4 µs to open, ask and close; 0.5 µs for each further question; 17 µs the other way, in a small
+//! process.
+
+// Safety: relies on an ioctl that fills in a structure of this module's own, whose layout is asserted.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+
+/// What may be done to pages. Comparing it says nothing of whether they are shared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rights {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+    pub(crate) execute: bool,
+}
+
+impl Rights {
+    /// The rights of text as linkers lay it out.
+    pub(crate) const TEXT: Self = Self { read: true, write: false, execute: true };
+
+    /// These rights and that to write.
+    #[must_use]
+    pub(crate) fn and_write(self) -> Self {
+        Self { write: true, ..self }
+    }
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (is_there, letter) in [(self.read, "r"), (self.write, "w"), (self.execute, "x")] {
+            f.write_str(if is_there { letter } else { "-" })?;
+        }
+        Ok(())
+    }
+}
+
+/// One mapping.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) range: Range<usize>,
+    pub(crate) rights: Rights,
+    /// Whether a write reaches the file, or whoever else has mapped it.
+    pub(crate) is_shared: bool,
+}
+
+/// The process's mappings, open for questions.
+pub(crate) struct Maps {
+    file: File,
+    /// The file's text, once it had to be read.
+    text: Option<Vec<u8>>,
+}
+
+impl Maps {
+    /// # Errors
+    /// The system's: `/proc` is not mounted, or no descriptor is free.
+    pub(crate) fn open() -> io::Result<Self> {
+        // The standard library opens with `O_CLOEXEC`.
+        Ok(Self { file: File::open("/proc/thread-self/maps")?, text: None })
+    }
+
+    /// The mapping that holds the address, if there is one.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn holding(&mut self, addr: usize) -> io::Result<Option<Mapping>> {
+        if self.text.is_none() {
+            if let Some(answer) = query(&self.file, addr) {
+                return Ok(answer);
+            }
+            let mut text = Vec::new();
+            self.file.read_to_end(&mut text)?;
+            self.text = Some(text);
+        }
+        Ok(find(self.text.as_deref().unwrap_or_default(), addr))
+    }
+}
+
+/// `struct procmap_query`.
+#[repr(C)]
+#[derive(Default)]
+struct ProcmapQuery {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+const _: () = assert!(size_of::<ProcmapQuery>() == 104);
+
+/// `_IOWR('f', 17, struct procmap_query)`.
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+const READABLE: u64 = 1;
+const WRITABLE: u64 = 2;
+const EXECUTABLE: u64 = 4;
+const SHARED: u64 = 8;
+
+/// The mapping that holds the address; the outer `None` where the kernel can't be asked this way.
+#[expect(clippy::option_option, reason = "`holding` tells both apart at once")]
+fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
+    let mut query = ProcmapQuery {
+        size: size_of::<ProcmapQuery>() as u64,
+        query_addr: addr as u64,
+        ..ProcmapQuery::default()
+    };
+    // SAFETY: the kernel fills in the structure, whose size it is told; no name and no build id are asked for.
+    let result = unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
+    if result != 0 {
+        return (io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT)).then_some(None);
+    }
+    let has = |flag| query.vma_flags & flag != 0;
+    let range = usize::try_from(query.vma_start).ok()?..usize::try_from(query.vma_end).ok()?;
+    range.contains(&addr).then(|| {
+        let rights = Rights { read: has(READABLE), write: has(WRITABLE), execute: has(EXECUTABLE) };
+        Some(Mapping { range, rights, is_shared: has(SHARED) })
+    })
+}
+
+/// The mapping that holds the address, in the text of a `maps` file. Pure; steps over lines that it does not understand.
+fn find(text: &[u8], addr: usize) -> Option<Mapping> {
+    text.split(|byte| *byte == b'\n').filter_map(parse).find(|mapping| mapping.range.contains(&addr))
+}
+
+/// One line: `start-end rwxp offset dev inode name`.
+fn parse(line: &[u8]) -> Option<Mapping> {
+    let mut words = line.split(|byte| *byte == b' ');
+    let (start, end) = str::from_utf8(words.next()?).ok()?.split_once('-')?;
+    let [read, write, execute, shared] = *words.next()? else { return None };
+    let number = |digits: &str| {
+        let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        usize::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+    };
+    Some(Mapping {
+        range: number(start)?..number(end)?,
+        rights: Rights { read: read == b'r', write: write == b'w', execute: execute == b'x' },
+        is_shared: shared == b's',
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SAMPLE: &[u8] = b"\
+00400000-00452000 r-xp 00000000 08:02 173521      /usr/bin/a name with spaces\n\
+00452000-00453000 ---p 00000000 00:00 0 \n\
+00e03000-00e24000 rw-s 00000000 00:00 0           [heap]\n\
+ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+
+    fn at(addr: usize) -> Option<(Range<usize>, String, bool)> {
+        find(SAMPLE, addr).map(|it| (it.range, format!("{:?}", it.rights), it.is_shared))
+    }
+
+    #[test]
+    fn finds_the_line_that_holds_the_address() {
+        assert_eq!(at(0x40_0000), Some((0x40_0000..0x45_2000, "r-x".into(), false)));
+        assert_eq!(at(0x45_1fff), Some((0x40_0000..0x45_2000, "r-x".into(), false)));
+        assert_eq!(at(0x45_2000), Some((0x45_2000..0x45_3000, "---".into(), false)));
+        assert_eq!(at(0x45_3000), None);
+        assert_eq!(at(0xe0_3000), Some((0xe0_3000..0xe2_4000, "rw-".into(), true)));
+        let last = 0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000;
+        assert_eq!(at(last.start), Some((last, "--x".into(), false)));
+    }
+
+    #[test]
+    fn both_ways_give_the_same_answer() {
+        let mut maps = Maps::open().unwrap();
+        let mut text = Vec::new();
+        File::open("/proc/thread-self/maps").unwrap().read_to_end(&mut text).unwrap();
+        let heap = Box::new(0_u8);
+        let addresses =
+            [find as *const () as usize, SAMPLE.as_ptr().addr(), (&raw const *heap).addr(), 0x1000];
+        for addr in addresses {
+            // The heap's end may have moved in between.
+            let facts = |it: Mapping| (it.range.start, it.rights, it.is_shared);
+            assert_eq!(maps.holding(addr).unwrap().map(facts), find(&text, addr).map(facts), "{addr:#x}");
+        }
+        let mut read = Maps { file: File::open("/proc/thread-self/maps").unwrap(), text: Some(text) };
+        let code = read.holding(addresses[0]).unwrap().unwrap();
+        assert_eq!((code.rights, code.is_shared), (Rights::TEXT, false));
+        assert_eq!(read.holding(0x1000).unwrap(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text: Vec<u8>, addr: usize) {
+            let _ = find(&text, addr);
+        }
+
+        #[test]
+        fn damaged_lines_never_panic(cut in 0..SAMPLE.len(), at in 0..SAMPLE.len(), byte: u8, addr: usize) {
+            let mut text = SAMPLE.to_vec();
+            text[at] = byte;
+            let _ = find(&text[cut..], addr);
+            let _ = find(&text[..cut], addr);
+        }
+
+        #[test]
+        fn what_is_printed_is_found(
+            lens in proptest::collection::vec((1_usize..50, 0_usize..3, any::<[bool; 4]>()), 1..30),
+            page in 0_usize..1000,
+        ) {
+            let (mut text, mut next, mut wanted) = (String::new(), 0x1000, None);
+            let addr = 0x1000 + page * 4096 + 5;
+            for (pages, gap, [read, write, execute, is_shared]) in lens {
+                let range = next..next + pages * 4096;
+                let rights = Rights { read, write, execute };
+                let shared = if is_shared { 's' } else { 'p' };
+                text += &format!("{:08x}-{:08x} {rights:?}{shared} 00000000 00:00 0 \n", range.start, range.end);
+                next = range.end + gap * 4096;
+                if range.contains(&addr) {
+                    wanted = Some(Mapping { range, rights, is_shared });
+                }
+            }
+            prop_assert_eq!(find(text.as_bytes(), addr), wanted);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The process's one map of open pages, its mutex, and the system calls that follow from it.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use super::TextError;
+use super::known::Known;
+use super::runs::{Era, Part, Runs};
+use crate::dispatch::Guarded;
+use crate::os::maps::{Maps, Rights};
+use crate::os::{fork, text::protect};
+
+static PAGES: Mutex<Pages> = Mutex::new(Pages { runs: Runs::new(), known: Known::new() });
+
+/// What the mutex guards.
+pub(super) struct Pages {
+    runs: Runs,
+    known: Known,
+}
+
+/// Who says which rights pages have that nobody holds open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// The kernel, now: any mapping.
+    Kernel,
+    /// The kernel, once: text of loaded objects.
+    Known,
+}
+
+/// The mutex, held.
+pub(super) struct Locked {
+    // Unlocks before consumers may be called again.
+    pages: MutexGuard<'static, Pages>,
+    _guarded: Guarded,
+}
+
+impl std::ops::Deref for Locked {
+    type Target = Pages;
+
+    fn deref(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+}
+
+/// Takes the mutex. Whoever takes the control lock too has taken it before.
+pub(super) fn lock() -> Locked {
+    prepare();
+    let guarded = Guarded::new();
+    // A panic under it is a bug of ours; the map is consistent between its steps all the same.
+    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded }
+}
+
+/// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of
+/// their installation, so that the control, which takes its own lock first, installs its hooks after these.
+pub(crate) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        crate::dispatch::prepare();
+        fork::install(before_fork, after_fork, after_fork);
+    });
+}
+
+thread_local! {
+    static ACROSS_FORK: RefCell<Option<Locked>> = const { RefCell::new(None) };
+}
+
+extern "C" fn before_fork() {
+    let locked = lock();
+    let _ = ACROSS_FORK.try_with(|held| held.replace(Some(locked)));
+}
+
+extern "C" fn after_fork() {
+    let _ = ACROSS_FORK.try_with(RefCell::take);
+}
+
+impl Pages {
+    /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
+    pub(super) fn open(&mut self, pages: &Range<usize>, source: Source) -> Result<Era, TextError> {
+        let gaps = self.runs.gaps(pages);
+        if gaps.is_empty() {
+            return Ok(self.runs.open(pages, &[]));
+        }
+        let found = match source {
+            Source::Kernel => self.ask(&gaps)?,
+            Source::Known => self.look_up(&gaps)?,
+        };
+        for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
+            if let Err(error) = protect(part, rights.and_write()) {
+                // The last of them may have been changed in part.
+                let _ = self.restore(&found[..=at]);
+                return Err(TextError::Protected { pages: part.clone(), errno: errno_of(&error) });
+            }
+        }
+        Ok(self.runs.open(pages, &found))
+    }
+
+    /// Counts one opener out, and restores what nobody holds open any more.
+    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Result<(), TextError> {
+        let left = self.runs.close(pages, era);
+        self.restore(&left)
+    }
+
+    /// Gives parts that the map does not know their former rights; remembers those that can't have them.
+    fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
+        let mut result = Ok(());
+        for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
+            if protect(part, *former).is_ok() {
+                continue;
+            }
+            // Of several mappings, one may be gone, or sealed as it was before.
+            for piece in writable(part) {
+                if let Err(error) = protect(&piece, *former) {
+                    self.runs.insert(piece.clone(), *former);
+                    let errno = errno_of(&error);
+                    result = result.and(Err(TextError::Unrestored { pages: piece, errno }));
+                }
+            }
+        }
+        result
+    }
+
+    /// The parts of the gaps and their rights: the kernel's answer.
+    fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+        let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+        let mut found = Vec::with_capacity(gaps.len());
+        for gap in gaps {
+            self.known.forget(gap);
+            ask_one(&mut maps, gap, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// The same from what is known; what is not is asked for, and known then.
+    fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+        let mut found = Vec::with_capacity(gaps.len());
+        let mut maps = None;
+        for gap in gaps {
+            let mut at = gap.start;
+            while at < gap.end {
+                let (part, rights) = match self.known.from(at, gap.end) {
+                    Some(part) => part,
+                    None => self.learn(&mut maps, at..gap.end)?,
+                };
+                at = part.end;
+                push(&mut found, (part, rights));
+            }
+        }
+        Ok(found)
+    }
+
+    fn learn(&mut self, maps: &mut Option<Maps>, gap: Range<usize>) -> Result<Part, TextError> {
+        let asked = match maps {
+            Some(maps) => maps.holding(gap.start),
+            None => Maps::open().and_then(|opened| maps.insert(opened).holding(gap.start)),
+        };
+        // Nobody to ask: text is what linkers make it.
+        let Ok(answer) = asked else { return Ok((gap, Rights::TEXT)) };
+        let mapping = answer.ok_or(TextError::Unmapped { addr: gap.start })?;
+        if !mapping.rights.read {
+            return Err(TextError::NotReadable { addr: gap.start });
+        }
+        self.known.learn(&mapping);
+        Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
+    }
+
+    pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
+        self.known.clear();
+        for pages in unloaded {
+            self.runs.forget(pages);
+        }
+        for (pages, _) in self.runs.parts() {
+            let mut at = pages.start;
+            for still in writable(&pages) {
+                self.runs.forget(&(at..still.start));
+                at = still.end;
+            }
+            self.runs.forget(&(at..pages.end));
+        }
+    }
+
+    pub(super) fn unrestored(&self) -> usize {
+        self.runs.unrestored()
+    }
+}
+
+/// Makes sure that there is something to read at all of these addresses.
+pub(in crate::patch) fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
+    let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+    ask_one(&mut maps, &bytes, &mut Vec::new())
+}
+
+fn ask_one(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
+    let mut addr = gap.start;
+    while addr < gap.end {
+        let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
+        let mapping = answer.ok_or(TextError::Unmapped { addr })?;
+        if !mapping.rights.read {
+            return Err(TextError::NotReadable { addr });
+        }
+        let end = gap.end.min(mapping.range.end);
+        push(found, (addr..end, mapping.rights));
+        addr = end;
+    }
+    Ok(())
+}
+
+/// Adds a part, to the one before where that is alike: one system call sets the rights of both.
+fn push(found: &mut Vec<Part>, (part, rights): Part) {
+    match found.last_mut() {
+        Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
+        _ => found.push((part, rights)),
+    }
+}
+
+/// The parts of `pages` that are mapped and writable; all of them where the kernel does not say.
+fn writable(pages: &Range<usize>) -> Vec<Range<usize>> {
+    let Ok(mut maps) = Maps::open() else { return vec![pages.clone()] };
+    let (mut parts, mut at) = (Vec::new(), pages.start);
+    while at < pages.end {
+        let end = match maps.holding(at) {
+            Ok(Some(mapping)) => {
+                let end = pages.end.min(mapping.range.end);
+                if mapping.rights.write {
+                    parts.push(at..end);
+                }
+                end
+            }
+            Ok(None) => at + crate::os::text::page_size(),
+            Err(_) => {
+                parts.push(at..pages.end);
+                pages.end
+            }
+        };
+        at = end;
+    }
+    parts
+}
+
+fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or_default()
+}
+
+fn unknown(error: &io::Error) -> TextError {
+    TextError::Unknown { errno: errno_of(error) }
+}

@@ -1,0 +1,55 @@
+//! What keeps an instruction's text writable while it is patched.
+
+use std::sync::Arc;
+
+use super::entry::How;
+use super::wait::Wait;
+use crate::os::mem::Alias;
+use crate::patch::pages::check_readable;
+use crate::patch::{OpenText, PatchError, TextPolicy};
+
+/// What keeps an instruction's text writable while it is patched.
+#[derive(Clone)]
+pub(crate) enum Writable {
+    /// The caller.
+    ByCaller,
+    /// A guard.
+    Open {
+        /// Only ever dropped.
+        _text: Arc<OpenText>,
+    },
+    /// Nothing: the kernel writes.
+    Alias(Arc<Alias>),
+}
+
+impl Writable {
+    pub(super) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
+        match policy {
+            TextPolicy::Open => Ok(Self::ByCaller),
+            TextPolicy::Sealed => {
+                let text = OpenText::new(addr..addr.saturating_add(len));
+                let open = |text| Self::Open { _text: Arc::new(text) };
+                text.map(open).map_err(|error| PatchError::Text { addr, error })
+            }
+            TextPolicy::Alias => {
+                check_readable(addr..addr.saturating_add(len))
+                    .map_err(|error| PatchError::Text { addr, error })?;
+                let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
+                Ok(Self::Alias(Arc::new(alias)))
+            }
+        }
+    }
+
+    /// How a patch is carried out. What it names lives as long as this.
+    pub(super) fn how(&self, wait: Wait) -> How {
+        match self {
+            Self::ByCaller | Self::Open { .. } => How::new(wait),
+            Self::Alias(alias) => How::Alias(Arc::as_ptr(alias).addr()),
+        }
+    }
+
+    /// Whether one write can replace a word.
+    pub(super) fn has_whole_words(&self) -> bool {
+        !matches!(self, Self::Alias(_))
+    }
+}
