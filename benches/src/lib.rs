@@ -4,7 +4,7 @@
 //! process ▸ [`Medians`] compares each with its baseline, round by round ▸ [`figure`] prints.
 //!
 //! For instructions that are patched while others execute them: [`code`] makes such a function, [`ticks`] tells the time
-//! on all processors, [`toggling`] runs executors and a patcher, [`plot`] draws.
+//! on all processors, `toggled` has the ways to patch, [`toggling`] runs executors beside a patcher, [`plot`] draws.
 //!
 //! x86-64 Linux only, like what is measured.
 
@@ -23,10 +23,12 @@ pub mod code;
 pub mod plot;
 pub mod table;
 pub mod ticks;
+#[cfg(not(any(probe_off, probe_portable, probe_seen)))]
+pub mod toggled;
 pub mod toggling;
 
 pub use calls::aligned;
 pub use figure::{figure, timing};
-pub use process::{monotonic_ns, pin, processors};
-pub use rounds::{Case, Medians, interleave};
+pub use process::{monotonic_ns, pin, preemptions, processors};
+pub use rounds::{Case, Medians, interleave, median};
 pub use scale::{IS_PATCHED, Scale};

@@ -3,7 +3,7 @@
 // Safety: relies on system calls that get a structure of this function's own.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::mem::zeroed;
+use std::mem::{MaybeUninit, zeroed};
 use std::sync::OnceLock;
 
 /// Keeps this thread on the `nth` of the processors that the process could use at the first call, counted from
@@ -51,4 +51,17 @@ pub fn monotonic_ns() -> u64 {
         now
     };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// How often this thread has lost its processor to another.
+pub fn preemptions() -> i64 {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: the system fills in a structure of this function's own, or returns an error.
+    unsafe {
+        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0 {
+            usage.assume_init().ru_nivcsw
+        } else {
+            0
+        }
+    }
 }

@@ -4,8 +4,8 @@
 mod run;
 
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
-fn main() -> Result<(), probe_runtime::patch::PatchError> {
-    run::run()
+fn main() {
+    run::run();
 }
 
 #[cfg(any(probe_off, probe_portable, probe_seen))]

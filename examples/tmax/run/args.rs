@@ -120,7 +120,7 @@ fn parse_from(mut parser: Parser) -> Result<Asked, lexopt::Error> {
             Arg::Long("across") => plan.across = parser.value()?.parse_with(across)?,
             Arg::Long("splits") => plan.splits = parser.value()?.parse_with(|text| list(text, 1, 4))?,
             Arg::Long("executors") => {
-                plan.executors = parser.value()?.parse_with(|text| list(text, 1, 256))?
+                plan.executors = parser.value()?.parse_with(|text| list(text, 1, 256))?;
             }
             Arg::Long("max-wait") => plan.max_wait = parser.value()?.parse_with(|text| number(text, 0))?,
             Arg::Long("step") => plan.step = parser.value()?.parse_with(|text| number(text, 1))?,
@@ -165,12 +165,12 @@ fn list(text: &str, least: usize, most: usize) -> Result<Vec<usize>, String> {
     for part in text.split(',') {
         match part.split_once('-') {
             None => numbers.push(one(part)?),
-            Some((first, last)) => {
-                let (first, last) = (one(first)?, one(last)?);
-                if first > last {
+            Some((first, end)) => {
+                let range = one(first)?..=one(end)?;
+                if range.is_empty() {
                     return Err(format!("the range `{part}` ends before it begins"));
                 }
-                numbers.extend(first..=last);
+                numbers.extend(range);
             }
         }
     }

@@ -76,17 +76,15 @@ fn failures(plan: &Plan, rows: &[Row]) -> Panel {
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn times(plan: &Plan, rows: &[Row], reference: Option<&Visibility>) -> Option<Panel> {
     let (x, barrier) = waits(plan);
-    let parts: [(&str, fn(&Visibility) -> u64); 4] = [
-        ("median", |seen| seen.median),
-        ("99 %", |seen| seen.p99),
-        ("99.9 %", |seen| seen.p999),
-        ("longest", |seen| seen.max),
+    let part = |name: &str, part: fn(&Visibility) -> u64| {
+        line(name.to_owned(), rows, barrier, |row| row.visibility().map(|seen| part(&seen) as f64))
+    };
+    let mut lines = vec![
+        part("median", |seen| seen.median),
+        part("99 %", |seen| seen.p99),
+        part("99.9 %", |seen| seen.p999),
+        part("longest", |seen| seen.max),
     ];
-    let mut lines: Vec<_> = (parts.iter())
-        .map(|(name, part)| {
-            line((*name).to_owned(), rows, barrier, |row| row.visibility().map(|seen| part(&seen) as f64))
-        })
-        .collect();
     if let Some(seen) = reference {
         lines.push(line("99.9 %, one aligned store".to_owned(), rows, barrier, |_| Some(seen.p999 as f64)));
     }

@@ -5,13 +5,12 @@
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
-use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_benches::pin;
 use probe_benches::ticks::{spin_until, ticks, ticks_per_second};
 use probe_benches::toggling::pin_executor;
+use probe_benches::{pin, preemptions};
 use probe_runtime::patch::PatchError;
 
 use super::site::Site;
@@ -132,19 +131,6 @@ fn watch(site: &Site, stop: &AtomicBool, changed: &AtomicU64) {
             let (at, now) = (ticks(), preemptions());
             changed.store(if now == before { at } else { PREEMPTED }, Ordering::Release);
             (last, before) = (value, now);
-        }
-    }
-}
-
-/// How often this thread has lost its processor to another.
-fn preemptions() -> i64 {
-    let mut usage = MaybeUninit::uninit();
-    // SAFETY: the system fills in a structure of this function's own, or returns an error.
-    unsafe {
-        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0 {
-            usage.assume_init().ru_nivcsw
-        } else {
-            0
         }
     }
 }

@@ -77,6 +77,7 @@ impl Cell {
 }
 
 /// How a child ended.
+#[derive(Clone, Copy)]
 enum Ended {
     Well(Seen),
     /// By an instruction that nobody wrote.

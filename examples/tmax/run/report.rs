@@ -100,8 +100,9 @@ pub fn boundary(plan: &Plan) -> &'static str {
 pub fn print_head(plan: &Plan) {
     let of = over_splits(plan);
     println!("{:>8}  {of}  seen after (ticks)", "wait");
-    let splits: String =
+    let splits: Vec<_> =
         plan.splits.iter().map(|split| format!("{:>9}", format!("{split}|{}", 5 - split))).collect();
+    let splits = splits.concat();
     let width = of.chars().count();
     println!(
         "{:>8}  {splits:<width$}  {:>8} {:>8} {:>8} {:>10}",
