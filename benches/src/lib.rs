@@ -3,6 +3,9 @@
 //! Life of a figure: [`Scale`] says how often ▸ [`interleave`] runs all [`Case`]s of a bench in turns, in one
 //! process ▸ [`Medians`] compares each with its baseline, round by round ▸ [`figure`] prints.
 //!
+//! For instructions that are patched while others execute them: [`code`] makes such a function, [`ticks`] tells the time
+//! on all processors, `toggled` has the ways to patch, [`toggling`] runs executors beside a patcher, [`plot`] draws.
+//!
 //! x86-64 Linux only, like what is measured.
 
 #![deny(unsafe_code)]
@@ -16,10 +19,16 @@ mod scale;
 
 pub mod baseline;
 pub mod bulk;
+pub mod code;
+pub mod plot;
 pub mod table;
+pub mod ticks;
+#[cfg(not(any(probe_off, probe_portable, probe_seen)))]
+pub mod toggled;
+pub mod toggling;
 
 pub use calls::aligned;
 pub use figure::{figure, timing};
-pub use process::{monotonic_ns, pin};
-pub use rounds::{Case, Medians, interleave};
+pub use process::{monotonic_ns, pin, preemptions, processors};
+pub use rounds::{Case, Medians, interleave, median};
 pub use scale::{IS_PATCHED, Scale};

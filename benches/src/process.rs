@@ -3,15 +3,13 @@
 // Safety: relies on system calls that get a structure of this function's own.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::mem::zeroed;
+use std::mem::{MaybeUninit, zeroed};
 use std::sync::OnceLock;
 
 /// Keeps this thread on the `nth` of the processors that the process could use at the first call, counted from
 /// the last. Returns whether there is one.
 pub fn pin(nth: usize) -> bool {
-    // A thread inherits what its parent was pinned to, so the question is asked once.
-    static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
-    let Some(&one) = PROCESSORS.get_or_init(processors).get(nth) else { return false };
+    let Some(&one) = all().get(nth) else { return false };
     // SAFETY: a set of processors is plain bits, and the system reads at most its size.
     unsafe {
         let mut only: libc::cpu_set_t = zeroed();
@@ -20,8 +18,19 @@ pub fn pin(nth: usize) -> bool {
     }
 }
 
+/// How many processors the process could use at the first call of this or [`pin`].
+pub fn processors() -> usize {
+    all().len()
+}
+
+fn all() -> &'static [usize] {
+    // A thread inherits what its parent was pinned to, so the question is asked once.
+    static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
+    PROCESSORS.get_or_init(allowed)
+}
+
 /// The processors that this thread may use, the last one first.
-fn processors() -> Vec<usize> {
+fn allowed() -> Vec<usize> {
     let all = (0..8 * size_of::<libc::cpu_set_t>()).rev();
     // SAFETY: a set of processors is plain bits, and the system fills in at most its size.
     let allowed = unsafe {
@@ -42,4 +51,17 @@ pub fn monotonic_ns() -> u64 {
         now
     };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// How often this thread has lost its processor to another.
+pub fn preemptions() -> i64 {
+    let mut usage = MaybeUninit::uninit();
+    // SAFETY: the system fills in a structure of this function's own, or returns an error.
+    unsafe {
+        if libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) == 0 {
+            usage.assume_init().ru_nivcsw
+        } else {
+            0
+        }
+    }
 }

@@ -84,7 +84,11 @@ pub fn interleave(rounds: u64, cases: &mut [Case<'_>]) -> Medians {
     Medians(cases.iter().map(|case| case.name).zip(samples).collect())
 }
 
-fn median(mut samples: Vec<f64>) -> f64 {
+/// The middle one, in their order, of an odd number of samples.
+///
+/// # Panics
+/// Where there are none.
+pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     samples[samples.len() / 2]
 }

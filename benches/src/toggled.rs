@@ -1,0 +1,126 @@
+//! The instructions that are toggled while others execute them, one for each way of doing so.
+
+// Safety: relies on instructions in memory of their own, writable for good, that one thread patches, and on functions in
+// the same memory that change nothing but their result.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::hint::spin_loop;
+
+use probe_runtime::patch::word::{self, Ticks, Wait};
+use probe_runtime::patch::{Bytes, PatchError, TextPolicy, call};
+
+use crate::code::{self, NOP, Patched, Place};
+
+/// The wait that the paper used.
+pub const TMAX: Ticks = Ticks(3_000);
+
+/// An instruction with two states.
+#[derive(Clone, Copy, Debug)]
+pub struct Toggled {
+    /// In figures.
+    pub name: &'static str,
+    /// What executors call.
+    pub code: Patched,
+    /// What a call returns when it is off, and when it is on.
+    pub values: [u32; 2],
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Activate, deactivate: one write.
+    Call,
+    /// Activate with one target, activate with the other.
+    Retarget,
+    /// CALL, NOP: the trap protocol.
+    Word(word::Options),
+}
+
+impl Toggled {
+    fn new(name: &'static str, place: Place, how: How) -> Self {
+        let code = Patched::new(place, |code| code::call(code.site(), code.one()));
+        let values = if matches!(how, How::Retarget) { [2, 1] } else { [0, 1] };
+        Self { name, code, values, how }
+    }
+
+    /// A call site at the start of a cache line.
+    pub fn call() -> Self {
+        Self::new("call-aligned", Place::Aligned, How::Call)
+    }
+
+    /// All of them: call sites, aligned and at each split of two cache lines; one that changes its target; whole instructions
+    /// across two cache lines.
+    pub fn all() -> Vec<Self> {
+        let split = Place::AcrossLines;
+        let word = |wait| How::Word(word::Options::new().text(TextPolicy::Open).wait(wait));
+        vec![
+            Self::call(),
+            Self::new("call-1-4", split(1), How::Call),
+            Self::new("call-2-3", split(2), How::Call),
+            Self::new("call-3-2", split(3), How::Call),
+            Self::new("call-4-1", split(4), How::Call),
+            Self::new("retarget-aligned", Place::Aligned, How::Retarget),
+            Self::new("word-tmax", split(2), word(Wait::Tmax(TMAX))),
+            Self::new("word-barrier", split(2), word(Wait::Barrier)),
+        ]
+    }
+
+    /// Switches it.
+    ///
+    /// # Errors
+    /// The patch engine's.
+    pub fn set(&self, is_on: bool) -> Result<(), PatchError> {
+        let (site, one, two) = (self.code.site(), self.code.one(), self.code.two());
+        let calls = call::Options::new().text(TextPolicy::Open);
+        match (self.how, is_on) {
+            // SAFETY: a call site in writable memory, and a target that sets a register that the result is in anyway.
+            (How::Call | How::Retarget, true) => unsafe { calls.activate_call(site, one) }.map(drop),
+            // SAFETY: as above.
+            (How::Call, false) => unsafe { calls.deactivate_call(site) }.map(drop),
+            // SAFETY: as above.
+            (How::Retarget, false) => unsafe { calls.activate_call(site, two) }.map(drop),
+            (How::Word(options), true) => patch(options, site, code::call(site, one)),
+            (How::Word(options), false) => patch(options, site, NOP),
+        }
+    }
+
+    /// The share of calls that saw it on, given the mean of what calls returned.
+    pub fn share_on(&self, mean: f64) -> f64 {
+        let [off, on] = self.values.map(f64::from);
+        (mean - off) / (on - off)
+    }
+}
+
+fn patch(options: word::Options, site: usize, instruction: [u8; code::LEN]) -> Result<(), PatchError> {
+    loop {
+        // SAFETY: as above; five bytes of one instruction.
+        match unsafe { options.patch(site, Bytes::from(instruction)) } {
+            // An executor has not left the trap yet.
+            Err(PatchError::Busy { .. }) => spin_loop(),
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_two_values() {
+        for toggled in Toggled::all() {
+            let function = toggled.code.function();
+            for is_on in [true, false, false, true] {
+                toggled.set(is_on).unwrap();
+                assert_eq!(function(), toggled.values[usize::from(is_on)], "{toggled:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_share_is_between_the_values() {
+        let retarget = Toggled::all()[5];
+        assert_eq!([2.0, 1.0, 1.75].map(|mean| retarget.share_on(mean)), [0.0, 1.0, 0.25]);
+        assert_eq!([0.0, 1.0, 0.25].map(|mean| Toggled::call().share_on(mean)), [0.0, 1.0, 0.25]);
+    }
+}

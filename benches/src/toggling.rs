@@ -1,0 +1,236 @@
+//! One thread toggles an instruction at a rate, others execute it: how many calls they make meanwhile.
+//!
+//! The patcher has the first processor to itself, the executors share the others. Where there are fewer processors than
+//! threads, executors take turns; [`is_crowded`] tells.
+
+use std::fmt;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::code::Patched;
+use crate::ticks::{spin_until, ticks};
+use crate::{pin, preemptions, processors};
+
+/// How often the instruction is toggled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rate {
+    /// Times a second, evenly; 0 for never.
+    PerSecond(u64),
+    /// As often as it can be.
+    FlatOut,
+}
+
+impl Rate {
+    /// None, a thousand to a million a second by tens, flat out: from a profiler's rates to a stress test.
+    pub const ALL: [Self; 6] = [
+        Self::PerSecond(0),
+        Self::PerSecond(1_000),
+        Self::PerSecond(10_000),
+        Self::PerSecond(100_000),
+        Self::PerSecond(1_000_000),
+        Self::FlatOut,
+    ];
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PerSecond(0) => f.pad("0"),
+            Self::PerSecond(rate) if rate % 1_000_000 == 0 => f.pad(&format!("{}M", rate / 1_000_000)),
+            Self::PerSecond(rate) => f.pad(&format!("{}k", rate / 1_000)),
+            Self::FlatOut => f.pad("flat out"),
+        }
+    }
+}
+
+/// What one run gave.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Calls a second, of all executors.
+    pub calls_per_second: f64,
+    /// Toggles a second that were achieved.
+    pub toggles_per_second: f64,
+    /// The mean of what the calls returned.
+    pub mean: f64,
+    /// Whether no thread lost its processor to another.
+    pub is_undisturbed: bool,
+}
+
+/// Whether executors have to share a processor.
+pub fn is_crowded(executors: usize) -> bool {
+    executors >= processors()
+}
+
+/// Calls made between two looks at whether it is time to stop: a third of a microsecond.
+const CALLS: u64 = 256;
+
+const READY: usize = 0;
+const GO: usize = 1;
+const STOP: usize = 2;
+
+/// Keeps this thread on a processor for executors.
+pub fn pin_executor(nth: usize) {
+    pin(if processors() > 1 { 1 + nth % (processors() - 1) } else { 0 });
+}
+
+/// Runs until nothing else has disturbed a run, so that a busy machine is measured as if it were idle; a few times at most,
+/// and once where executors are crowded, since those disturb each other.
+///
+/// # Errors
+/// The first of `toggle`.
+pub fn run_undisturbed<E>(
+    code: Patched,
+    executors: usize,
+    rate: Rate,
+    time: (u64, u64),
+    mut toggle: impl FnMut(bool) -> Result<(), E>,
+) -> Result<Run, E> {
+    let mut tries = if is_crowded(executors) { 1 } else { TRIES };
+    loop {
+        let run = run(code, executors, rate, time, &mut toggle)?;
+        tries -= 1;
+        if run.is_undisturbed || tries == 0 {
+            return Ok(run);
+        }
+    }
+}
+
+/// How often a run that was disturbed is begun again, at most.
+const TRIES: u32 = 20;
+
+/// Runs executors for so many ticks, and `toggle` on this thread meanwhile: with true, false, true, …
+///
+/// # Errors
+/// The first of `toggle`, which ends the run.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+pub fn run<E>(
+    code: Patched,
+    executors: usize,
+    rate: Rate,
+    (time, ticks_per_second): (u64, u64),
+    mut toggle: impl FnMut(bool) -> Result<(), E>,
+) -> Result<Run, E> {
+    let phase = AtomicUsize::new(READY);
+    let (ready, calls, sum) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let disturbed = AtomicBool::new(false);
+    pin(0);
+    let (toggles, elapsed, done) = thread::scope(|scope| {
+        for nth in 0..executors {
+            let (phase, ready, calls, sum, disturbed) = (&phase, &ready, &calls, &sum, &disturbed);
+            scope.spawn(move || {
+                pin_executor(nth);
+                let (own_calls, own_sum, was_disturbed) = execute(code, phase, ready);
+                disturbed.fetch_or(was_disturbed, Ordering::Relaxed);
+                calls.fetch_add(own_calls, Ordering::Relaxed);
+                sum.fetch_add(own_sum, Ordering::Relaxed);
+            });
+        }
+        while ready.load(Ordering::Relaxed) < executors {
+            thread::yield_now();
+        }
+        let before = preemptions();
+        phase.store(GO, Ordering::Relaxed);
+        let start = ticks();
+        let mut toggles = 0;
+        let done = pace(rate, start, start + time, ticks_per_second, |on| {
+            toggles += 1;
+            toggle(on)
+        });
+        phase.store(STOP, Ordering::Relaxed);
+        let elapsed = ticks() - start;
+        disturbed.fetch_or(preemptions() != before, Ordering::Relaxed);
+        (toggles, elapsed, done)
+    });
+    done?;
+    let seconds = elapsed as f64 / ticks_per_second as f64;
+    let (calls, sum) = (calls.into_inner() as f64, sum.into_inner() as f64);
+    Ok(Run {
+        calls_per_second: calls / seconds,
+        toggles_per_second: f64::from(toggles) / seconds,
+        mean: sum / calls.max(1.0),
+        is_undisturbed: !disturbed.into_inner(),
+    })
+}
+
+/// Calls until told to stop; returns how often, from `GO` on, the sum of what came back, and whether it was preempted.
+fn execute(code: Patched, phase: &AtomicUsize, ready: &AtomicUsize) -> (u64, u64, bool) {
+    let function = black_box(code.function());
+    let batch = || (0..CALLS).map(|_| u64::from(function())).sum::<u64>();
+    batch();
+    ready.fetch_add(1, Ordering::Relaxed);
+    while phase.load(Ordering::Relaxed) == READY {
+        spin_loop();
+    }
+    let (mut calls, mut sum, before) = (0, 0, preemptions());
+    while phase.load(Ordering::Relaxed) != STOP {
+        sum += batch();
+        calls += CALLS;
+    }
+    (calls, sum, preemptions() != before)
+}
+
+/// Toggles at the rate, until `end`. What comes late is not made up for.
+fn pace<E>(
+    rate: Rate,
+    start: u64,
+    end: u64,
+    ticks_per_second: u64,
+    mut toggle: impl FnMut(bool) -> Result<(), E>,
+) -> Result<(), E> {
+    let period = match rate {
+        Rate::PerSecond(0) => {
+            spin_until(end);
+            return Ok(());
+        }
+        Rate::PerSecond(rate) => ticks_per_second / rate,
+        Rate::FlatOut => 0,
+    };
+    let (mut next, mut on) = (start + period, true);
+    while next < end {
+        spin_until(next);
+        toggle(on)?;
+        on = !on;
+        next = (next + period).max(ticks());
+    }
+    spin_until(end);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::{Place, mov};
+
+    #[test]
+    fn toggles_alternate_at_the_rate() {
+        let mut seen = Vec::new();
+        let start = ticks();
+        let toggle = |on| {
+            seen.push(on);
+            Ok::<_, ()>(())
+        };
+        assert_eq!(pace(Rate::PerSecond(1_000), start, start + 10, 1_000_000, toggle), Ok(()));
+        assert!(seen.is_empty(), "the first period is longer");
+        let mut left = 3;
+        let toggle = |_| {
+            left -= 1;
+            if left == 0 { Err("over") } else { Ok(()) }
+        };
+        assert_eq!(pace(Rate::FlatOut, ticks(), u64::MAX, 1, toggle), Err("over"));
+    }
+
+    #[test]
+    fn executors_return_what_the_site_makes() {
+        let code = Patched::new(Place::Aligned, |_| mov(7));
+        let run = run(code, 2, Rate::PerSecond(0), (1_000_000, 1_000_000_000), |_| Ok::<_, ()>(())).unwrap();
+        assert!((run.mean - 7.0).abs() < 1e-9 || run.calls_per_second < 1.0, "{run:?}");
+        assert!(run.toggles_per_second < 1.0, "{run:?}");
+    }
+
+    #[test]
+    fn rates_are_named_briefly() {
+        assert_eq!(Rate::ALL.map(|rate| rate.to_string()).join(" "), "0 1k 10k 100k 1M flat out");
+        assert_eq!(format!("{:>5}", Rate::PerSecond(1_000)), "   1k");
+    }
+}

@@ -1,0 +1,103 @@
+//! The instruction that is toggled, its two states, and the two ways of writing it.
+
+// Safety: relies on a function in memory of its own, writable and executable for good, whose five bytes at the site nobody
+// but this module writes. Executors that run into a mix are what is measured: it leads them to a wrong value, or into
+// memory that can't be executed, and the process ends.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering;
+
+use probe_benches::baseline::membarrier;
+use probe_benches::code::{LEN, MOV, Patched, Place, SUB, call, mov, sub};
+use probe_benches::ticks::{spin_until, ticks};
+use probe_runtime::patch::word::{Options, Ticks, Wait};
+use probe_runtime::patch::{Bytes, PatchError, TextPolicy};
+
+use super::trial::{Across, Delay, Protocol, Trial};
+
+/// The instruction, and its two states with the values that executors see: the call, or what takes its place.
+#[derive(Clone, Copy)]
+pub struct Site {
+    /// What executors call.
+    pub code: Patched,
+    states: [[u8; LEN]; 2],
+    /// What each of the states makes.
+    pub values: [u32; 2],
+    protocol: Protocol,
+    delay: Delay,
+    options: Options,
+}
+
+impl Site {
+    /// Makes the code for a run.
+    pub fn new(trial: &Trial) -> Self {
+        let place = match trial.across {
+            Across::Nothing => Place::Aligned,
+            Across::Line => Place::AcrossLines(trial.split),
+            Across::Page => Place::AcrossPages(trial.split),
+        };
+        let code = Patched::new(place, |_| mov(MOV));
+        // A mix of CALL and MOV crashes, or gives a wrong value. Bare, mixes are to be counted, so none may crash.
+        let (on, value) = match trial.protocol {
+            Protocol::Int3 => (call(code.site(), code.one()), 1),
+            Protocol::Bare => (sub(SUB), SUB.wrapping_neg()),
+        };
+        let wait = match trial.delay {
+            Delay::Ticks(ticks) => Wait::Tmax(Ticks(ticks)),
+            Delay::Barrier => Wait::Barrier,
+        };
+        Self {
+            code,
+            states: [mov(MOV), on],
+            values: [MOV, value],
+            protocol: trial.protocol,
+            delay: trial.delay,
+            options: Options::new().wait(wait).text(TextPolicy::Open),
+        }
+    }
+
+    /// Writes the instruction of a state, and returns the time: bare, right before the last store; of a patch, which may be
+    /// ended by a thread in the trap, right after it.
+    pub fn write(&self, is_on: bool) -> Result<u64, PatchError> {
+        let state = self.states[usize::from(is_on)];
+        match self.protocol {
+            Protocol::Bare => Ok(self.write_bare(state)),
+            Protocol::Int3 => self.patch(state).map(|()| ticks()),
+        }
+    }
+
+    fn patch(&self, state: [u8; LEN]) -> Result<(), PatchError> {
+        loop {
+            // SAFETY: one instruction of five bytes, in text that is writable for good.
+            match unsafe { self.options.patch(self.code.site(), Bytes::from(state)) } {
+                // A thread that ran into the trap has not left it yet.
+                Err(PatchError::Busy { .. }) => spin_loop(),
+                done => return done,
+            }
+        }
+    }
+
+    /// One aligned store for each of the two words: first what lies behind the boundary.
+    fn write_bare(&self, state: [u8; LEN]) -> u64 {
+        let words = self.code.words();
+        let mut bytes = [0; 16];
+        for (half, word) in bytes.chunks_exact_mut(8).zip(words) {
+            half.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let start = self.code.site() % 8;
+        bytes[start..start + LEN].copy_from_slice(&state);
+        let half = |at| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        if start + LEN > 8 {
+            words[1].store(half(8), Ordering::SeqCst);
+            match self.delay {
+                Delay::Ticks(0) => {}
+                Delay::Ticks(wait) => spin_until(ticks() + wait),
+                Delay::Barrier => membarrier(),
+            }
+        }
+        let last = ticks();
+        words[0].store(half(0), Ordering::SeqCst);
+        last
+    }
+}
