@@ -1,5 +1,12 @@
-//! Switching sites: from the bytes found and the state wanted to the bytes written.
+//! Changing code while threads execute it.
 //!
+//! - Sites of probes, a batch at a time: below. That is what [`ProbeSet`](crate::ProbeSet) uses.
+//! - [`word`]: any instruction of up to 8 bytes, wherever it lies, at once or asynchronously, through a trap where it must be.
+//! - [`call`]: CALLs and JMPs at any alignment, on and off, by one write.
+//! - [`OpenText`]: text that is writable for a while, with its rights given back.
+//! - [`synchronize`]: every thread executes what was written before.
+//!
+//! # Sites
 //! The protocol for one site, whose five bytes lie in one aligned 8-byte word:
 //!
 //! ```text
@@ -13,7 +20,8 @@
 //!    sees all of the old instruction or all of the new one: an aligned store within a cache line is atomic
 //!    for instruction fetch on the processors of both vendors. (AMD APM vol. 2, 7.6.1, "cross-modifying
 //!    code": a naturally aligned quadword may be changed without further synchronisation. Intel SDM vol. 3,
-//!    9.1.3 promises less; "Living on the edge", sections 3 and 8.1, measures that it holds.) Both
+//!    9.1.3 promises less; "Living on the edge", sections 3 and 8.1, measures that it holds; where that is not enough,
+//!    [`ProbeSet::strict`](crate::ProbeSet::strict) goes through `int3`, as [`word`] does.) Both
 //!    instructions are 5 bytes long, so no thread can be between them.
 //! 4. `Sealed` restores the rights that the pages had.
 //! 5. The visibility: [`Visibility::Synchronous`] ends the batch with one barrier that makes every thread
