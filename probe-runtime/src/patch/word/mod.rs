@@ -48,6 +48,38 @@
 //! One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two
 //! waits; asynchronous patches share theirs. A thread that runs into one pays 2 µs for the signal. `Sealed` adds two system calls.
 //! Memory: 64 bytes for each instruction that was ever patched through a trap.
+//!
+//! ```
+//! use probe_runtime::patch::PatchError;
+//! use probe_runtime::patch::word::{finish_patch, is_straddler, patch, start_patch};
+//!
+//! std::arch::global_asm! {
+//!     ".p2align 3, 0x90",
+//!     "number:", ".fill 6, 1, 0x90",
+//!     "number_mov: mov eax, 1", // 5 bytes, of which 2 are in the first word
+//!     "ret",
+//! }
+//! unsafe extern "C" {
+//!     safe fn number() -> u32;
+//!     static number_mov: u8;
+//! }
+//!
+//! fn main() -> Result<(), PatchError> {
+//!     let at = (&raw const number_mov) as usize;
+//!     assert!(is_straddler(at, 5));
+//!     // SAFETY: `mov eax, imm32`, for another one.
+//!     unsafe { patch(at, [0xb8, 2, 0, 0, 0].into()) }?;
+//!     assert_eq!(number(), 2);
+//!
+//!     // Asynchronously: two steps are left, and whoever runs into it takes them.
+//!     // SAFETY: as above.
+//!     let mut under_way = unsafe { start_patch(at, [0xb8, 3, 0, 0, 0].into()) }?;
+//!     assert!(!finish_patch(&mut under_way));
+//!     assert!(finish_patch(&mut under_way));
+//!     assert_eq!(number(), 3);
+//!     Ok(())
+//! }
+//! ```
 
 // Safety: this module's two functions hand on what their callers promise.
 #![expect(unsafe_code, reason = "see above")]

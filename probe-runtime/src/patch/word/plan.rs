@@ -41,6 +41,19 @@ pub enum Step {
 }
 
 /// The replacement of one instruction by another of the same length.
+///
+/// ```
+/// use probe_runtime::patch::Bytes;
+/// use probe_runtime::patch::word::{Plan, Step};
+/// let (old, new) = (Bytes::from([0xb8, 1, 0, 0, 0]), Bytes::from([0xb8, 2, 0, 0, 0]));
+/// let syncs = |addr, strict| {
+///     let steps = Plan::new(addr, old, new).expect("of one length").steps(strict);
+///     steps.into_iter().filter(|step| *step == Step::Sync).count()
+/// };
+/// assert_eq!(syncs(0x1000, false), 0); // in one word: one write
+/// assert_eq!(syncs(0x1000, true), 2);
+/// assert_eq!(syncs(0x1006, false), 2);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     addr: usize,
