@@ -32,7 +32,6 @@
 //! What it rests on: a foreign patch (a debugger's breakpoint, another patcher) is never overwritten, since
 //! the comparison fails; a crash between the steps leaves each site wholly latent or wholly active.
 
-mod bytes;
 mod code;
 mod plan;
 mod report;
@@ -40,6 +39,8 @@ mod text;
 
 #[cfg(probe_backend = "x86_64")]
 mod batch;
+#[cfg(probe_backend = "x86_64")]
+mod bytes;
 #[cfg(probe_backend = "x86_64")]
 pub mod call;
 #[cfg(probe_backend = "x86_64")]
@@ -53,7 +54,6 @@ mod poke;
 #[cfg(probe_backend = "x86_64")]
 mod trapped;
 
-pub use bytes::{Bytes, MAX_LEN};
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use plan::{SiteState, Step, plan};
 pub use report::{Refusal, RefusalReason, Report};
@@ -65,6 +65,8 @@ pub mod word;
 
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use batch::{Batch, Site};
+#[cfg(probe_backend = "x86_64")]
+pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]
 pub use error::PatchError;
 #[cfg(probe_backend = "x86_64")]

@@ -3,22 +3,19 @@
 //! Each scenario is a process of its own: it has plugins come and go, and counts all that is hit.
 #![cfg(not(probe_portable))]
 
+mod churn;
+
 use std::env;
-use std::fs;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use probe_runtime::{
-    Consumer, Count, Error, Event, Kind, ProbeState, TextPolicy, Visibility, probe, probes, select,
-    unread_records,
-};
+use probe_runtime::{Consumer, Count, Error, Event, Kind, ProbeState, probe, probes, select, unread_records};
 use probe_tests::fixture::{Built, Configuration};
 use probe_tests::library::{Library, is_mapped};
-use probe_tests::random::Random;
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
@@ -88,7 +85,7 @@ fn plugins_come_and_go_while_all_is_toggled() {
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.split_once(' ') {
-        Some(("churn", seed)) => churn(seed.parse().unwrap()),
+        Some(("churn", seed)) => churn::churn(seed.parse().unwrap()),
         _ => match asked.as_str() {
             "counts stay" => counts_stay(),
             "constructors" => constructors(),
@@ -244,7 +241,7 @@ fn idle_guest() {
 
 /// Another thread looks all the time, also while the dynamic linker has yet to fill in where a long text lies.
 fn half_loaded() {
-    let end = Instant::now() + CHURN;
+    let end = Instant::now() + churn::CHURN;
     thread::scope(|scope| {
         let looker = scope.spawn(|| {
             let mut unread = 0_u64;
@@ -308,130 +305,4 @@ fn fork() {
     assert_eq!((calls.0.load(Ordering::Relaxed), calls.failure()), (12, None));
     assert_eq!(calls.detach().patched(), 2);
     library.close();
-}
-
-/// How long a churn takes.
-const CHURN: Duration = Duration::from_secs(4);
-
-fn churn(seed: u64) {
-    let_plugins_call_back();
-    let copy = env::temp_dir().join(format!("libplugin-{}.so", std::process::id()));
-    fs::copy(plugin("plugin"), &copy).unwrap();
-    let end = Instant::now() + CHURN;
-    let goes_on = || Instant::now() < end;
-    let tally = select("life_plugins::own").unwrap().attach(Count::new()).unwrap();
-    let calls = thread::scope(|scope| {
-        let mut others = Vec::new();
-        others.push(scope.spawn(move || {
-            let mut loads = 0_u64;
-            while goes_on() {
-                load_and_count();
-                loads += 1;
-            }
-            loads
-        }));
-        let copy = &copy;
-        others.push(scope.spawn(move || {
-            let mut random = Random::new(seed);
-            let mut loads = 0_u64;
-            while goes_on() {
-                let library = Library::open(copy);
-                for _ in 0..random.below(3) {
-                    assert_eq!((library.function("plugin_sum"))(2), 3);
-                }
-                library.close();
-                loads += 1;
-            }
-            loads
-        }));
-        others.push(scope.spawn(move || {
-            let mut random = Random::new(seed + 100);
-            let mut toggles = 0_u64;
-            while goes_on() {
-                toggles += toggle_all(&mut random);
-            }
-            toggles
-        }));
-        let tally = &tally;
-        others.push(scope.spawn(move || {
-            let mut looks = 0_u64;
-            while goes_on() {
-                let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
-                assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
-                // Those of a plugin that is being loaded.
-                assert!(unread_records() <= 2);
-                assert_eq!(tally.counts().len(), 2);
-                looks += 1;
-            }
-            looks
-        }));
-        let worker = scope.spawn(move || {
-            let mut calls = 0_u64;
-            while goes_on() {
-                assert_eq!(own(calls), calls + 1);
-                calls += 1;
-            }
-            calls
-        });
-        let others: Vec<u64> = others.into_iter().map(|other| other.join().unwrap()).collect();
-        println!("loads, loads, toggles, looks: {others:?}");
-        assert!(others.iter().all(|count| *count > 10), "{others:?}");
-        worker.join().unwrap()
-    });
-    fs::remove_file(&copy).unwrap();
-    // The plugins' constructors and destructors call it, too.
-    let calls = calls + CALLED_BACK.load(Ordering::Relaxed);
-    let counts = tally.counts();
-    let hits = |kind| counts.hits("life_plugins::own", kind);
-    assert_eq!((hits(Kind::Entry), hits(Kind::Exit)), (Some(calls), Some(calls)));
-    assert_eq!(tally.detach().patched(), 2);
-    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
-    assert_eq!(unread_records(), 0);
-    Text::of_this_process().assert_as_in_file();
-}
-
-/// Loads a plugin, counts its calls, and looks at the counts before and after it is unloaded. No other thread calls it.
-fn load_and_count() {
-    let library = Library::open(&plugin("caller"));
-    // Another thread may have looked at it before the dynamic linker was done with it.
-    let set = select("caller::**::long kind=entry, caller::caller_sum").unwrap();
-    assert_eq!(set.len(), 3);
-    let hits = set.attach(Count::new()).unwrap();
-    assert_eq!(hits.report().refused(), 0);
-    assert_eq!((library.function("caller_sum"))(7), 28);
-    assert_eq!(hits.total(), 9);
-    library.close();
-    assert_eq!((hits.total(), hits.counts().len()), (9, 3));
-    assert_eq!(hits.detach().refused(), 0);
-}
-
-/// Attaches to all that is there, pauses, resumes, looks, detaches. Returns how often sites were switched.
-fn toggle_all(random: &mut Random) -> u64 {
-    let text = [TextPolicy::Sealed, TextPolicy::Open][usize::from(random.below(2) == 1)];
-    let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
-    let hits = select("**").unwrap().text(text).visibility(visibility).attach(Count::new()).unwrap();
-    assert_eq!(hits.report().refused(), 0, "{}", hits.report());
-    let steps = random.below(6);
-    for _ in 0..steps {
-        let report = match random.below(4) {
-            0 => hits.pause(),
-            1 => hits.resume(),
-            // Nobody counts on these.
-            2 => match select("plugin::**") {
-                Ok(set) => set.text(text).hold().unwrap().report().clone(),
-                Err(error) => {
-                    assert!(matches!(error, Error::NoMatch { .. }), "{error}");
-                    continue;
-                }
-            },
-            _ => {
-                assert!(hits.counts().len() >= 2);
-                assert!(hits.probes().len() >= 2);
-                continue;
-            }
-        };
-        assert_eq!(report.refused(), 0, "{report}");
-    }
-    assert_eq!(hits.detach().refused(), 0);
-    steps + 2
 }

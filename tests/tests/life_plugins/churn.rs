@@ -1,0 +1,138 @@
+//! Plugins come and go on two threads, while a third toggles all probes there are, and a fourth looks at them.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use probe_runtime::{Count, Error, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
+use probe_tests::library::Library;
+use probe_tests::random::Random;
+use probe_tests::text::Text;
+
+use super::{CALLED_BACK, let_plugins_call_back, own, plugin};
+
+/// How long a churn takes.
+pub(super) const CHURN: Duration = Duration::from_secs(4);
+
+pub(super) fn churn(seed: u64) {
+    let_plugins_call_back();
+    let copy = env::temp_dir().join(format!("libplugin-{}.so", std::process::id()));
+    fs::copy(plugin("plugin"), &copy).unwrap();
+    let end = Instant::now() + CHURN;
+    let goes_on = || Instant::now() < end;
+    let tally = select("life_plugins::own").unwrap().attach(Count::new()).unwrap();
+    let calls = thread::scope(|scope| {
+        let mut others = Vec::new();
+        others.push(scope.spawn(move || {
+            let mut loads = 0_u64;
+            while goes_on() {
+                load_and_count();
+                loads += 1;
+            }
+            loads
+        }));
+        let copy = &copy;
+        others.push(scope.spawn(move || {
+            let mut random = Random::new(seed);
+            let mut loads = 0_u64;
+            while goes_on() {
+                let library = Library::open(copy);
+                for _ in 0..random.below(3) {
+                    assert_eq!((library.function("plugin_sum"))(2), 3);
+                }
+                library.close();
+                loads += 1;
+            }
+            loads
+        }));
+        others.push(scope.spawn(move || {
+            let mut random = Random::new(seed + 100);
+            let mut toggles = 0_u64;
+            while goes_on() {
+                toggles += toggle_all(&mut random);
+            }
+            toggles
+        }));
+        let tally = &tally;
+        others.push(scope.spawn(move || {
+            let mut looks = 0_u64;
+            while goes_on() {
+                let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
+                assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
+                // Those of a plugin that is being loaded.
+                assert!(unread_records() <= 2);
+                assert_eq!(tally.counts().len(), 2);
+                looks += 1;
+            }
+            looks
+        }));
+        let worker = scope.spawn(move || {
+            let mut calls = 0_u64;
+            while goes_on() {
+                assert_eq!(own(calls), calls + 1);
+                calls += 1;
+            }
+            calls
+        });
+        let others: Vec<u64> = others.into_iter().map(|other| other.join().unwrap()).collect();
+        println!("loads, loads, toggles, looks: {others:?}");
+        assert!(others.iter().all(|count| *count > 10), "{others:?}");
+        worker.join().unwrap()
+    });
+    fs::remove_file(&copy).unwrap();
+    // The plugins' constructors and destructors call it, too.
+    let calls = calls + CALLED_BACK.load(Ordering::Relaxed);
+    let counts = tally.counts();
+    let hits = |kind| counts.hits("life_plugins::own", kind);
+    assert_eq!((hits(Kind::Entry), hits(Kind::Exit)), (Some(calls), Some(calls)));
+    assert_eq!(tally.detach().patched(), 2);
+    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+    assert_eq!(unread_records(), 0);
+    Text::of_this_process().assert_as_in_file();
+}
+
+/// Loads a plugin, counts its calls, and looks at the counts before and after it is unloaded. No other thread calls it.
+fn load_and_count() {
+    let library = Library::open(&plugin("caller"));
+    // Another thread may have looked at it before the dynamic linker was done with it.
+    let set = select("caller::**::long kind=entry, caller::caller_sum").unwrap();
+    assert_eq!(set.len(), 3);
+    let hits = set.attach(Count::new()).unwrap();
+    assert_eq!(hits.report().refused(), 0);
+    assert_eq!((library.function("caller_sum"))(7), 28);
+    assert_eq!(hits.total(), 9);
+    library.close();
+    assert_eq!((hits.total(), hits.counts().len()), (9, 3));
+    assert_eq!(hits.detach().refused(), 0);
+}
+
+/// Attaches to all that is there, pauses, resumes, looks, detaches. Returns how often sites were switched.
+fn toggle_all(random: &mut Random) -> u64 {
+    let text = [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias][random.below(3) as usize];
+    let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
+    let hits = select("**").unwrap().text(text).visibility(visibility).attach(Count::new()).unwrap();
+    assert_eq!(hits.report().refused(), 0, "{}", hits.report());
+    let steps = random.below(6);
+    for _ in 0..steps {
+        let report = match random.below(4) {
+            0 => hits.pause(),
+            1 => hits.resume(),
+            // Nobody counts on these.
+            2 => match select("plugin::**") {
+                Ok(set) => set.text(text).hold().unwrap().report().clone(),
+                Err(error) => {
+                    assert!(matches!(error, Error::NoMatch { .. }), "{error}");
+                    continue;
+                }
+            },
+            _ => {
+                assert!(hits.counts().len() >= 2);
+                assert!(hits.probes().len() >= 2);
+                continue;
+            }
+        };
+        assert_eq!(report.refused(), 0, "{report}");
+    }
+    assert_eq!(hits.detach().refused(), 0);
+    steps + 2
+}
