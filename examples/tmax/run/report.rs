@@ -169,7 +169,7 @@ pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<
     }
     if let Some(row) = rows.iter().find(|row| row.delay == Delay::Barrier && row.failed() != 0) {
         println!(
-            "{} runs failed with barriers: that must not happen. Please report it with this output.",
+            "{} runs failed with barriers, which must not happen, unless the machine is so busy that a run takes too long (`stuck`). Please report it.",
             row.failed()
         );
     }
