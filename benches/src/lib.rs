@@ -29,6 +29,6 @@ pub mod toggling;
 
 pub use calls::aligned;
 pub use figure::{figure, timing};
-pub use process::{monotonic_ns, pin, preemptions, processors};
+pub use process::{monotonic_ns, pin, preemptions, processors, thread_ns};
 pub use rounds::{Case, Medians, interleave, median};
 pub use scale::{IS_PATCHED, Scale};

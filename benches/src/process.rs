@@ -44,10 +44,19 @@ fn allowed() -> Vec<usize> {
 
 /// Nanoseconds of the monotonic clock, which all processes share.
 pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds that this thread has had a processor.
+pub fn thread_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: the system fills in the time.
     let now = unsafe {
         let mut now: libc::timespec = zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
+        libc::clock_gettime(clock, &raw mut now);
         now
     };
     now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()

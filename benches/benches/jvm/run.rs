@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::hint::black_box;
 use std::io::ErrorKind;
 use std::process::Command;
 use std::time::Instant;
@@ -73,7 +74,7 @@ fn pair_after(own: Toggled, pairs: u64, is_on: bool) -> Result<f64, PatchError> 
 fn calls(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     own.set(true)?;
     let count = scale.of(200_000);
-    let function = std::hint::black_box(own.code.function());
+    let function = black_box(own.code.function());
     // The same chain as in the JVM's loop.
     let mix = |state: u64, value: u32| {
         state.wrapping_add(u64::from(value)).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)
@@ -82,9 +83,9 @@ fn calls(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
         let start = Instant::now();
         let mut state = 1;
         for _ in 0..count {
-            state = mix(state, if is_called { function() } else { 1 });
+            state = mix(state, if is_called { function() } else { black_box(1) });
         }
-        std::hint::black_box(state);
+        black_box(state);
         ns_each(start, count)
     };
     let (mut bare, mut called) = (Vec::new(), Vec::new());
@@ -111,8 +112,8 @@ fn calls(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
 /// One executor beside a patcher.
 fn throughput(scale: Scale, jvm: &Jvm, own: Toggled) -> Result<(), Box<dyn Error>> {
     let second = ticks_per_second();
-    let time = if scale == Scale::Full { second / 200 } else { second / 1_000 };
-    let rounds = scale.of(51);
+    let time = if scale == Scale::Full { second * 6 / 1_000 } else { second / 1_000 };
+    let rounds = scale.of(25);
     let run = |rate| {
         let runs = (0..rounds)
             .map(|_| toggling::run_undisturbed(own.code, 1, rate, (time, second), |on| own.set(on)));

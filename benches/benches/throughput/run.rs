@@ -28,9 +28,9 @@ struct Row {
 
 pub fn run() -> Result<(), Box<dyn Error>> {
     let scale = Scale::from_args();
-    // 5 ms each: short enough to be left alone for, with a few toggles even at the lowest rate.
+    // 6 ms each: short enough to be left alone for, and as long on as off even at the lowest rate.
     let second = ticks_per_second();
-    let time = if scale == Scale::Full { second / 200 } else { second / 1_000 };
+    let time = if scale == Scale::Full { second * 6 / 1_000 } else { second / 1_000 };
     let mut panels = Vec::new();
     for executors in [1, 2] {
         let crowded = if is_crowded(executors) {
@@ -39,7 +39,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
             String::new()
         };
         println!("\nexecutors: {executors}{crowded}");
-        let (rows, disturbed) = measure(executors, scale.of(25), (time, second))?;
+        let (rows, disturbed) = measure(executors, scale.of(15), (time, second))?;
         print(&rows);
         if disturbed > 0.05 && !is_crowded(executors) {
             println!(

@@ -108,7 +108,11 @@ fn load_and_count() {
 
 /// Attaches to all that is there, pauses, resumes, looks, detaches. Returns how often sites were switched.
 fn toggle_all(random: &mut Random) -> u64 {
-    let text = [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias][random.below(3) as usize];
+    let text = match random.below(3) {
+        0 => TextPolicy::Sealed,
+        1 => TextPolicy::Open,
+        _ => TextPolicy::Alias,
+    };
     let visibility = [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
     let hits = select("**").unwrap().text(text).visibility(visibility).attach(Count::new()).unwrap();
     assert_eq!(hits.report().refused(), 0, "{}", hits.report());
