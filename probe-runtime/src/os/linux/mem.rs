@@ -19,10 +19,10 @@
 // change.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::ptr;
 
 use super::text::page_size;
@@ -31,7 +31,8 @@ use super::thread::{errno, set_errno};
 /// A way to this process's memory. Its calls are async-signal-safe and keep `errno`.
 #[derive(Debug)]
 pub(crate) struct Alias {
-    file: File,
+    /// Not owned in the standard library's sense: it may have been closed by somebody who does not know it.
+    fd: RawFd,
     /// The process whose memory it is, and how many forks it came from.
     process: (libc::pid_t, usize),
     /// Which file the descriptor stands for.
@@ -47,7 +48,7 @@ impl Alias {
         // `/proc/self` is empty once a process's first thread has ended. Opened with `O_CLOEXEC`.
         let file = OpenOptions::new().read(true).write(true).open("/proc/thread-self/mem")?;
         let identity = identity(file.as_raw_fd())?;
-        let alias = Self { file, process: process(), identity };
+        let alias = Self { fd: file.into_raw_fd(), process: process(), identity };
         alias.check()?;
         Ok(alias)
     }
@@ -88,7 +89,7 @@ impl Alias {
     pub(crate) fn write(&self, addr: usize, bytes: &[u8]) -> io::Result<()> {
         self.transfer(addr, bytes.len(), |done, offset| {
             let rest = &bytes[done..];
-            let (fd, start) = (self.file.as_raw_fd(), rest.as_ptr());
+            let (fd, start) = (self.fd, rest.as_ptr());
             // SAFETY: reads the rest of the bytes; the caller may change what is at the address. Not through the C
             // library's function, which is a cancellation point.
             unsafe { libc::syscall(libc::SYS_pwrite64, fd, start, rest.len(), offset) }
@@ -102,7 +103,7 @@ impl Alias {
     pub(crate) fn read(&self, addr: usize, bytes: &mut [u8]) -> io::Result<()> {
         self.transfer(addr, bytes.len(), |done, offset| {
             let rest = &mut bytes[done..];
-            let (fd, start) = (self.file.as_raw_fd(), rest.as_mut_ptr());
+            let (fd, start) = (self.fd, rest.as_mut_ptr());
             // SAFETY: fills in the rest of the bytes.
             unsafe { libc::syscall(libc::SYS_pread64, fd, start, rest.len(), offset) }
         })
@@ -115,7 +116,7 @@ impl Alias {
             if process() != self.process {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }
-            if identity(self.file.as_raw_fd())? != self.identity {
+            if identity(self.fd)? != self.identity {
                 return Err(io::Error::from_raw_os_error(libc::EBADF));
             }
             let mut done = 0;
@@ -134,6 +135,15 @@ impl Alias {
         })();
         set_errno(saved);
         result
+    }
+}
+
+impl Drop for Alias {
+    fn drop(&mut self) {
+        if identity(self.fd).is_ok_and(|identity| identity == self.identity) {
+            // SAFETY: its own descriptor, and its last use. Not a cancellation point, as `libc::close` is.
+            unsafe { libc::syscall(libc::SYS_close, self.fd) };
+        }
     }
 }
 

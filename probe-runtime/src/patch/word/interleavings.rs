@@ -115,7 +115,7 @@ fn finish(entry: &Entry, world: &World, ticket: Ticket) {
 #[cfg(loom)]
 fn check(test: impl Fn(Arc<(Entry, World)>) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(2);
     builder.check(move || test(Arc::new((Entry::new(), World::new()))));
 }
 
