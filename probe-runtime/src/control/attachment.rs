@@ -22,9 +22,12 @@ use crate::registry::ProbeInfo;
 /// # What may happen meanwhile
 /// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
 ///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
-///   [counts](Self::counts). What is loaded is noticed by the next operation of any attachment: copies of probes that
-///   are attached to become active then. A plugin that attaches with its own copy of this crate stays loaded until the
-///   process ends, whatever `dlclose` is asked for. Don't use this crate from a `dl_iterate_phdr` callback.
+///   [counts](Self::counts). What is loaded is noticed by the next operation (of any attachment, [`select`](crate::select),
+///   [`probes`](crate::probes)): copies of probes that are attached to become active then, and
+///   [`late_report`](Self::late_report) tells how that went. Only [`pause`](Self::pause) and [`resume`](Self::resume) don't
+///   look, as long as all probes known are the executable's. A plugin that uses a copy of this crate of its own, be it to
+///   list probes or to open text, stays loaded until the process ends, whatever `dlclose` is asked for. Don't use this crate
+///   from a `dl_iterate_phdr` callback.
 /// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
 ///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
 ///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)

@@ -196,9 +196,14 @@ impl Control {
     }
 
     /// Pauses or resumes an attachment; one that has failed can't be resumed.
-    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool, report: &mut Report) {
-        // The executable's sites stay where they are.
-        let is_fixed = self.registry.is_main_only();
+    /// `is_main_only` tells whether all sites are the executable's.
+    pub(super) fn set_paused(
+        &mut self,
+        attachment: usize,
+        is_paused: bool,
+        is_main_only: bool,
+        report: &mut Report,
+    ) {
         let failed = self.attached(attachment).filter(|it| !is_paused && it.subscription.has_failed());
         if let Some(attached) = failed {
             let ids = Arc::clone(&attached.ids);
@@ -211,10 +216,14 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            let is_held = policy.text == TextPolicy::Open && is_fixed;
-            let access = if is_held && !policy.strict { Access::Held } else { policy.access() };
+            // The executable's sites stay where they are, and its text stays open.
+            let is_held = policy.text == TextPolicy::Open && is_main_only && !policy.strict;
+            let access = if is_held { Access::Held } else { policy.access() };
+            // Opening text, and asking which rights it has, may be cancellation points; writing to open text is none.
+            let _whole = (!is_held).then(Uncancellable::new);
             return self.switch_runs(&attached.runs, !is_paused, access, report);
         }
+        let _whole = Uncancellable::new();
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
         for &id in &*ids {
@@ -267,6 +276,7 @@ impl Control {
 
     /// Detaches the attachments whose consumers have failed.
     pub(super) fn sweep(&mut self) {
+        let is_main_only = self.registry.is_main_only();
         let has_failed = |attached: &Option<Attached>| {
             attached
                 .as_ref()
@@ -275,7 +285,7 @@ impl Control {
         for at in
             (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
         {
-            self.set_paused(at, true, &mut Report::default());
+            self.set_paused(at, true, is_main_only, &mut Report::default());
         }
     }
 }
@@ -289,10 +299,13 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
     let mut locked = lock();
     if locked.registry.is_main_only() {
-        locked.set_paused(attachment, is_paused, report);
+        locked.set_paused(attachment, is_paused, true, report);
     } else {
         let _whole = Uncancellable::new();
-        locked.with_objects(|control| control.set_paused(attachment, is_paused, report));
+        locked.with_objects(|control| {
+            let is_main_only = control.registry.is_main_only();
+            control.set_paused(attachment, is_paused, is_main_only, report);
+        });
     }
     let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
     drop(locked);
