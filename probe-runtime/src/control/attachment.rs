@@ -71,9 +71,33 @@ impl<C: Consumer> Attachment<C> {
         self.live.as_ref().expect("nobody sees it once it is detached")
     }
 
-    /// What activating the sites did.
+    /// What activating the sites did; [`late_report`](Self::late_report) tells of those in objects that were loaded later.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// What was done to the sites last without being asked for; it looks for objects that came or went first. Each time there
+    /// are some, all sites are made what they should be: copies in objects that were loaded are
+    /// [patched](Report::patched), others are [as wanted](Report::unchanged), and those that could not be, now or before, are
+    /// [refused](Report::refusals), also with [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
+    /// first to attach to a copy of the probe. (What two attachments share, one of them patches, and the other finds as
+    /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so.
+    ///
+    /// Empty as long as nothing of the kind has happened.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("late"); }
+    /// # work();
+    /// let hits = select("**::late")?.attach(Count::new())?;
+    /// // … plugins come and go …
+    /// assert!(hits.late_report().is_complete(), "{}", hits.late_report());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn late_report(&self) -> Report {
+        operate(|control| {
+            control.attached(self.live().number).map(|attached| attached.late.clone()).unwrap_or_default()
+        })
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::members::{Members, Part, Published, claim};
+use super::members::{Members, Part, Published, claim_all};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
 use super::{HeldText, close_text, forget_unloaded_text};
@@ -55,6 +55,8 @@ pub(super) struct Attached {
     /// On how many of its probes it alone decides.
     sole: usize,
     text: HeldText,
+    /// What was done to its sites last without being asked for.
+    pub(super) late: Report,
 }
 
 /// What may still be in use by threads inside a hit.
@@ -68,22 +70,35 @@ pub(super) struct Retired {
 impl Control {
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
-        if !self.registry.refresh(frozen) {
+        let Some(change) = self.registry.refresh(frozen) else { return };
+        forget_unloaded_text(&change.gone);
+        if !change.is_list_new {
             return;
         }
-        forget_unloaded_text();
         let attached: Vec<_> = (0..self.members.len())
             .map(ProbeId::new)
             .filter(|id| self.members[id.index()].has_parts())
             .collect();
         self.remember(&attached);
+        self.leave_taken(frozen, &attached);
         for id in &attached {
             let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
             self.members[id.index()].show(self.registry.definitions(*id), is_visible);
         }
-        if !attached.is_empty() {
-            // New copies of probes that somebody listens to.
-            self.switch_each(&attached, self.access_to_new(), &mut Report::default());
+        // New copies of probes that somebody listens to.
+        let access = self.access_to_new();
+        for at in 0..self.attachments.len() {
+            let Some(ids) = self.attached(at).map(|attached| Arc::clone(&attached.ids)) else { continue };
+            let mut late = Report::default();
+            self.refuse_taken(&ids, &mut late);
+            self.switch_each(&ids, access, &mut late);
+            self.keep_late(at, late);
+        }
+    }
+
+    fn keep_late(&mut self, attachment: usize, report: Report) {
+        if let Some(attached) = &mut self.attachments[attachment] {
+            attached.late = report;
         }
     }
 
@@ -161,6 +176,7 @@ impl Control {
             is_paused: false,
             sole: 0,
             text,
+            late: Report::default(),
         });
         let mut retired = Retired::default();
         for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
@@ -182,9 +198,10 @@ impl Control {
 
     /// Leaves out the probes that another runtime has taken.
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
+        let is_taken = |id: &ProbeId| !claim_all(|| self.registry.definitions(*id));
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse(&taken, &RefusalReason::Taken, report);
+        self.refuse_taken(&taken, report);
         free.into()
     }
 
@@ -262,10 +279,12 @@ impl Control {
         Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) {
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        self.switch_each(ids, policy.access(), &mut Report::default());
-        close_text(text, &mut Report::default());
+        let mut report = Report::default();
+        self.switch_each(ids, policy.access(), &mut report);
+        close_text(text, &mut report);
+        report
     }
 
     /// In a forked child: fails the attachments that need a thread of the parent's; returns whether there are any.
@@ -285,7 +304,9 @@ impl Control {
         for at in
             (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
         {
-            self.set_paused(at, true, is_main_only, &mut Report::default());
+            let mut late = Report::default();
+            self.set_paused(at, true, is_main_only, &mut late);
+            self.keep_late(at, late);
         }
     }
 }

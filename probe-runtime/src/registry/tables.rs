@@ -31,7 +31,8 @@ pub(super) struct Tables<'a> {
     unsettled: RefCell<Vec<Unsettled>>,
 }
 
-/// A pointer that led nowhere when it was followed: the dynamic linker has yet to fill it in, or it is damaged.
+/// A pointer that led nowhere when it was followed: the dynamic linker has yet to fill it in, or it is damaged. What it
+/// was then is noted, not what it is by now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unsettled {
     at: usize,
@@ -39,20 +40,11 @@ pub(super) struct Unsettled {
 }
 
 impl Unsettled {
-    /// Notes what is at an address. It lies within a loaded object.
-    fn note(at: usize) -> Self {
-        Self { at, found: Self::read(at) }
-    }
-
-    /// Whether it leads elsewhere by now. Its object must be loaded still.
+    /// Whether it leads elsewhere by now. For a caller who is frozen, as long as no object has come or gone.
     pub(super) fn has_changed(&self) -> bool {
-        Self::read(self.at) != self.found
-    }
-
-    fn read(at: usize) -> usize {
-        // SAFETY: within an object that is loaded, and stays while the caller is frozen. Another thread may be filling it in:
-        // volatile, so that it is read once.
-        usize::from_ne_bytes(unsafe { ptr::read_volatile(at as *const [u8; size_of::<usize>()]) })
+        // SAFETY: within an object that was loaded when it was noted; no object has come or gone since, and none can while
+        // the caller is frozen.
+        self.found != unsafe { ptr::read_unaligned(self.at as *const usize) }
     }
 }
 
@@ -102,13 +94,13 @@ impl<'a> Tables<'a> {
 
     /// Whether a definition and its text can be read.
     pub(super) fn is_readable(&self, definition: &Definition) -> bool {
-        let is_there = definition
+        let lost = definition
             .text_elsewhere()
-            .is_none_or(|text| !text.is_empty() && self.all.iter().any(|object| is_mapped(object, &text)));
-        if !is_there {
-            self.add_unsettled(definition.text_pointer().addr());
+            .filter(|text| text.is_empty() || !self.all.iter().any(|object| is_mapped(object, text)));
+        if let Some(text) = &lost {
+            self.add_unsettled(definition.text_pointer(), text.start);
         }
-        is_there && definition.is_readable()
+        lost.is_none() && definition.is_readable()
     }
 
     /// How many records there are at most.
@@ -200,7 +192,7 @@ impl<'a> Tables<'a> {
                 // SAFETY: mapped; the dynamic linker's pointer.
                 let there = unsafe { ptr::read_unaligned(pointer as *const usize) };
                 if !self.is_text_of_any(&(there..there.wrapping_add(stub::STUB_LEN))) {
-                    self.add_unsettled(pointer);
+                    self.add_unsettled(pointer, there);
                 }
                 self.definition_of(there, false)
             }
@@ -208,11 +200,11 @@ impl<'a> Tables<'a> {
         }
     }
 
-    fn add_unsettled(&self, at: usize) {
+    fn add_unsettled(&self, at: usize, found: usize) {
         let mut unsettled = self.unsettled.borrow_mut();
         // Neighbouring records share a pointer.
         if unsettled.last().is_none_or(|last| last.at != at) {
-            unsettled.push(Unsettled::note(at));
+            unsettled.push(Unsettled { at, found });
         }
     }
 

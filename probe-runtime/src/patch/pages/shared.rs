@@ -195,14 +195,15 @@ impl Pages {
         Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
     }
 
+    /// Forgets what was unloaded, and what else does not have the rights that opening gave it: it was mapped anew.
     pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
         self.known.clear();
         for pages in unloaded {
             self.runs.forget(pages);
         }
-        for (pages, _) in self.runs.parts() {
+        for (pages, former) in self.runs.parts() {
             let mut at = pages.start;
-            for still in writable(&pages) {
+            for still in parts_with(&pages, |rights| rights == former.and_write()) {
                 self.runs.forget(&(at..still.start));
                 at = still.end;
             }
@@ -246,13 +247,18 @@ fn push(found: &mut Vec<Part>, (part, rights): Part) {
 
 /// The parts of `pages` that are mapped and writable; all of them where the kernel does not say.
 fn writable(pages: &Range<usize>) -> Vec<Range<usize>> {
+    parts_with(pages, |rights| rights.write)
+}
+
+/// The parts of `pages` that are mapped with such rights; all of them where the kernel does not say.
+fn parts_with(pages: &Range<usize>, has: impl Fn(Rights) -> bool) -> Vec<Range<usize>> {
     let Ok(mut maps) = Maps::open() else { return vec![pages.clone()] };
     let (mut parts, mut at) = (Vec::new(), pages.start);
     while at < pages.end {
         let end = match maps.holding(at) {
             Ok(Some(mapping)) => {
                 let end = pages.end.min(mapping.range.end);
-                if mapping.rights.write {
+                if has(mapping.rights) {
                     parts.push(at..end);
                 }
                 end
