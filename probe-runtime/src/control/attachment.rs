@@ -31,6 +31,8 @@ use crate::registry::ProbeInfo;
 /// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
 ///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
 ///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)
+///   A program whose own `pthread_atfork` hook takes a lock that it also holds while it uses this crate installs that hook after
+///   its first use of this crate, so that both take their locks in the same order.
 ///   `vfork` and `posix_spawn` change nothing. A child by a bare `clone` or `fork` system call may hit probes, but not
 ///   use this crate.
 /// - **The process ends, or becomes another program** (`exit`, `exec`), with or without attachments, at any time. What is

@@ -133,40 +133,8 @@ impl Members {
 
 /// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has it.
 pub(super) fn claim(definition: &Definition) -> bool {
-    take(definition) != Taken::ByAnother
-}
-
-/// Takes all definitions of a probe for this runtime, or none.
-pub(super) fn claim_all<'a, I: Iterator<Item = &'a Definition>>(definitions: impl Fn() -> I) -> bool {
-    let mut new = Vec::new();
-    for definition in definitions() {
-        match take(definition) {
-            Taken::Before => {}
-            Taken::Now => new.push(definition),
-            Taken::ByAnother => {
-                // Latent until now, so that no hit has read it.
-                let give_back = |new: &Definition| new.entry().store(ptr::null_mut(), Ordering::Release);
-                new.into_iter().for_each(give_back);
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// Who has a definition.
-#[derive(PartialEq, Eq)]
-enum Taken {
-    Now,
-    Before,
-    ByAnother,
-}
-
-fn take(definition: &Definition) -> Taken {
     let ours = backend::entry(definition);
-    match definition.entry().compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Taken::Now,
-        Err(owner) if owner == ours => Taken::Before,
-        Err(_) => Taken::ByAnother,
-    }
+    let claimed =
+        definition.entry().compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
+    claimed.is_ok() || claimed == Err(ours)
 }

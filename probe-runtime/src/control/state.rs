@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::members::{Members, Part, Published, claim_all};
+use super::members::{Members, Part, Published, claim};
 use super::switch::{Run, runs};
 use super::tallies::Tallies;
 use super::{HeldText, close_text, forget_unloaded_text};
@@ -198,7 +198,7 @@ impl Control {
 
     /// Leaves out the probes that another runtime has taken.
     fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_taken = |id: &ProbeId| !claim_all(|| self.registry.definitions(*id));
+        let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse(&taken, &RefusalReason::Taken, report);
         self.refuse_taken(&taken, report);

@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TextError;
 use super::known::Known;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::maps::{Maps, Rights};
-use crate::os::pin::pin;
 use crate::os::{fork, text::protect};
 
 static PAGES: Mutex<Pages> = Mutex::new(Pages { runs: Runs::new(), known: Known::new() });
@@ -45,28 +44,16 @@ impl std::ops::DerefMut for Locked {
 
 /// Takes the mutex. Whoever takes the control lock too has taken it before.
 pub(super) fn lock() -> Locked {
-    prepare();
+    crate::control::prepare();
     let guarded = Guarded::new();
     // A panic under it is a bug of ours; the map is consistent between its steps all the same.
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded }
 }
 
 /// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of
-/// their installation, so that the control, which takes its own lock first, installs its hooks after these.
-pub(crate) fn prepare() {
-    static ONCE: Once = Once::new();
-    if ONCE.is_completed() {
-        return;
-    }
-    // Not within the `Once`: it waits for constructors, and these may come here. An object that can't be kept loaded must
-    // not leave hooks behind; nothing can be attached from it anyway.
-    let stays = pin().is_ok();
-    ONCE.call_once(|| {
-        if stays {
-            crate::dispatch::prepare();
-            fork::install(before_fork, after_fork, after_fork);
-        }
-    });
+/// their installation, so that the control, which takes its own lock first, installs its hooks after these. Once.
+pub(crate) fn cross_forks() {
+    fork::install(before_fork, after_fork, after_fork);
 }
 
 thread_local! {
