@@ -277,7 +277,7 @@ mod tests {
     fn values_stay_on_their_axis() {
         let axis = Axis::logarithmic("", 10.0, 1_000.0);
         assert!((axis.place(100.0) - 0.5).abs() < 1e-9);
-        assert_eq!([axis.place(0.0), axis.place(1e9)], [0.0, 1.0]);
+        assert!([axis.place(0.0) - 0.0, axis.place(1e9) - 1.0].iter().all(|off| off.abs() < 1e-9));
         assert_eq!(axis.map(&100.0, (10, 110)), 60);
         assert_eq!(axis.format_ext(&100.0), "100");
         assert!((Axis::linear("", 2_000.0).end() - 2_500.0).abs() < 1e-9);

@@ -12,7 +12,7 @@ pub struct Code {
     next: usize,
 }
 
-const LEN: usize = 1 << 20;
+const LEN: usize = 1 << 22;
 
 impl Code {
     /// An empty one.
@@ -39,12 +39,13 @@ impl Code {
         assert_eq!(unsafe { libc::mprotect(self.start as *mut _, LEN, rights) }, 0);
     }
 
-    /// Puts code behind what is there already, at an address that is `offset` more than a multiple of 64.
+    /// Puts code behind what is there already, at an address that is `offset` more than a multiple of 64, or, from 64 on,
+    /// of 4096.
     ///
     /// # Panics
     /// When it is full.
     pub fn place(&mut self, offset: usize, code: &[u8]) -> usize {
-        let addr = self.next.next_multiple_of(64) + offset;
+        let addr = self.next.next_multiple_of(if offset < 64 { 64 } else { 4_096 }) + offset;
         self.next = addr + code.len();
         assert!(self.next <= self.range().end);
         self.protect(libc::PROT_READ | libc::PROT_WRITE);
@@ -57,9 +58,14 @@ impl Code {
     /// Writes one byte, as a debugger does.
     pub fn write(&self, addr: usize, byte: u8) {
         self.protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
+        self.write_open(addr, byte);
+        self.protect(libc::PROT_READ | libc::PROT_EXEC);
+    }
+
+    /// Writes one byte where somebody holds the text open.
+    pub fn write_open(&self, addr: usize, byte: u8) {
         // SAFETY: inside the mapping; one byte is written whole.
         unsafe { AtomicU8::from_ptr(addr as *mut u8) }.store(byte, Ordering::SeqCst);
-        self.protect(libc::PROT_READ | libc::PROT_EXEC);
     }
 
     /// What is there now.

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, mem, ptr, thread};
 
+use probe_runtime::TextPolicy;
 use probe_runtime::patch::PatchError;
 use probe_runtime::patch::word::{self, Options, start_patch};
 use probe_tests::code::Code;
@@ -20,9 +21,9 @@ const TWO: [u8; 5] = [0xb8, 2, 0, 0, 0];
 
 type Function = extern "C" fn() -> u32;
 
-/// `mov eax, imm32; ret` across two words.
+/// `mov eax, imm32; ret` across two cache lines.
 fn straddler(code: &mut Code) -> (usize, Function) {
-    let addr = code.place(6, &[&ONE[..], &[0xc3]].concat());
+    let addr = code.place(62, &[&ONE[..], &[0xc3]].concat());
     // SAFETY: the code that was just written there.
     (addr, unsafe { mem::transmute::<usize, Function>(addr) })
 }
@@ -218,16 +219,47 @@ fn a_patcher_that_is_interrupted_by_an_executor_goes_on() {
     assert_eq!(code.bytes(addr, 5), TWO);
 }
 
+/// A program closes all descriptors, and gets their numbers again for files of its own: patches under way, which the kernel
+/// was writing for, go on by a descriptor of their own, and nobody's file is written to.
+#[test]
+fn a_closed_descriptor_is_not_missed() {
+    if let Some(status) = child("a_closed_descriptor_is_not_missed") {
+        return assert!(status.success(), "{status}");
+    }
+    let mut code = Code::new();
+    let (addr, call) = straddler(&mut code);
+    for is_reused in [false, true] {
+        let value = if is_reused { ONE } else { TWO };
+        // SAFETY: one `mov` for another.
+        let patch = unsafe { Options::new().text(TextPolicy::Alias).start(addr, value.into()) }.unwrap();
+        // SAFETY: nobody needs those above the standard ones.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
+        let files: Vec<_> =
+            (0..8).filter(|_| is_reused).map(|_| std::fs::File::create("/dev/null").unwrap()).collect();
+        assert_eq!(call(), u32::from(value[1]));
+        patch.wait().unwrap();
+        assert_eq!(code.bytes(addr, 5), value);
+        // The patch has closed its descriptor's number, which may be one of these.
+        files.into_iter().for_each(mem::forget);
+    }
+}
+
 #[test]
 fn the_child_of_a_fork_finds_every_instruction_whole() {
     if let Some(status) = child("the_child_of_a_fork_finds_every_instruction_whole") {
         return assert!(status.success(), "{status}");
     }
     let mut code = Code::new();
-    let functions: Vec<_> = (0..3).map(|_| straddler(&mut code)).collect();
+    for text in [TextPolicy::Sealed, TextPolicy::Alias] {
+        fork_under_way(&mut code, text);
+    }
+}
+
+fn fork_under_way(code: &mut Code, text: TextPolicy) {
+    let functions: Vec<_> = (0..3).map(|_| straddler(code)).collect();
     let start = |at: usize| {
         // SAFETY: one `mov` for another.
-        unsafe { Options::new().start(functions[at].0, TWO.into()) }.unwrap()
+        unsafe { Options::new().text(text).start(functions[at].0, TWO.into()) }.unwrap()
     };
     // Each as far as it can be: locked, and with the rest written.
     let (mut locked, mut written) = (start(0), start(1));

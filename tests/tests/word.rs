@@ -18,6 +18,11 @@ const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
 const TWO: Bytes5 = [0xb8, 2, 0, 0, 0];
 type Bytes5 = [u8; 5];
 
+/// At every place in an aligned word: one in the middle of a cache line, the last one of a line, the last one of a page.
+fn offsets() -> impl Iterator<Item = usize> {
+    (0..8).chain(56..64).chain(4_088..4_096)
+}
+
 /// `mov eax, imm32; ret` at an offset.
 fn function(code: &mut Code, offset: usize) -> (usize, extern "C" fn() -> u32) {
     let addr = code.place(offset, &[&ONE[..], &[0xc3]].concat());
@@ -37,9 +42,10 @@ fn every_way() -> Vec<Options> {
 fn every_length_at_every_place_is_replaced_whole() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    for (offset, len) in (0..8).flat_map(|offset| (1..=8).map(move |len| (offset, len))) {
+    for (place, len) in offsets().flat_map(|place| (1..=8).map(move |len| (place, len))) {
         let before: Vec<u8> = (0x10..).take(24).collect();
-        let base = code.place(0, &before);
+        let offset = place % 8;
+        let base = code.place(place - offset, &before);
         let value: Vec<u8> = (0x80..).take(len).collect();
         for options in every_way() {
             for (bytes, wanted) in
@@ -61,7 +67,7 @@ fn who_runs_into_its_own_patch_finishes_it() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
     let ways = [Options::new().strict(true), Options::new().text(TextPolicy::Alias)];
-    for (offset, options) in (0..8).flat_map(|offset| ways.map(|way| (offset, way))) {
+    for (offset, options) in offsets().flat_map(|offset| ways.map(|way| (offset, way))) {
         let (addr, call) = function(&mut code, offset);
         assert_eq!(call(), 1);
         let before = word::traps();
@@ -100,7 +106,7 @@ fn a_patch_is_busy_until_it_is_over() {
 fn a_thousand_are_under_way_at_once() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 4 + at % 4)).collect();
+    let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 60 + at % 4)).collect();
     let _text = OpenText::new(code.range()).unwrap();
     let options = Options::new().text(TextPolicy::Open);
     // SAFETY: one instruction each, for another.
@@ -114,6 +120,27 @@ fn a_thousand_are_under_way_at_once() {
     });
     drop(patches.join().unwrap());
     assert!(functions.iter().all(|(addr, call)| code.bytes(*addr, 5) == TWO && call() == 2));
+}
+
+#[test]
+fn who_writes_over_a_patch_under_way_is_reported() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut code = Code::new();
+    let (addr, _) = function(&mut code, 62);
+    // SAFETY: one instruction, for another; nobody executes it here.
+    let patch = unsafe { start_patch(addr, TWO.into()) }.unwrap();
+    // The patch holds its text open.
+    code.write_open(addr, 0xbb);
+    let error = patch.wait().unwrap_err();
+    assert!(
+        matches!(error, PatchError::Foreign { expected, found, .. }
+            if *expected == ONE && found[0] == 0xbb),
+        "{error}"
+    );
+    // And the next one goes on from there.
+    // SAFETY: as above.
+    unsafe { word::patch(addr, ONE.into()) }.unwrap();
+    assert_eq!(code.bytes(addr, 5), ONE);
 }
 
 #[test]
@@ -134,7 +161,9 @@ fn a_forgotten_patch_is_ended_by_who_arrives() {
 fn what_is_not_expected_is_left_alone() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    for (offset, options) in (0..8).flat_map(|offset| every_way().into_iter().map(move |way| (offset, way))) {
+    for (offset, options) in
+        offsets().flat_map(|offset| every_way().into_iter().map(move |way| (offset, way)))
+    {
         let (addr, _) = function(&mut code, offset);
         // SAFETY: nobody executes it here.
         let replace = |expected: Bytes5, value: &[u8]| unsafe {
@@ -181,7 +210,7 @@ impl Drop for Stop<'_> {
 fn of_two_patchers_one_wins_and_executors_see_both() {
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut code = Code::new();
-    let (addr, call) = function(&mut code, 5);
+    let (addr, call) = function(&mut code, 4_094);
     assert!(is_straddler(addr, 5));
     let _text = OpenText::new(code.range()).unwrap();
     let options = Options::new().text(TextPolicy::Open);

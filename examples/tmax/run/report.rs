@@ -20,6 +20,7 @@ pub struct Machine {
     model: String,
     processors: usize,
     ticks_per_second: u64,
+    is_virtual: bool,
 }
 
 impl Machine {
@@ -33,7 +34,8 @@ impl Machine {
         };
         let model =
             format!("{}, family {} model {}", value("model name"), value("cpu family"), value("model"));
-        Self { model, processors: processors(), ticks_per_second }
+        let is_virtual = value("flags").split_whitespace().any(|flag| flag == "hypervisor");
+        Self { model, processors: processors(), ticks_per_second, is_virtual }
     }
 
     /// Nanoseconds of so many ticks.
@@ -59,7 +61,8 @@ impl fmt::Display for Machine {
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ghz = self.ticks_per_second as f64 / 1e9;
-        write!(f, "{}; {} processors; {ghz:.2} billion ticks a second", self.model, self.processors)
+        let kind = if self.is_virtual { " (virtual machine)" } else { "" };
+        write!(f, "{}{kind}; {} processors; {ghz:.2} billion ticks a second", self.model, self.processors)
     }
 }
 
@@ -153,6 +156,13 @@ fn recommended(least_safe: u64, reference: Option<&Visibility>) -> u64 {
     (MARGIN * measured).next_multiple_of(100).max(LEAST)
 }
 
+/// Toggles in the rows from a wait on.
+fn clean(plan: &Plan, rows: &[Row], least: u64) -> u64 {
+    let is_long = |row: &&Row| matches!(row.delay, Delay::Ticks(wait) if wait >= least);
+    let combinations = (plan.splits.len() * plan.executors.len()) as u64;
+    rows.iter().filter(is_long).count() as u64 * combinations * plan.toggles
+}
+
 /// What the table means.
 pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<&Visibility>) {
     println!();
@@ -180,6 +190,13 @@ pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<
         );
         return;
     };
+    if safe > plan.max_wait / 2 {
+        println!(
+            "Runs failed up to just below {safe} ticks, too near the longest wait for the rows without failures to mean much. Try --max-wait {}, or use Wait::Barrier.",
+            4 * plan.max_wait
+        );
+        return;
+    }
     if rows.iter().all(|row| row.failed() == 0) {
         println!("No run failed, with no wait at all either: here the wait is what the visibility asks for.");
     } else {
@@ -194,6 +211,16 @@ pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<
         "  = {MARGIN} × the greater of the least wait without failures ({safe}) and the time until 99.9 % of aligned stores were\n    seen ({}), and not less than {LEAST}, which the paper used on two sockets.",
         reference.map_or_else(|| String::from("not measured"), |seen| seen.p999.to_string()),
     );
+    println!(
+        "In {} toggles from there on none failed: by that, fewer than one in {} does (95 %).",
+        clean(plan, rows, safe),
+        clean(plan, rows, safe) / 3
+    );
+    if machine.is_virtual {
+        println!(
+            "This is a virtual machine: its host may stop a processor at any moment, and for how long no table tells."
+        );
+    }
     println!(
         "It is measured, not promised by the processor's maker. Wait::Barrier, the default, needs no number."
     );

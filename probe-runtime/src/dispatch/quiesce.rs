@@ -21,13 +21,15 @@ use crate::os;
 const PATIENCE: u32 = 100;
 
 /// Waits until each thread has left the hit it was in. Returns false, without waiting, on a thread that is
-/// in a hit itself: what it unpublished may be in use further down its own stack.
+/// in a hit itself: what it unpublished may be in use further down its own stack; and where there is no barrier.
 pub(crate) fn quiesce() -> bool {
     let own = Slot::known();
     if own.is_some_and(|slot| slot.mark() != Mark::Idle) {
         return false;
     }
-    os::heavy_barrier();
+    if !os::heavy_barrier() {
+        return false;
+    }
     slots().for_each(wait);
     true
 }

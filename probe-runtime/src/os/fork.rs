@@ -13,6 +13,20 @@
 // Safety: relies on pthread_atfork(3) alone.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How many forks there are between this process and the one that first installed hooks: what differs between a parent and
+/// its child, even where their ids don't.
+pub(crate) fn forks() -> usize {
+    FORKS.load(Ordering::Relaxed)
+}
+
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn count() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// `before` runs in the parent before it forks, `parent` and `child` after it, each in its process.
 pub(crate) fn install(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
     unsafe extern "C" {
@@ -21,6 +35,11 @@ pub(crate) fn install(before: extern "C" fn(), parent: extern "C" fn(), child: e
             parent: Option<extern "C" fn()>,
             child: Option<extern "C" fn()>,
         ) -> libc::c_int;
+    }
+    static IS_COUNTED: AtomicBool = AtomicBool::new(false);
+    if !IS_COUNTED.swap(true, Ordering::Relaxed) {
+        // SAFETY: a function, which stays.
+        unsafe { pthread_atfork(None, None, Some(count)) };
     }
     // SAFETY: three functions, which stay.
     unsafe { pthread_atfork(Some(before), Some(parent), Some(child)) };

@@ -87,5 +87,8 @@ pub(crate) use pages::{cross_forks, forget_gone};
 /// ```
 #[cfg(probe_backend = "x86_64")]
 pub fn synchronize() {
-    crate::os::heavy_barrier();
+    while !crate::os::heavy_barrier() {
+        // No memory, for a moment.
+        std::thread::yield_now();
+    }
 }

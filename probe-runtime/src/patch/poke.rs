@@ -52,18 +52,27 @@ pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
     Err(found)
 }
 
-/// Replaces some bytes of a word, whatever they are: those of an instruction whose first byte is locked.
+/// Replaces some bytes of a word, whatever they are, as long as other bytes of it are as `beside` expects.
 ///
 /// # Safety
 /// As for [`poke`].
-pub(super) unsafe fn overwrite(write: Write) {
+pub(super) unsafe fn write_beside(beside: Write, write: Write) {
     // SAFETY: as above.
     let mut found = unsafe { read(write.word) };
-    while found.0 & write.mask != write.to {
+    while found.0 & beside.mask == beside.from && found.0 & write.mask != write.to {
         // SAFETY: as above.
         match unsafe { poke(write.word, found, TextWord(found.0 & !write.mask | write.to)) } {
             Ok(()) => return,
             Err(now) => found = now,
         }
     }
+}
+
+/// Replaces some bytes of a word, whatever they are.
+///
+/// # Safety
+/// As for [`poke`].
+pub(super) unsafe fn overwrite(write: Write) {
+    // SAFETY: as above.
+    unsafe { write_beside(Write { mask: 0, from: 0, ..write }, write) };
 }

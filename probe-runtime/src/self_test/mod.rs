@@ -23,11 +23,11 @@ pub struct SelfTest {
     pub has_membarrier: bool,
 }
 
-/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies across two, at once
-/// and through a trap, with this thread running into it, and with another thread executing it throughout. Checks each
-/// result and every byte.
+/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies across two cache lines,
+/// at once and through a trap, with this thread running into it, and with another thread executing it throughout. Checks each
+/// result, and, before each patch, the bytes.
 ///
-/// Takes about a millisecond, and installs the handler of `SIGTRAP` that patching through traps needs. In builds that
+/// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps needs. In builds that
 /// don't patch (other targets, `--cfg probe_portable`, `--cfg probe_off`) there is nothing to test.
 ///
 /// # Errors

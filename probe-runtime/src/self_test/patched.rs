@@ -19,7 +19,7 @@ type Subject = extern "C" fn() -> u32;
 const ONE: Bytes = mov(1);
 const TWO: Bytes = mov(2);
 /// `NOP`s in front of the `mov`: of the alignment, and of the misalignment.
-const MAX_PADDING: usize = 13;
+const MAX_PADDING: usize = 63 + 62;
 /// Toggles while another thread executes the function.
 const TOGGLES: usize = 200;
 
@@ -151,6 +151,14 @@ impl Instruction {
             seen.patches += u64::from(patched.map_err(|error| self.fail(&error))?);
         }
         Ok(())
+    }
+}
+
+impl Drop for Instruction {
+    fn drop(&mut self) {
+        // What it was before, whatever went wrong.
+        // SAFETY: one `mov` for another.
+        let _ = unsafe { word::patch(self.addr, ONE) };
     }
 }
 

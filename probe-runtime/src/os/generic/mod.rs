@@ -137,6 +137,7 @@ pub(crate) mod objects {
 }
 
 /// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence here.
-pub(crate) fn heavy_barrier() {
+pub(crate) fn heavy_barrier() -> bool {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    true
 }

@@ -17,12 +17,11 @@ fn membarrier(command: libc::c_int) -> bool {
 }
 
 /// When this returns, each thread of the process has executed a full fence and a serialising instruction
-/// since it was called (or has not run at all, and will before it returns to user mode).
-pub(crate) fn heavy_barrier() {
+/// since it was called (or has not run at all, and will before it returns to user mode). Tells whether it could: not
+/// where there is neither the system call nor memory.
+pub(crate) fn heavy_barrier() -> bool {
     fence(Ordering::SeqCst);
-    if !has_membarrier() {
-        interrupt_all();
-    }
+    has_membarrier() || interrupt_all()
 }
 
 /// Runs the system call; whether there is one.
@@ -35,11 +34,11 @@ pub(crate) fn has_membarrier() -> bool {
 /// processor that runs this process, so that none keeps the old translation; the return from an interrupt serialises
 /// (AMD APM vol. 2, 7.6.4; Intel SDM vol. 3, 9.3: IRET). Best effort: a processor that invalidates translations without an
 /// interrupt need not serialise. A page of its own for each call, so that calls don't meet.
-fn interrupt_all() {
+fn interrupt_all() -> bool {
     let len = super::text::page_size();
     let page = super::memory::zeroed(len);
     if page.is_null() {
-        return;
+        return false;
     }
     // SAFETY: a new page, readable and writable, that nobody else knows.
     unsafe { page.write_volatile(1) };
@@ -49,4 +48,5 @@ fn interrupt_all() {
         libc::munmap(page.cast(), len);
     }
     fence(Ordering::SeqCst);
+    true
 }

@@ -10,8 +10,7 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
 use super::thread::{errno, set_errno};
@@ -19,32 +18,53 @@ use super::thread::{errno, set_errno};
 /// Says whether the `int3` at an address was ours, once the thread may execute what is there now.
 pub(crate) type Hold = fn(addr: usize) -> bool;
 
-static HOLD: OnceLock<Hold> = OnceLock::new();
-static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+/// A [`Hold`]; null until there is one. No lock guards these: a fork would leave it taken.
+static HOLD: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// Who had the signal before; never freed.
+static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// `SA_RESETHAND` of the previous handler has had its effect.
 static IS_RESET: AtomicBool = AtomicBool::new(false);
 
 /// `si_code` of an `int3`: sent by the kernel, see sigaction(2).
 const SI_KERNEL: libc::c_int = 0x80;
 
-/// Installs the handler, once.
+/// Installs the handler, unless it is there.
 ///
 /// # Errors
 /// The system's.
 pub(crate) fn install(hold: Hold) -> io::Result<()> {
-    HOLD.get_or_init(|| hold);
+    HOLD.store(hold as *mut (), Ordering::Release);
     let before = action()?;
+    if before.sa_sigaction == handler() {
+        return Ok(());
+    }
     // Known before our handler can run.
-    PREVIOUS.get_or_init(|| before);
+    remember(before);
     // SAFETY: zeroes are an action with an empty mask.
     let mut ours: libc::sigaction = unsafe { MaybeUninit::zeroed().assume_init() };
     ours.sa_sigaction = handler();
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: a whole action; `handle` does only what a signal handler may.
-    match unsafe { libc::sigaction(libc::SIGTRAP, &raw const ours, ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    let mut replaced = MaybeUninit::uninit();
+    // Nothing interrupts a thread that takes a patch's steps.
+    // SAFETY: whole actions, a mask, and a place; `handle` does only what a signal handler may.
+    let result = unsafe {
+        libc::sigfillset(&raw mut ours.sa_mask);
+        libc::sigaction(libc::SIGTRAP, &raw const ours, replaced.as_mut_ptr())
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
     }
+    // SAFETY: the call has filled it.
+    let replaced = unsafe { replaced.assume_init() };
+    if replaced.sa_sigaction != before.sa_sigaction && replaced.sa_sigaction != handler() {
+        // Somebody was faster.
+        remember(replaced);
+    }
+    Ok(())
+}
+
+fn remember(action: libc::sigaction) {
+    PREVIOUS.store(Box::into_raw(Box::new(action)), Ordering::Release);
 }
 
 /// Whether the handler is still the one that the kernel calls.
@@ -66,7 +86,7 @@ fn action() -> io::Result<libc::sigaction> {
     }
 }
 
-/// Threads of this process that block the signal: an `int3` would kill the process there. Takes several looks, since a
+/// Threads of this process that block the signal, as far as `/proc` tells: an `int3` would kill the process there. Takes several looks, since a
 /// thread that is just being created blocks all signals for a moment.
 pub(crate) fn blocking_threads() -> Vec<u32> {
     let mut blocking = blocking_now();
@@ -85,7 +105,7 @@ const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
 fn blocking_now() -> Vec<u32> {
-    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
+    let Ok(tasks) = std::fs::read_dir("/proc/thread-self/../../task") else { return Vec::new() };
     let blocks = |path: std::path::PathBuf| {
         std::fs::read_to_string(path.join("status")).is_ok_and(|status| blocks_trap(&status))
     };
@@ -112,6 +132,12 @@ pub(crate) fn this_thread() -> usize {
     pointer
 }
 
+fn hold() -> Option<Hold> {
+    let hold = HOLD.load(Ordering::Acquire);
+    // SAFETY: null, or what `install` was given.
+    unsafe { std::mem::transmute::<*mut (), Option<Hold>>(hold) }
+}
+
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let errno = errno();
     // SAFETY: the kernel's own, valid while the handler runs.
@@ -120,7 +146,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     let next = &mut registers[libc::REG_RIP.cast_unsigned() as usize];
     // The processor goes on behind the `int3`.
     let addr = next.wrapping_sub(1);
-    let is_ours = || HOLD.get().is_some_and(|hold| usize::try_from(addr).is_ok_and(hold));
+    let is_ours = || hold().is_some_and(|hold| usize::try_from(addr).is_ok_and(hold));
     if code == SI_KERNEL && is_ours() {
         // Returning from a handler serialises: the thread fetches anew what is there.
         *next = addr;
@@ -133,7 +159,9 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel's own, valid while the handler runs.
     let is_sent = unsafe { (*info).si_code } <= 0;
-    let Some(previous) = PREVIOUS.get().filter(|_| !IS_RESET.load(Ordering::Relaxed)) else {
+    // SAFETY: null, or an action that stays.
+    let previous = unsafe { PREVIOUS.load(Ordering::Acquire).as_ref() };
+    let Some(previous) = previous.filter(|_| !IS_RESET.load(Ordering::Relaxed)) else {
         return default_action(signal);
     };
     match previous.sa_sigaction {

@@ -8,13 +8,14 @@
 //! ```
 //! One thread moves an entry from `Idle` to `FirstWait`. From there on **anybody** may take the next step: the thread that
 //! started the patch, another that finishes it, or one that ran into the `int3` and would rather go on than wait. So nobody
-//! ever waits for a thread that has been preempted, interrupted by a signal, or forgotten its patch.
+//! waits long for a thread that has been preempted, interrupted by a signal, or forgotten its patch. (In `Locking`, between
+//! two neighbouring writes, others can only wait; the owner itself, in a signal handler, need not.)
 //!
-//! Whoever takes steps has *joined*: it is counted in the state. Steps are the same whoever takes them, and taking one
+//! Whoever takes steps, or starts a patch, has *joined*: it is counted in the state. Steps are the same whoever takes them, and taking one
 //! twice changes nothing, as long as no other patch of the instruction has begun; so a patch begins only when nobody is
 //! joined to the last one. Each patch has a generation, by which its owner tells it from a later one.
 //!
-//! All of it is lock-free and async-signal-safe.
+//! All of it is async-signal-safe, and from `FirstWait` on lock-free.
 
 use super::plan::Plan;
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
@@ -23,9 +24,11 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering};
 pub(crate) trait Ground {
     /// Puts `int3` at the first byte, if all is as expected.
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
-    /// Takes it away again.
-    fn unlock(&self, how: How, plan: &Plan);
-    /// Replaces all but the first byte; tells whether it could.
+    /// Takes it away again; tells whether it is gone.
+    fn unlock(&self, how: How, plan: &Plan) -> bool;
+    /// Takes it away again where it is still there; tells whether it was.
+    fn take_back(&self, how: How, plan: &Plan) -> bool;
+    /// Replaces all but the first byte, while that is `int3`; tells whether it could.
     fn write_rest(&self, how: How, plan: &Plan) -> bool;
     /// Replaces `int3` by the first byte.
     fn write_first(&self, how: How, plan: &Plan) -> Last;
@@ -256,7 +259,8 @@ impl Entry {
         if idle.phase() != Phase::Idle || idle.is_joined() {
             return Err(NotStarted::Busy);
         }
-        let claimed = idle.next();
+        // The starter has joined: no other patch begins before it is done here, whoever ends this one meanwhile.
+        let claimed = State(idle.next().0 + State::JOINED);
         self.state
             .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
             .map_err(|_| NotStarted::Busy)?;
@@ -267,22 +271,27 @@ impl Entry {
         self.argument.store(argument, Ordering::Relaxed);
         self.owner.store(owner, Ordering::Relaxed);
         self.shape.store(Shape::new(ticket, plan.expected().len(), kind).0, Ordering::Release);
-        match ground.lock(how, plan) {
-            Ok(()) => {
-                self.wait_for_lock(ticket, how, ground);
-                Ok(ticket)
-            }
-            Err(problem) => {
-                self.turn(ticket, Phase::Locking, State(0));
-                Err(problem)
-            }
-        }
+        let started = self.lock(ticket, how, plan, ground);
+        self.leave(ticket);
+        started.map(|()| ticket)
     }
 
-    fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) {
+    fn lock(&self, ticket: Ticket, how: How, plan: &Plan, ground: &impl Ground) -> Result<(), NotStarted> {
+        if let Err(problem) = ground.lock(how, plan) {
+            // Where that fails, a signal handler on this thread took somebody's `int3` for this patch's, and made it.
+            let is_undone = self.turn(ticket, Phase::Locking, State(0));
+            return if is_undone { Err(problem) } else { Ok(()) };
+        }
+        let is_first = self.wait_for_lock(ticket, how, ground);
+        // A signal handler on this thread has forked, and ended in the child what it found: this, before its `int3`.
+        let is_late = !is_first && self.phase() == Phase::Idle && ground.take_back(how, plan);
+        if is_late { Err(NotStarted::Busy) } else { Ok(()) }
+    }
+
+    /// Tells whether it was the one to say so: a signal handler on this very thread may have run into the `int3`.
+    fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) -> bool {
         self.stamp.store(ground.stamp(how), Ordering::Release);
-        // It fails where a signal handler on this very thread has run into the `int3`, and was faster.
-        self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait));
+        self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
     /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between writing `int3` and saying so.
@@ -308,10 +317,21 @@ impl Entry {
             return self.progress(ticket);
         }
         let stepped = self.take_step(ticket, ground);
-        let left = State(self.state.fetch_sub(State::JOINED, Ordering::AcqRel) - State::JOINED);
-        match left.progress(ticket) {
+        match self.leave(ticket).progress(ticket) {
             Progress::Waiting if stepped => Progress::Stepped,
             progress => progress,
+        }
+    }
+
+    /// In the child of a fork, nobody has joined any more, whoever thinks so.
+    fn leave(&self, ticket: Ticket) -> State {
+        let leave = |state: u64| {
+            let now = State(state);
+            (now.ticket() == ticket && now.is_joined()).then(|| state - State::JOINED)
+        };
+        match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave) {
+            Ok(before) => State(before - State::JOINED),
+            Err(state) => State(state),
         }
     }
 
@@ -344,34 +364,42 @@ impl Entry {
                 Last::Written => self.turn(ticket, phase, State(0)),
                 Last::Gone => self.turn(ticket, phase, State(State::FAILED)),
                 Last::Failed => return false,
-            }
+            };
         }
         true
     }
 
-    /// Moves from one phase to another, if nobody else has.
-    fn turn(&self, ticket: Ticket, from: Phase, to: State) {
+    /// Moves from one phase to another, if nobody else has; tells whether.
+    fn turn(&self, ticket: Ticket, from: Phase, to: State) -> bool {
         let turn = |state| {
             let now = State(state);
             (now.ticket() == ticket && now.phase() == from).then(|| now.with_phase(Phase::Idle).0 | to.0)
         };
-        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn).is_ok()
     }
 
-    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets who had joined.
+    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets who had joined. What
+    /// can't be written now is left to whoever runs into it.
     pub(super) fn end_alone(&self, ground: &impl Ground) {
         let state = self.state();
-        if let Some((how, plan)) = self.plan(state.ticket()) {
-            match state.phase() {
-                Phase::Idle => {}
-                Phase::Locking => ground.unlock(how, &plan),
-                Phase::FirstWait | Phase::SecondWait => {
-                    ground.write_rest(how, &plan);
-                    ground.write_first(how, &plan);
+        if state.phase() == Phase::Idle && !state.is_joined() {
+            return;
+        }
+        let plan = self.plan(state.ticket());
+        let end = match (state.phase(), plan) {
+            (Phase::Idle, _) | (_, None) => State(state.0 & State::FAILED),
+            (Phase::Locking, Some((how, plan))) if ground.unlock(how, &plan) => State(0),
+            (Phase::Locking, Some(_)) => State(0).with_phase(Phase::FirstWait),
+            (phase, Some((how, plan))) => {
+                let is_ready = ground.write_rest(how, &plan);
+                match is_ready.then(|| ground.write_first(how, &plan)) {
+                    Some(Last::Written) => State(0),
+                    Some(Last::Gone) => State(State::FAILED),
+                    Some(Last::Failed) | None => State(0).with_phase(phase),
                 }
             }
-        }
-        let alone = State(state.0 & !State::ALL_JOINED).with_phase(Phase::Idle);
-        self.state.store(alone.0, Ordering::Release);
+        };
+        let alone = state.0 & !(State::ALL_JOINED | State::FAILED);
+        self.state.store(State(alone).with_phase(Phase::Idle).0 | end.0, Ordering::Release);
     }
 }

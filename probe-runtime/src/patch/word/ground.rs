@@ -9,9 +9,10 @@ use std::io;
 use super::entry::{Ground, How, Last, NotStarted};
 use super::plan::{INT3, Plan, Write};
 use super::wait::{Ticks, Wait};
+use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
 use crate::patch::TextWord;
-use crate::patch::poke::{overwrite, read, write};
+use crate::patch::poke::{overwrite, read, write, write_beside};
 
 impl How {
     pub(super) fn new(wait: Wait) -> Self {
@@ -42,56 +43,73 @@ pub(super) struct Text;
 
 impl Ground for Text {
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted> {
-        if plan.second_word().is_some_and(|second| !is_as_expected(second)) {
+        let is_rest_as_expected = || plan.second_word().is_none_or(is_as_expected);
+        if !is_rest_as_expected() {
             return Err(NotStarted::Found);
         }
-        let Some(alias) = how.alias() else {
-            // SAFETY: a word of the text that the starter keeps writable.
-            return unsafe { write(plan.lock()) }.map_err(|_| NotStarted::Found);
-        };
-        // Not at once: what somebody else writes in between is lost.
-        if !is_as_expected(plan.lock()) {
-            return Err(NotStarted::Found);
-        }
-        through(alias, plan.addr(), &[INT3])
-            .map_err(|error| NotStarted::Unwritable(error.raw_os_error().unwrap_or_default()))
-    }
-
-    fn unlock(&self, how: How, plan: &Plan) {
-        if !is_as_expected(plan.unlock()) {
-            return;
-        }
-        // Where there is no `int3` any more, there is nothing to take away.
         if let Some(alias) = how.alias() {
-            let _ = through(alias, plan.addr(), &plan.expected()[..1]);
+            // Not at once: what somebody else writes in between is lost.
+            if !is_as_expected(plan.lock()) {
+                return Err(NotStarted::Found);
+            }
+            through(alias, plan.addr(), &[INT3])
+                .map_err(|error| NotStarted::Unwritable(error.raw_os_error().unwrap_or_default()))?;
         } else {
             // SAFETY: a word of the text that the starter keeps writable.
-            let _ = unsafe { write(plan.unlock()) };
+            unsafe { write(plan.lock()) }.map_err(|_| NotStarted::Found)?;
+        }
+        // Before the lock, another patch of it may have come and gone.
+        if !is_rest_as_expected() && self.unlock(how, plan) {
+            return Err(NotStarted::Found);
+        }
+        Ok(())
+    }
+
+    fn unlock(&self, how: How, plan: &Plan) -> bool {
+        self.take_back(how, plan) || !is_as_expected(plan.unlock())
+    }
+
+    fn take_back(&self, how: How, plan: &Plan) -> bool {
+        if let Some(alias) = how.alias() {
+            is_as_expected(plan.unlock()) && through(alias, plan.addr(), &plan.expected()[..1]).is_ok()
+        } else {
+            // SAFETY: a word of the text that the starter keeps writable.
+            unsafe { write(plan.unlock()) }.is_ok()
         }
     }
 
     fn write_rest(&self, how: How, plan: &Plan) -> bool {
+        let first = plan.first();
         if let Some(alias) = how.alias() {
-            return through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
+            // Where the `int3` is gone, somebody else who had joined has written all of it.
+            return !is_as_expected(first) || through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
         }
         for write in plan.rest() {
-            // SAFETY: as above; the first byte is `int3`, so nobody executes these bytes.
-            unsafe { overwrite(write) };
+            if write.word == first.word {
+                // SAFETY: a word of the text that the starter keeps writable; nobody executes these bytes.
+                unsafe { write_beside(first, write) };
+            } else if is_as_expected(first) {
+                // SAFETY: as above.
+                unsafe { overwrite(write) };
+            }
         }
         true
     }
 
     fn write_first(&self, how: How, plan: &Plan) -> Last {
         let first = plan.first();
-        if let Some(alias) = how.alias() {
-            if is_as_expected(first) && through(alias, plan.addr(), &plan.value()[..1]).is_err() {
-                return Last::Failed;
-            }
-        } else {
+        let is_written = match how.alias() {
+            Some(alias) => is_as_expected(first) && through(alias, plan.addr(), &plan.value()[..1]).is_ok(),
             // SAFETY: as above. It fails where somebody else who had joined was faster.
-            let _ = unsafe { write(first) };
+            None => unsafe { write(first) }.is_ok(),
+        };
+        let now = found(first).0 & first.mask;
+        match (is_written, now == first.from) {
+            (true, _) => Last::Written,
+            (false, true) => Last::Failed,
+            (false, false) if now == first.to => Last::Written,
+            (false, false) => Last::Gone,
         }
-        if found(first).0 & first.mask == first.to { Last::Written } else { Last::Gone }
     }
 
     fn stamp(&self, how: How) -> u64 {
@@ -112,10 +130,11 @@ fn is_as_expected(write: Write) -> bool {
     found(write).0 & write.mask == write.from
 }
 
-/// Writes through the kernel; in the child of a fork, to the child's memory.
+/// Writes through the kernel; where that fails, by a way of its own: in the child of a fork the old one leads to the
+/// parent, and a program may close descriptors that it does not know.
 fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
-    match alias.write(addr, bytes) {
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Alias::open()?.write(addr, bytes),
-        result => result,
-    }
+    alias.write(addr, bytes).or_else(|_| {
+        let _whole = Uncancellable::new();
+        Alias::open()?.write(addr, bytes)
+    })
 }

@@ -5,7 +5,7 @@
 //! The world is one instruction of two parts, and an executor that holds its own, stale, copy of each. A barrier brings
 //! the copies up to date; nothing else has to.
 
-use super::entry::{Entry, Ground, How, Last, NotStarted, Progress, Ticket};
+use super::entry::{Entry, Ground, How, Last, NotStarted, Phase, Progress, Ticket};
 use super::plan::{INT3, Plan};
 use super::sync::{Arc, Mutex, thread};
 use crate::patch::Bytes;
@@ -21,13 +21,15 @@ struct State {
     memory: [u8; 2],
     copy: [u8; 2],
     barriers: u64,
+    /// How many there were when `int3` was written.
+    locked: u64,
 }
 
 struct World(Mutex<State>);
 
 impl World {
     fn new() -> Self {
-        Self(Mutex::new(State { memory: OLD, copy: OLD, barriers: 0 }))
+        Self(Mutex::new(State { memory: OLD, copy: OLD, barriers: 0, locked: 0 }))
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
@@ -51,18 +53,26 @@ impl Ground for World {
                 return Err(NotStarted::Found);
             }
             state.memory[0] = INT3;
+            state.locked = state.barriers;
             Ok(())
         })
     }
 
-    fn unlock(&self, _how: How, _plan: &Plan) {
+    fn unlock(&self, _how: How, _plan: &Plan) -> bool {
         unreachable!("only after a fork");
+    }
+
+    fn take_back(&self, _how: How, _plan: &Plan) -> bool {
+        // Somebody else was faster, and has made the patch.
+        false
     }
 
     fn write_rest(&self, _how: How, plan: &Plan) -> bool {
         self.with(|state| {
-            assert!(state.memory[0] == INT3 || state.memory[..] == plan.value()[..]);
-            state.memory[1] = plan.value()[1];
+            if state.memory[0] == INT3 {
+                assert!(state.barriers > state.locked, "the rest before every thread saw the lock");
+                state.memory[1] = plan.value()[1];
+            }
         });
         true
     }
@@ -105,7 +115,7 @@ fn finish(entry: &Entry, world: &World, ticket: Ticket) {
 #[cfg(loom)]
 fn check(test: impl Fn(Arc<(Entry, World)>) + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(2);
     builder.check(move || test(Arc::new((Entry::new(), World::new()))));
 }
 
@@ -188,4 +198,41 @@ fn of_two_patches_at_least_one_wins() {
         let wanted = if mine { NEW } else { THIRD };
         shared.1.with(|state| assert_eq!(state.memory, wanted));
     });
+}
+
+/// A signal handler on the owner's thread runs into the `int3`, ends the patch, and another thread begins the next one, all
+/// before the owner has said that its `int3` is there. (Another thread plays the handler.)
+#[test]
+fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
+    check(|shared| {
+        let (entry, world) = &*shared;
+        let handler = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (entry, world) = &*shared;
+                if entry.phase() != Phase::Locking || world.with(|state| state.memory[0]) != INT3 {
+                    return false;
+                }
+                let ticket = entry.ticket();
+                entry.speak_for_owner(ticket, world);
+                finish_steps(entry, world, ticket);
+                entry.start(&plan(NEW, THIRD), HOW, 2, world).is_ok_and(|ticket| {
+                    finish(entry, world, ticket);
+                    true
+                })
+            })
+        };
+        let ticket = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        finish(entry, world, ticket);
+        let has_next = handler.join().unwrap();
+        world.with(|state| assert_eq!(state.memory, if has_next { THIRD } else { NEW }));
+    });
+}
+
+/// Takes the steps of a patch whose owner has not left yet.
+fn finish_steps(entry: &Entry, world: &World, ticket: Ticket) {
+    while entry.phase() != Phase::Idle && entry.ticket() == ticket {
+        entry.step(ticket, world);
+        thread::yield_now();
+    }
 }

@@ -37,12 +37,21 @@
 //! - The address is that of one instruction, the value one instruction of the same length, and both are what the program may
 //!   execute there. No thread's control flow leads between their bytes.
 //! - Patches under way don't overlap, but for those of the very same instruction: at least one of these wins, and the others
-//!   get [`PatchError::Busy`].
+//!   get [`PatchError::Busy`] (or [`PatchError::Foreign`], where they name what they replace, and it is gone).
 //! - The text stays mapped until the patch is over.
-//! - No thread that may execute the instruction blocks `SIGTRAP`: the kernel kills a process that can't take a trap. Threads
-//!   that do when the first such patch is made are found, and named in an error; later ones are not.
+//! - No thread that may execute the instruction blocks `SIGTRAP`, also not for the time of a signal handler whose mask holds it:
+//!   the kernel kills a process that can't take a trap. Threads that do when the first such patch is made are found, where
+//!   `/proc` tells, and named in an error; later ones are not.
+//! - It is none that the handler itself executes: the C library's `syscall`, `sched_yield`, `sigaction`, and, for
+//!   [`TextPolicy::Alias`](crate::TextPolicy::Alias), `fstat`, `getpid`, `mmap`.
+//! - A site of [`call`](super::call) is not switched there at the same time: that one does not look for `int3`s in the word that it
+//!   does not write.
 //! - A debugger that puts its breakpoint on the very byte while it is `int3` (between 1 and 5) takes it for the
 //!   program's, and will put it back. On an instruction that is not being patched, its breakpoint is reported, and left alone.
+//! - Of text in a shared mapping, a forked child ends what was under way for its parent, too.
+//!
+//! Two copies of this crate in one process hand on each other's traps; but the first one to install its handler then finds
+//! the other's on top, and refuses further patches through traps.
 //!
 //! # Cost
 //! One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two

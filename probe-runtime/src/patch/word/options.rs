@@ -12,6 +12,7 @@ use super::plan::{INT3, Plan, is_straddler};
 use super::wait::Wait;
 use super::writable::Writable;
 use super::{table, trap};
+use crate::os::cancel::Uncancellable;
 use crate::os::trap::this_thread;
 use crate::patch::poke::{read, write};
 use crate::patch::{Bytes, MAX_LEN, PatchError, TextPolicy};
@@ -82,12 +83,13 @@ impl Options {
     /// # Errors
     /// As for [`patch`](super::patch()), and [`PatchError::Foreign`] where something else is there.
     pub unsafe fn replace(&self, addr: usize, expected: Bytes, value: Bytes) -> Result<bool, PatchError> {
+        let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
+        let _whole = Uncancellable::new();
         let writable = Writable::new(self.text, addr, value.len())?;
         // SAFETY: as the caller says.
         if unsafe { read_instruction(addr, value.len()) } == value {
             return Ok(false);
         }
-        let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
         // SAFETY: as the caller says; the text is open.
         unsafe { self.begin(plan, writable) }?.wait()?;
         Ok(true)
@@ -101,6 +103,7 @@ impl Options {
     /// # Errors
     /// As for [`patch`](super::patch()).
     pub unsafe fn start(&self, addr: usize, value: Bytes) -> Result<Pending, PatchError> {
+        let _whole = Uncancellable::new();
         let writable = Writable::new(self.text, addr, value.len())?;
         loop {
             // SAFETY: as the caller says.
@@ -165,18 +168,26 @@ pub(in crate::patch) unsafe fn taken(addr: usize, expected: Bytes) -> PatchError
     }
 }
 
-/// The bytes of an instruction. Of one that lies in two words they may be of two moments: whoever locks it finds out.
+/// The bytes of an instruction. Those of one that lies in two words may be of two moments, if its second word has changed
+/// there and back meanwhile: whoever locks it finds out.
 ///
 /// # Safety
 /// Its text is mapped.
 pub(super) unsafe fn read_instruction(addr: usize, len: usize) -> Bytes {
     let word = addr & !(MAX_LEN - 1);
     let shift = 8 * (addr - word);
-    // SAFETY: as the caller says.
-    let mut number = unsafe { read(word) }.0 >> shift;
-    if is_straddler(addr, len) {
-        // SAFETY: as above.
-        number |= unsafe { read(word + MAX_LEN) }.0 << (64 - shift);
+    loop {
+        // SAFETY: as the caller says.
+        let first = unsafe { read(word) };
+        let mut number = first.0 >> shift;
+        if is_straddler(addr, len) {
+            // SAFETY: as above; the instruction goes on there.
+            number |= unsafe { read(word + MAX_LEN) }.0 << (64 - shift);
+            // SAFETY: as above.
+            if unsafe { read(word) } != first {
+                continue;
+            }
+        }
+        return Bytes::from_number(number, len);
     }
-    Bytes::from_number(number, len)
 }

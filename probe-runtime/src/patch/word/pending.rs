@@ -66,7 +66,8 @@ impl Pending {
     /// Finishes the patch, however long that takes.
     ///
     /// # Errors
-    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile.
+    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile. (Not if yet another patch of
+    /// the instruction has begun since.)
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
         match self.rest {

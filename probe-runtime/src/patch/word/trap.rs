@@ -8,8 +8,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use super::entry::Phase;
 use super::ground::Text;
@@ -17,6 +16,7 @@ use super::plan::INT3;
 use super::table;
 use super::wait::tsc;
 use crate::os;
+use crate::os::cancel::Uncancellable;
 use crate::patch::PatchError;
 
 /// For how many ticks a thread waits for the patcher before it helps: about ten microseconds.
@@ -33,18 +33,18 @@ pub fn traps() -> u64 {
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
 static SEEN: AtomicU64 = AtomicU64::new(0);
-static IS_READY: Mutex<bool> = Mutex::new(false);
+static IS_READY: AtomicBool = AtomicBool::new(false);
 
-/// Makes sure that traps are handled, before there are any.
+/// Makes sure that traps are handled, before there are any. Without a lock, which a fork could leave taken: what it does may
+/// be done twice.
 pub(super) fn prepare() -> Result<(), PatchError> {
     let now = tsc();
     if now.wrapping_sub(SEEN.load(Ordering::Relaxed)) < TRUST {
         return Ok(());
     }
-    let mut is_ready = IS_READY.lock().unwrap_or_else(PoisonError::into_inner);
-    if !*is_ready {
+    if !IS_READY.load(Ordering::Acquire) {
         install()?;
-        *is_ready = true;
+        IS_READY.store(true, Ordering::Release);
     }
     if !os::trap::is_installed() {
         return Err(signal(
@@ -57,6 +57,7 @@ pub(super) fn prepare() -> Result<(), PatchError> {
 }
 
 fn install() -> Result<(), PatchError> {
+    static IS_HOOKED: AtomicBool = AtomicBool::new(false);
     let blocking = os::trap::blocking_threads();
     if !blocking.is_empty() {
         return Err(signal(&format!(
@@ -67,7 +68,9 @@ fn install() -> Result<(), PatchError> {
         signal(&format!("{object} holds its handler and can't be kept loaded: {reason}"))
     })?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
-    os::fork::install(nothing, nothing, in_child);
+    if !IS_HOOKED.swap(true, Ordering::AcqRel) {
+        os::fork::install(nothing, nothing, in_child);
+    }
     Ok(())
 }
 
@@ -88,6 +91,7 @@ extern "C" fn in_child() {
 /// `int3` there is none of ours.
 fn hold(addr: usize) -> bool {
     let Some(entry) = table::find(addr) else { return false };
+    let _whole = Uncancellable::new();
     let since = tsc();
     loop {
         let version = entry.version();
@@ -98,8 +102,9 @@ fn hold(addr: usize) -> bool {
             Phase::Idle => {
                 let byte = first_byte(addr);
                 if entry.version() == version {
-                    TRAPS.fetch_add(1, Ordering::Relaxed);
-                    return byte != INT3;
+                    let is_ours = byte != INT3;
+                    TRAPS.fetch_add(u64::from(is_ours), Ordering::Relaxed);
+                    return is_ours;
                 }
             }
             Phase::Locking if is_mine => entry.speak_for_owner(ticket, &Text),

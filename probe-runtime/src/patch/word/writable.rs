@@ -6,7 +6,7 @@ use super::entry::How;
 use super::wait::Wait;
 use crate::os::mem::Alias;
 use crate::patch::pages::check_readable;
-use crate::patch::{OpenText, PatchError, TextPolicy};
+use crate::patch::{OpenText, PatchError, TextError, TextPolicy};
 
 /// What keeps an instruction's text writable while it is patched.
 #[derive(Clone)]
@@ -24,16 +24,16 @@ pub(crate) enum Writable {
 
 impl Writable {
     pub(super) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
+        let refused = |error| PatchError::Text { addr, error };
+        let bytes = || Ok(addr..addr.checked_add(len).ok_or(refused(TextError::Unmapped { addr }))?);
         match policy {
             TextPolicy::Open => Ok(Self::ByCaller),
             TextPolicy::Sealed => {
-                let text = OpenText::new(addr..addr.saturating_add(len));
                 let open = |text| Self::Open { _text: Arc::new(text) };
-                text.map(open).map_err(|error| PatchError::Text { addr, error })
+                OpenText::new(bytes()?).map(open).map_err(refused)
             }
             TextPolicy::Alias => {
-                check_readable(addr..addr.saturating_add(len))
-                    .map_err(|error| PatchError::Text { addr, error })?;
+                check_readable(bytes()?).map_err(refused)?;
                 let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
                 Ok(Self::Alias(Arc::new(alias)))
             }
