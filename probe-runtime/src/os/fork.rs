@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How many forks there are between this process and the one that first installed hooks: what differs between a parent and
 /// its child, even where their ids don't.
+#[cfg(probe_backend = "x86_64")]
 pub(crate) fn forks() -> usize {
     FORKS.load(Ordering::Relaxed)
 }

@@ -29,6 +29,9 @@ pub(super) fn pausing_does_not_look() {
     assert_eq!((late.patched(), late.unchanged(), late.refused()), (1, 1, 0));
     assert_eq!((library.function("plugin_sum"))(5), 15);
     assert_eq!(hits.total(), 5);
+    // A hold looks, too; and says what its end did.
+    let hold = select("**::own, plugin::**").unwrap().hold().unwrap();
+    assert_eq!((hold.report().patched(), hold.release().patched()), (2, 2));
     // With a plugin's probe among those known, they do.
     library.close();
     assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
