@@ -8,12 +8,15 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Consumer, Count, Event, Kind, ProbeState, lost_hits, point, probe, probes, select};
+use probe_runtime::patch::{OpenText, unrestored_bytes};
+use probe_runtime::{
+    Attachment, Consumer, Count, Event, Kind, ProbeState, TextPolicy, lost_hits, point, probe, probes, select,
+};
 use probe_tests::random::Random;
 use probe_tests::text::Text;
 
@@ -50,12 +53,22 @@ impl Thread {
         Self(unsafe { thread.assume_init() })
     }
 
-    /// Cancels it, and waits for its end: that of a thread that was cancelled.
+    /// Cancels it, and waits for its end.
     fn cancel(self) {
+        self.ask();
+        self.join();
+    }
+
+    /// Asks it to end at its next cancellation point.
+    fn ask(&self) {
         // SAFETY: a thread that has not been joined.
         assert_eq!(unsafe { pthread_cancel(self.0) }, 0);
+    }
+
+    /// Waits for its end: that of a thread that was cancelled.
+    fn join(self) {
         let mut result = ptr::null_mut();
-        // SAFETY: as above, and a place for the result.
+        // SAFETY: a thread that has not been joined, and a place for the result.
         assert_eq!(unsafe { libc::pthread_join(self.0, &raw mut result) }, 0);
         assert_eq!(result.addr(), usize::MAX, "PTHREAD_CANCELED");
     }
@@ -232,4 +245,103 @@ fn threads_that_operate_are_cancelled() {
     drop(select("life_cancel::slow").unwrap().attach(Count::new()).unwrap());
     assert_eq!(DROPPED.load(Ordering::Relaxed), attached);
     must_be_whole();
+}
+
+#[inline(never)]
+fn toggled(x: u64) -> u64 {
+    point!("toggled");
+    x + 1
+}
+
+/// How a probe is switched; the first is the fast path, which needs no protection.
+const WAYS: [(TextPolicy, bool); 5] = [
+    (TextPolicy::Open, false),
+    (TextPolicy::Open, true),
+    (TextPolicy::Sealed, false),
+    (TextPolicy::Sealed, true),
+    (TextPolicy::Alias, false),
+];
+
+/// What the threads below toggle.
+static TOGGLED: AtomicPtr<Attachment<Count>> = AtomicPtr::new(ptr::null_mut());
+/// Toggles that have begun, and that have come back.
+static TOGGLES: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+#[inline(never)]
+fn toggle() {
+    // SAFETY: the test keeps it until the threads have ended.
+    let hits = unsafe { &*TOGGLED.load(Ordering::SeqCst) };
+    TOGGLES[0].fetch_add(1, Ordering::SeqCst);
+    assert_eq!(hits.pause().refused() + hits.resume().refused(), 0);
+    TOGGLES[1].fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C-unwind" fn toggle_and_test(_: *mut c_void) -> *mut c_void {
+    loop {
+        toggle();
+        // SAFETY: nothing here has a destructor.
+        unsafe { pthread_testcancel() };
+    }
+}
+
+/// As above, for a thread that has been asked to end before it begins: the first cancellation point that it reaches ends it.
+extern "C-unwind" fn wait_toggle_and_test(_: *mut c_void) -> *mut c_void {
+    while !GO.load(Ordering::SeqCst) {
+        std::hint::spin_loop();
+    }
+    toggle_and_test(ptr::null_mut())
+}
+
+static GO: AtomicBool = AtomicBool::new(false);
+
+/// Threads that pause and resume are cancelled, under each policy, while another opens and seals the same text: what is
+/// known of its rights is forgotten then, and asked for anew. None ends within.
+#[test]
+fn threads_that_toggle_are_cancelled() {
+    let _turn = turn();
+    let mut random = Random::new(5);
+    let at = (toggled as fn(u64) -> u64 as *const ()).addr();
+    for (text, strict) in WAYS {
+        let set = select("life_cancel::toggled").unwrap().text(text).strict(strict);
+        let hits = set.attach(Count::new()).unwrap();
+        TOGGLED.store(ptr::from_ref(&hits).cast_mut(), Ordering::SeqCst);
+        let toggles = || TOGGLES.each_ref().map(|count| count.load(Ordering::SeqCst));
+
+        // One that goes on after a guard, and is to end at the first chance: it toggles once.
+        for _ in 0..20 {
+            let before = toggles();
+            GO.store(false, Ordering::SeqCst);
+            let thread = Thread::start(wait_toggle_and_test);
+            drop(OpenText::new(at..at + 1).unwrap());
+            thread.ask();
+            GO.store(true, Ordering::SeqCst);
+            thread.join();
+            assert_eq!(toggles(), before.map(|count| count + 1), "{text:?}, strict: {strict}");
+        }
+
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    OpenText::new(at..at + 1).unwrap().close().unwrap();
+                }
+            });
+            for _ in 0..60 {
+                let threads = [Thread::start(toggle_and_test), Thread::start(toggle_and_test)];
+                pause(&mut random);
+                threads.into_iter().for_each(Thread::cancel);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let [begun, ended] = toggles();
+        assert_eq!(begun, ended, "{text:?}, strict: {strict}");
+
+        // The last to leave has resumed it.
+        let before = hits.total();
+        assert_eq!(toggled(1), 2);
+        assert_eq!(hits.total() - before, 1);
+        assert_eq!(hits.detach().patched(), 1);
+        assert_eq!(unrestored_bytes(), 0);
+        must_be_whole();
+    }
 }

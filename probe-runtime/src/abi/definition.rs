@@ -216,6 +216,12 @@ impl Definition {
         (is_known && !is_inside).then(|| start..start.wrapping_add(self.text_len()))
     }
 
+    /// Where that address is.
+    #[cfg(all(feature = "std", probe_backend = "x86_64"))]
+    pub(crate) fn text_pointer(&self) -> usize {
+        (&raw const self.long).addr()
+    }
+
     fn text_len(&self) -> usize {
         usize::from(self.path_len) + usize::from(self.file_len) + usize::from(self.fields_len)
     }

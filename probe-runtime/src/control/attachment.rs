@@ -22,12 +22,17 @@ use crate::registry::ProbeInfo;
 /// # What may happen meanwhile
 /// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
 ///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
-///   [counts](Self::counts). What is loaded is noticed by the next operation of any attachment: copies of probes that
-///   are attached to become active then. A plugin that attaches with its own copy of this crate stays loaded until the
-///   process ends, whatever `dlclose` is asked for. Don't use this crate from a `dl_iterate_phdr` callback.
+///   [counts](Self::counts). What is loaded is noticed by the next operation (of any attachment, [`select`](crate::select),
+///   [`probes`](crate::probes)): copies of probes that are attached to become active then, and
+///   [`late_report`](Self::late_report) tells how that went. Only [`pause`](Self::pause) and [`resume`](Self::resume) don't
+///   look, as long as all probes known are the executable's. A plugin that uses a copy of this crate of its own, be it to
+///   list probes or to open text, stays loaded until the process ends, whatever `dlclose` is asked for. Don't use this crate
+///   from a `dl_iterate_phdr` callback.
 /// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer
 ///   [needs a thread](Consumer::needs_thread) of the parent's. (glibc does not let a child look at its objects if another
 ///   thread of the parent was loading, unloading or looking at some: operations there then wait for ever, hits go on.)
+///   A program whose own `pthread_atfork` hook takes a lock that it also holds while it uses this crate installs that hook after
+///   its first use of this crate, so that both take their locks in the same order.
 ///   `vfork` and `posix_spawn` change nothing. A child by a bare `clone` or `fork` system call may hit probes, but not
 ///   use this crate.
 /// - **The process ends, or becomes another program** (`exit`, `exec`), with or without attachments, at any time. What is
@@ -68,9 +73,33 @@ impl<C: Consumer> Attachment<C> {
         self.live.as_ref().expect("nobody sees it once it is detached")
     }
 
-    /// What activating the sites did.
+    /// What activating the sites did; [`late_report`](Self::late_report) tells of those in objects that were loaded later.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// What was done to the sites last without being asked for; it looks for objects that came or went first. Each time there
+    /// are some, all sites are made what they should be: copies in objects that were loaded are
+    /// [patched](Report::patched), others are [as wanted](Report::unchanged), and those that could not be, now or before, are
+    /// [refused](Report::refusals), also with [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
+    /// first to attach to a copy of the probe. (What two attachments share, one of them patches, and the other finds as
+    /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so.
+    ///
+    /// Empty as long as nothing of the kind has happened.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("late"); }
+    /// # work();
+    /// let hits = select("**::late")?.attach(Count::new())?;
+    /// // … plugins come and go …
+    /// assert!(hits.late_report().is_complete(), "{}", hits.late_report());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn late_report(&self) -> Report {
+        operate(|control| {
+            control.attached(self.live().number).map(|attached| attached.late.clone()).unwrap_or_default()
+        })
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With

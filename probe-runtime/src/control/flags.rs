@@ -6,9 +6,12 @@
     reason = "the same calls as where sites are patched"
 )]
 
+use std::ops::Range;
+
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
+use crate::os::objects::Frozen;
 use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
@@ -36,10 +39,16 @@ impl Control {
             report.refuse(Refusal::new(SiteAddr(0), reason.clone()));
         }
     }
+
+    /// There is one runtime.
+    pub(super) fn leave_taken(&mut self, _frozen: &Frozen, _attached: &[ProbeId]) {}
+
+    /// There is one runtime.
+    pub(super) fn refuse_taken(&self, _ids: &[ProbeId], _report: &mut Report) {}
 }
 
 /// Nothing was opened.
 pub(super) fn close_text(_text: HeldText, _report: &mut Report) {}
 
 /// Nothing was open.
-pub(super) fn forget_unloaded_text() {}
+pub(super) fn forget_unloaded_text(_unloaded: &[Range<usize>]) {}

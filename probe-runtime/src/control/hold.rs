@@ -16,24 +16,51 @@ pub struct Hold {
     policy: Policy,
     report: Report,
     text: HeldText,
+    is_over: bool,
 }
 
 impl Hold {
     pub(super) fn new(ids: Arc<[ProbeId]>, policy: Policy, report: Report, text: HeldText) -> Self {
-        Self { ids, policy, report, text }
+        Self { ids, policy, report, text, is_over: false }
     }
 
     /// What making the sites latent did.
     pub fn report(&self) -> &Report {
         &self.report
     }
+
+    /// Lets the probes go, as dropping does, and tells what that did: sites that somebody listens to, and nobody else holds,
+    /// become active.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("held"); }
+    /// # work();
+    /// let set = select("**::held")?;
+    /// let hits = set.attach(Count::new())?;
+    /// let hold = set.hold()?;
+    /// assert_eq!(hold.release().refused(), 0);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn release(mut self) -> Report {
+        self.leave()
+    }
+
+    /// The second time, from `drop` after `release`, there is nothing left to do.
+    fn leave(&mut self) -> Report {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Report::default();
+        }
+        let (policy, text) = (self.policy, std::mem::take(&mut self.text));
+        let report = operate(|control| control.release(&self.ids, policy, text));
+        settle(policy.visibility);
+        report
+    }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let (policy, text) = (self.policy, std::mem::take(&mut self.text));
-        operate(|control| control.release(&self.ids, policy, text));
-        settle(self.policy.visibility);
+        let _ = self.leave();
     }
 }
 

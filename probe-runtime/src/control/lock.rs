@@ -6,7 +6,8 @@
 //! anything ([`Control::with_objects`], [`os::objects::freeze`]): it first looks at which objects there are, brings
 //! what is attached up to date with them, and only then does what was asked for. What was unloaded before is forgotten
 //! by then, and what is there stays until the end. A program whose probes are all in its executable, which is never
-//! unloaded, freezes for that look alone, and not at all to pause and resume.
+//! unloaded, freezes for that look alone; and not at all to pause and resume, which would take longer than the switch itself:
+//! these two alone notice nothing new there.
 //!
 //! # Why this can't deadlock
 //! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`, constructors, destructors) ▸
@@ -17,8 +18,9 @@
 //! which it must not. No consumer is called, nor dropped, under any of them.
 //!
 //! # Cancellation and forks
-//! Whatever may reach a cancellation point runs uncancellable: the dynamic linker, waiting for hits to end, dropping a
-//! consumer. Pausing and resuming in the executable has none (locking, patching and allocating are not), so it does without.
+//! Whatever may reach a cancellation point runs uncancellable: the dynamic linker, opening and sealing text (which asks the
+//! kernel for its rights), writing it through the kernel, waiting for hits to end, dropping a consumer. Locking, allocating
+//! and writing to text that is open reach none, so pausing and resuming in the executable's open text does without.
 //! The lock is held across a fork, so the child finds what it guards
 //! whole, and no thread of ours is frozen then: glibc would leave the inner lock taken in the child for ever.
 

@@ -36,3 +36,5 @@ pub use hold::Hold;
 pub use set::{ProbeSet, probes, select, unread_records};
 
 pub(crate) use lock::sweep as detach_failed;
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use ready::prepare;

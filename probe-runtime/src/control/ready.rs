@@ -1,8 +1,11 @@
 //! What must be in place before the first operation: this code stays loaded, and threads' ends and forks are noticed.
 //!
+//! Life: the first operation of any kind, be it on probes or on text, keeps this code loaded and installs all hooks; later
+//! ones find that done. It is one state for all of the crate, so that nothing has hooks that another part lacks.
+//!
 //! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects, threads that end and
 //! `fork` reach into it from then on. Where the dynamic linker does not allow that, nothing of the kind is set up, and
-//! nothing can be attached.
+//! nothing can be attached; each attempt to attach tries again.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,9 +23,10 @@ const UNPINNED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
-/// Gets ready, if that has not been tried yet.
+/// Gets ready, if that has not been tried yet. Whoever holds a lock of this crate's, or is frozen, has called it before: it
+/// waits for constructors.
 #[inline]
-pub(super) fn prepare() {
+pub(crate) fn prepare() {
     if STATE.load(Ordering::Acquire) == NEW {
         // Who attaches is told.
         let _ = require();
@@ -43,9 +47,6 @@ pub(super) fn require() -> Result<(), Error> {
     // threads may do it.
     match pin() {
         Ok(()) => {
-            // Before the control's own: hooks before a fork run in the reverse order of their installation.
-            #[cfg(probe_backend = "x86_64")]
-            crate::patch::prepare();
             install();
             STATE.store(READY, Ordering::Release);
             Ok(())
@@ -61,6 +62,10 @@ fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         dispatch::prepare();
+        // Before the control's own: hooks before a fork run in the reverse order of their installation, and the control's
+        // lock is taken before that of the pages.
+        #[cfg(probe_backend = "x86_64")]
+        crate::patch::cross_forks();
         os::fork::install(lock::before_fork, lock::after_fork_in_parent, lock::after_fork_in_child);
     });
 }

@@ -1,10 +1,13 @@
 //! The part of the control that knows of sites, where they are patched.
 
 use std::io;
+use std::ops::Range;
 
+use super::members::claim;
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
+use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
 };
@@ -30,7 +33,7 @@ impl Control {
             return Ok(Vec::new());
         }
         let sites: Vec<Site> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
-        let open = |text: std::ops::Range<usize>| {
+        let open = |text: Range<usize>| {
             OpenText::new(text.clone())
                 .map_err(|error| Error::TextProtected { text, error: io::Error::from(error) })
         };
@@ -41,6 +44,26 @@ impl Control {
     pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {
         for site in ids.iter().flat_map(|id| self.registry.sites(*id)) {
             report.refuse(Refusal::new(site.addr, reason.clone()));
+        }
+    }
+
+    /// Leaves sites in new objects alone whose definitions another runtime was the first to take.
+    pub(super) fn leave_taken(&mut self, frozen: &Frozen, attached: &[ProbeId]) {
+        let definitions = |id: &ProbeId| {
+            let id = *id;
+            self.registry.definitions(id).map(move |definition| (id, definition))
+        };
+        let taken: Vec<_> =
+            attached.iter().flat_map(definitions).filter(|(_, definition)| !claim(definition)).collect();
+        if !taken.is_empty() {
+            self.registry.leave_out(frozen, &taken);
+        }
+    }
+
+    /// Refuses the sites that are left to other runtimes.
+    pub(super) fn refuse_taken(&self, ids: &[ProbeId], report: &mut Report) {
+        for site in ids.iter().flat_map(|id| self.registry.taken(*id)) {
+            report.refuse(Refusal::new(site.addr, RefusalReason::Taken));
         }
     }
 }
@@ -54,7 +77,7 @@ pub(super) fn close_text(text: HeldText, report: &mut Report) {
     }
 }
 
-/// What was unloaded may have been loaded again at the same place, sealed.
-pub(super) fn forget_unloaded_text() {
-    patch::forget_gone(&[]);
+/// What was unloaded may have been loaded again at the same place, sealed, or its place may be the program's own by now.
+pub(super) fn forget_unloaded_text(unloaded: &[Range<usize>]) {
+    patch::forget_gone(unloaded);
 }

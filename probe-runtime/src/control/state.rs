@@ -55,6 +55,8 @@ pub(super) struct Attached {
     /// On how many of its probes it alone decides.
     sole: usize,
     text: HeldText,
+    /// What was done to its sites last without being asked for.
+    pub(super) late: Report,
 }
 
 /// What may still be in use by threads inside a hit.
@@ -68,22 +70,35 @@ pub(super) struct Retired {
 impl Control {
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
-        if !self.registry.refresh(frozen) {
+        let Some(change) = self.registry.refresh(frozen) else { return };
+        forget_unloaded_text(&change.gone);
+        if !change.is_list_new {
             return;
         }
-        forget_unloaded_text();
         let attached: Vec<_> = (0..self.members.len())
             .map(ProbeId::new)
             .filter(|id| self.members[id.index()].has_parts())
             .collect();
         self.remember(&attached);
+        self.leave_taken(frozen, &attached);
         for id in &attached {
             let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
             self.members[id.index()].show(self.registry.definitions(*id), is_visible);
         }
-        if !attached.is_empty() {
-            // New copies of probes that somebody listens to.
-            self.switch_each(&attached, self.access_to_new(), &mut Report::default());
+        // New copies of probes that somebody listens to.
+        let access = self.access_to_new();
+        for at in 0..self.attachments.len() {
+            let Some(ids) = self.attached(at).map(|attached| Arc::clone(&attached.ids)) else { continue };
+            let mut late = Report::default();
+            self.refuse_taken(&ids, &mut late);
+            self.switch_each(&ids, access, &mut late);
+            self.keep_late(at, late);
+        }
+    }
+
+    fn keep_late(&mut self, attachment: usize, report: Report) {
+        if let Some(attached) = &mut self.attachments[attachment] {
+            attached.late = report;
         }
     }
 
@@ -161,6 +176,7 @@ impl Control {
             is_paused: false,
             sole: 0,
             text,
+            late: Report::default(),
         });
         let mut retired = Retired::default();
         for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
@@ -185,6 +201,7 @@ impl Control {
         let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse(&taken, &RefusalReason::Taken, report);
+        self.refuse_taken(&taken, report);
         free.into()
     }
 
@@ -196,9 +213,14 @@ impl Control {
     }
 
     /// Pauses or resumes an attachment; one that has failed can't be resumed.
-    pub(super) fn set_paused(&mut self, attachment: usize, is_paused: bool, report: &mut Report) {
-        // The executable's sites stay where they are.
-        let is_fixed = self.registry.is_main_only();
+    /// `is_main_only` tells whether all sites are the executable's.
+    pub(super) fn set_paused(
+        &mut self,
+        attachment: usize,
+        is_paused: bool,
+        is_main_only: bool,
+        report: &mut Report,
+    ) {
         let failed = self.attached(attachment).filter(|it| !is_paused && it.subscription.has_failed());
         if let Some(attached) = failed {
             let ids = Arc::clone(&attached.ids);
@@ -211,10 +233,14 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            let is_held = policy.text == TextPolicy::Open && is_fixed;
-            let access = if is_held && !policy.strict { Access::Held } else { policy.access() };
+            // The executable's sites stay where they are, and its text stays open.
+            let is_held = policy.text == TextPolicy::Open && is_main_only && !policy.strict;
+            let access = if is_held { Access::Held } else { policy.access() };
+            // Opening text, and asking which rights it has, may be cancellation points; writing to open text is none.
+            let _whole = (!is_held).then(Uncancellable::new);
             return self.switch_runs(&attached.runs, !is_paused, access, report);
         }
+        let _whole = Uncancellable::new();
         let ids = Arc::clone(&attached.ids);
         let mut retired = Retired::default();
         for &id in &*ids {
@@ -253,10 +279,12 @@ impl Control {
         Ok((report, text))
     }
 
-    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) {
+    pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
         ids.iter().for_each(|id| self.change(*id, Members::release));
-        self.switch_each(ids, policy.access(), &mut Report::default());
-        close_text(text, &mut Report::default());
+        let mut report = Report::default();
+        self.switch_each(ids, policy.access(), &mut report);
+        close_text(text, &mut report);
+        report
     }
 
     /// In a forked child: fails the attachments that need a thread of the parent's; returns whether there are any.
@@ -267,6 +295,7 @@ impl Control {
 
     /// Detaches the attachments whose consumers have failed.
     pub(super) fn sweep(&mut self) {
+        let is_main_only = self.registry.is_main_only();
         let has_failed = |attached: &Option<Attached>| {
             attached
                 .as_ref()
@@ -275,7 +304,9 @@ impl Control {
         for at in
             (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
         {
-            self.set_paused(at, true, &mut Report::default());
+            let mut late = Report::default();
+            self.set_paused(at, true, is_main_only, &mut late);
+            self.keep_late(at, late);
         }
     }
 }
@@ -289,10 +320,13 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
     let mut locked = lock();
     if locked.registry.is_main_only() {
-        locked.set_paused(attachment, is_paused, report);
+        locked.set_paused(attachment, is_paused, true, report);
     } else {
         let _whole = Uncancellable::new();
-        locked.with_objects(|control| control.set_paused(attachment, is_paused, report));
+        locked.with_objects(|control| {
+            let is_main_only = control.registry.is_main_only();
+            control.set_paused(attachment, is_paused, is_main_only, report);
+        });
     }
     let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
     drop(locked);

@@ -14,7 +14,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::slot::{Mark, Slot, slots};
+use super::slot::{Mark, Slot, free_all, slots};
 use crate::os;
 
 /// Looks before it sleeps, and before it asks whether the thread still exists.
@@ -51,14 +51,13 @@ fn wait(slot: &Slot) {
     }
 }
 
-/// After a fork, in the child: only the thread that forked is left, and it has another id.
+/// After a fork, in the child: only the thread that forked is left, and it has another id. Others may have been on their way
+/// into a slot or out of one.
 pub(crate) fn forget_other_threads() {
     let own = Slot::known();
-    for slot in slots() {
-        if own.is_some_and(|own| std::ptr::eq(own, slot)) {
-            slot.own();
-        } else if let Some(owner) = slot.owner() {
-            slot.give_back(owner);
-        }
+    let is_own = |slot: &Slot| own.is_some_and(|own| std::ptr::eq(own, slot));
+    if let Some(slot) = own {
+        slot.own();
     }
+    free_all(slots().filter(|slot| !is_own(slot)));
 }

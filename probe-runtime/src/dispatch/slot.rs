@@ -118,6 +118,13 @@ pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
+/// Frees slots whose threads are no more, whatever these were doing to them; all others have owners, and nobody takes or
+/// gives back any meanwhile. The counts stay.
+pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
+    let free = slots.map(Slot::free).count();
+    FREE.store(free, Ordering::Relaxed);
+}
+
 impl Slot {
     /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without memory.
     pub(super) fn current() -> Option<&'static Self> {
@@ -223,11 +230,15 @@ impl Slot {
     pub(super) fn give_back(&self, owner: u32) {
         let taken = self.owner.compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed);
         if taken.is_ok() {
-            self.mark.store(Mark::Idle as u32, Ordering::Release);
-            self.birth.store(0, Ordering::Release);
-            self.owner.store(NOBODY, Ordering::Release);
+            self.free();
             FREE.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    fn free(&self) {
+        self.mark.store(Mark::Idle as u32, Ordering::Release);
+        self.birth.store(0, Ordering::Release);
+        self.owner.store(NOBODY, Ordering::Release);
     }
 
     pub(super) fn owner(&self) -> Option<u32> {
@@ -327,5 +338,30 @@ mod tests {
         assert!(slot.give_back_of_dead());
         assert_eq!((slot.owner(), slot.mark()), (None, Mark::Idle));
         assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
+    }
+
+    #[test]
+    fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
+        let slot = Slot::create(os::thread::id()).unwrap();
+        // Its thread had ended in a consumer, and another was giving it back.
+        slot.mark.store(Mark::Consuming as u32, Ordering::Release);
+        slot.owner.store(CHANGING, Ordering::Release);
+        // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: no pointers.
+            unsafe { libc::alarm(20) };
+            crate::dispatch::forget_other_threads();
+            let is_free = slot.owner.load(Ordering::Acquire) == NOBODY && slot.mark() == Mark::Idle;
+            let others = slots().filter(|slot| slot.owner().is_none()).count();
+            let is_right = is_free && others == FREE.load(Ordering::Relaxed) && crate::dispatch::quiesce();
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        slot.give_back(CHANGING);
+        let mut status = -1;
+        // SAFETY: a place for the result.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 }

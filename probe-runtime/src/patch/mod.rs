@@ -74,7 +74,7 @@ use pages::WritableRuns;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use pages::{forget_gone, prepare};
+pub(crate) use pages::{cross_forks, forget_gone};
 
 /// Waits until every thread of the process executes what was written to code before: one system call, 0.4 µs alone, 1 to
 /// 8 µs with running peers. See membarrier(2).

@@ -1,7 +1,7 @@
 //! The registry where nothing is patched: the definitions that `linkme` collected in this binary, or those that have
 //! been seen.
 
-use super::ProbeId;
+use super::{Change, ProbeId};
 use crate::abi::Definition;
 use crate::os::objects::Frozen;
 
@@ -12,9 +12,9 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// Collects the probes. Returns whether the list has changed.
+    /// Collects the probes. Returns what has changed, if anything has.
     #[cfg(probe_backend = "portable")]
-    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> bool {
+    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
         // Neither list ever loses a definition.
         let known = self.definitions.len();
         #[cfg(probe_definitions = "linked")]
@@ -22,14 +22,14 @@ impl Registry {
         #[cfg(probe_definitions = "seen")]
         let definitions = super::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));
-        self.definitions.len() != known
+        (self.definitions.len() != known).then(|| Change { gone: Vec::new(), is_list_new: true })
     }
 
     /// There are no probes.
     #[cfg(probe_backend = "off")]
     #[expect(clippy::unused_self, reason = "the same call as where there are probes")]
-    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> bool {
-        false
+    pub(crate) fn refresh(&mut self, _frozen: &Frozen) -> Option<Change> {
+        None
     }
 
     /// How many probes there are.

@@ -4,19 +4,24 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
+use std::ptr;
 
-use super::ProbeId;
-use super::tables::{RecordAt, Tables};
+use super::tables::{RecordAt, Tables, Unsettled};
+use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{Frozen, Generation, Object};
+use crate::os::text::pages;
 use crate::patch::{Site, SiteAddr};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
-    /// Of the objects below; `None` if another look is due anyhow.
+    /// Of the objects below; `None` before the first look.
     generation: Option<Generation>,
     objects: Vec<Object>,
+    /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
+    /// linker is done with one of them.
+    unsettled: Vec<Unsettled>,
     /// By probe; `None` once all its objects are unloaded.
     definitions: Vec<Option<&'static Definition>>,
     /// A probe's definitions in other objects: rare.
@@ -30,6 +35,8 @@ pub(crate) struct Registry {
     /// away with its object.
     identities: HashMap<u64, ProbeId>,
     skipped: usize,
+    /// Sites whose definitions another runtime has, and which are in no list above.
+    taken: HashMap<ProbeId, Vec<Site>>,
 }
 
 /// The definitions of one object, and their probes.
@@ -45,6 +52,13 @@ impl DefinitionRange {
         let id = is_whole.then(|| self.ids.get(offset / size_of::<Definition>()).copied())??;
         (id != ProbeId::UNKNOWN).then_some(id)
     }
+
+    /// From now on, no site leads to this definition.
+    fn forget(&mut self, definition: usize) {
+        if self.range.contains(&definition) {
+            self.ids[(definition - self.range.start) / size_of::<Definition>()] = ProbeId::UNKNOWN;
+        }
+    }
 }
 
 fn identity(definition: &Definition) -> u64 {
@@ -53,31 +67,44 @@ fn identity(definition: &Definition) -> u64 {
     hasher.finish()
 }
 
+/// The pages of what was loaded and is not any more. Where something else was loaded by now, its own rights tell what was
+/// opened of it; so also where the same object may have been loaded again.
+fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
+    let segments = |objects| <[Object]>::iter(objects).flat_map(|object| &object.segments);
+    let is_gone = |range: &Range<usize>| {
+        !segments(now).any(|segment| {
+            let there = pages(segment.range.clone());
+            there.start < range.end && range.start < there.end
+        })
+    };
+    segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
+}
+
 impl Registry {
-    /// Looks for objects that came or went. Returns whether the lists have changed.
-    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> bool {
+    /// Looks for objects that came or went. Returns what has changed, if anything has.
+    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
         let generation = Some(frozen.generation());
-        if self.generation == generation {
-            return false;
+        if self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed) {
+            return None;
         }
         let objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
         if objects == self.objects && objects.iter().all(|object| object.is_main) {
-            return false;
+            return Some(Change::default());
         }
+        let gone = gone(&self.objects, &objects);
         self.rebuild(objects);
-        true
+        Some(Change { gone, is_list_new: true })
     }
 
     fn rebuild(&mut self, objects: Vec<Object>) {
         let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
         self.name_probes(&tables);
+        self.taken.clear();
         let found = self.read_sites(&tables);
         self.group_sites(&tables, &found);
-        if tables.iter().any(Tables::is_unsettled) {
-            self.generation = None;
-        }
+        self.unsettled = tables.iter().flat_map(Tables::unsettled).collect();
         drop(tables);
         self.objects = objects;
     }
@@ -95,7 +122,7 @@ impl Registry {
             let same = old.iter().find(|old| tables.is_main() && old.range == range);
             let mut ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
             for definition in tables.definitions() {
-                let addr = std::ptr::from_ref(definition).addr();
+                let addr = ptr::from_ref(definition).addr();
                 let is_readable = !compare || tables.is_readable(definition);
                 let identity = (compare && is_readable).then(|| identity(definition));
                 let known = same
@@ -166,6 +193,35 @@ impl Registry {
         }
     }
 
+    /// Leaves sites to another runtime, which has these definitions of theirs, until objects come or go. For a caller who is
+    /// frozen, right after a look.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
+        let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
+        for (_, definition) in taken {
+            let addr = ptr::from_ref(*definition).addr();
+            self.ranges.iter_mut().for_each(|range| range.forget(addr));
+        }
+        let objects = std::mem::take(&mut self.objects);
+        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
+        // They can be read, and are no secret.
+        let skipped = self.skipped;
+        let found = self.read_sites(&tables);
+        self.skipped = skipped;
+        self.group_sites(&tables, &found);
+        drop(tables);
+        self.objects = objects;
+        for (id, sites) in listed {
+            let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
+            self.taken.insert(id, left);
+        }
+    }
+
+    /// The sites of a probe that are left to another runtime.
+    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
+        self.taken.get(&id).map_or(&[], Vec::as_slice)
+    }
+
     /// How many probes there are, and were.
     pub(crate) fn len(&self) -> usize {
         self.definitions.len()
@@ -187,9 +243,9 @@ impl Registry {
         self.sites_of_run(id, id)
     }
 
-    /// How many machine-code copies a probe has.
+    /// How many machine-code copies a probe has, whoever switches them.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.sites(id).len()
+        self.sites(id).len() + self.taken(id).len()
     }
 
     /// The sites of neighbouring probes, which lie side by side.
@@ -217,7 +273,7 @@ impl Registry {
 
     /// Whether a probe's definition is the executable's.
     pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
-        let addr = self.definitions[id.index()].map(|definition| std::ptr::from_ref(definition).addr());
+        let addr = self.definitions[id.index()].map(|definition| ptr::from_ref(definition).addr());
         let mut main = self.objects.iter().filter(|object| object.is_main);
         addr.is_some_and(|addr| {
             main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))

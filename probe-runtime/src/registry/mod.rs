@@ -8,6 +8,8 @@
 //! be unloaded is good only until the freeze ends.
 //! Cost: some 20 ns a site at the first use; one question to the dynamic linker at each later one.
 
+use std::ops::Range;
+
 mod id;
 mod info;
 
@@ -31,3 +33,12 @@ pub(crate) use seen::see;
 
 pub use id::ProbeId;
 pub use info::{ProbeInfo, ProbeState};
+
+/// What a look at the loaded objects has found.
+#[derive(Default)]
+pub(crate) struct Change {
+    /// Pages of objects that were there and are gone, as far as no object with probes lies there by now.
+    pub(crate) gone: Vec<Range<usize>>,
+    /// Whether the lists of probes and sites are new.
+    pub(crate) is_list_new: bool,
+}

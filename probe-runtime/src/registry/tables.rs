@@ -5,13 +5,13 @@
 //!
 //! An object that another thread is loading may be seen before the dynamic linker has filled in its addresses (a linkage
 //! table's pointers, a definition's long text). Each of these is followed only if it leads into an object that has probes;
-//! what leads elsewhere is stepped over, and the object is [unsettled](Tables::is_unsettled): it is worth another look.
+//! what leads elsewhere is stepped over, and remembered as [`Unsettled`]: once it has changed, it is worth another look.
 
 // Safety: relies on the object's segments, as the dynamic linker states them: every address that is read is
 // checked against them first; and on the caller being frozen, so that nobody unloads an object meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::ops::Range;
 use std::ptr;
 use std::slice;
@@ -28,7 +28,24 @@ pub(super) struct Tables<'a> {
     all: &'a [Object],
     records: Range<usize>,
     definitions: Range<usize>,
-    is_unsettled: Cell<bool>,
+    unsettled: RefCell<Vec<Unsettled>>,
+}
+
+/// A pointer that led nowhere when it was followed: the dynamic linker has yet to fill it in, or it is damaged. What it
+/// was then is noted, not what it is by now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unsettled {
+    at: usize,
+    found: usize,
+}
+
+impl Unsettled {
+    /// Whether it leads elsewhere by now. For a caller who is frozen, as long as no object has come or gone.
+    pub(super) fn has_changed(&self) -> bool {
+        // SAFETY: within an object that was loaded when it was noted; no object has come or gone since, and none can while
+        // the caller is frozen.
+        self.found != unsafe { ptr::read_unaligned(self.at as *const usize) }
+    }
 }
 
 /// Where a record lies in its table, in bytes.
@@ -59,7 +76,7 @@ impl<'a> Tables<'a> {
         Some(Self {
             object,
             all,
-            is_unsettled: Cell::new(false),
+            unsettled: RefCell::default(),
             records: table(field(0, offsets.records_start)?, field(1, offsets.records_stop)?),
             definitions: table(field(2, offsets.definitions_start)?, field(3, offsets.definitions_stop)?),
         })
@@ -70,21 +87,20 @@ impl<'a> Tables<'a> {
         self.object.is_main
     }
 
-    /// Whether something here led nowhere until now: the executable's addresses were filled in before it began, those
-    /// of others may yet be.
-    pub(super) fn is_unsettled(&self) -> bool {
-        self.is_unsettled.get() && !self.is_main()
+    /// What led nowhere until now: the executable's addresses were filled in before it began, those of others may yet be.
+    pub(super) fn unsettled(&self) -> Vec<Unsettled> {
+        if self.is_main() { Vec::new() } else { self.unsettled.take() }
     }
 
     /// Whether a definition and its text can be read.
     pub(super) fn is_readable(&self, definition: &Definition) -> bool {
-        let is_there = definition
+        let lost = definition
             .text_elsewhere()
-            .is_none_or(|text| !text.is_empty() && self.all.iter().any(|object| is_mapped(object, &text)));
-        if !is_there {
-            self.is_unsettled.set(true);
+            .filter(|text| text.is_empty() || !self.all.iter().any(|object| is_mapped(object, text)));
+        if let Some(text) = &lost {
+            self.add_unsettled(definition.text_pointer(), text.start);
         }
-        is_there && definition.is_readable()
+        lost.is_none() && definition.is_readable()
     }
 
     /// How many records there are at most.
@@ -175,9 +191,20 @@ impl<'a> Tables<'a> {
             {
                 // SAFETY: mapped; the dynamic linker's pointer.
                 let there = unsafe { ptr::read_unaligned(pointer as *const usize) };
+                if !self.is_text_of_any(&(there..there.wrapping_add(stub::STUB_LEN))) {
+                    self.add_unsettled(pointer, there);
+                }
                 self.definition_of(there, false)
             }
             Stub::Plt(_) => None,
+        }
+    }
+
+    fn add_unsettled(&self, at: usize, found: usize) {
+        let mut unsettled = self.unsettled.borrow_mut();
+        // Neighbouring records share a pointer.
+        if unsettled.last().is_none_or(|last| last.at != at) {
+            unsettled.push(Unsettled { at, found });
         }
     }
 
@@ -187,11 +214,7 @@ impl<'a> Tables<'a> {
     }
 
     fn is_text_of_any(&self, bytes: &Range<usize>) -> bool {
-        let is_text = self.all.iter().any(|object| is_text(object, bytes));
-        if !is_text {
-            self.is_unsettled.set(true);
-        }
-        is_text
+        self.all.iter().any(|object| is_text(object, bytes))
     }
 }
 

@@ -4,6 +4,8 @@
 #![cfg(not(probe_portable))]
 
 mod churn;
+mod late;
+mod place;
 
 use std::env;
 use std::hint::black_box;
@@ -75,6 +77,31 @@ fn what_was_seen_half_loaded_is_looked_at_again() {
 }
 
 #[test]
+fn the_place_of_an_unloaded_object_is_the_programs() {
+    pass("place taken");
+}
+
+#[test]
+fn text_stays_open_while_others_come_and_go() {
+    pass("others go");
+}
+
+#[test]
+fn pausing_alone_does_not_look() {
+    pass("pause");
+}
+
+#[test]
+fn what_another_runtime_has_is_left_to_it() {
+    pass("taken");
+}
+
+#[test]
+fn a_damaged_definition_costs_no_further_look() {
+    pass("damaged");
+}
+
+#[test]
 fn plugins_come_and_go_while_all_is_toggled() {
     for seed in 1..=3 {
         pass(&format!("churn {seed}"));
@@ -93,6 +120,11 @@ fn scenario() {
             "idle guest" => idle_guest(),
             "fork" => fork(),
             "half loaded" => half_loaded(),
+            "place taken" => place::taken_by_the_program(),
+            "others go" => place::others_come_and_go(),
+            "pause" => late::pausing_does_not_look(),
+            "taken" => late::taken_by_another(),
+            "damaged" => late::damaged(),
             other => panic!("no scenario {other}"),
         },
     }

@@ -33,7 +33,7 @@ use shared::{Locked, lock};
 
 pub use error::TextError;
 pub(super) use shared::check_readable;
-pub(crate) use shared::prepare;
+pub(crate) use shared::cross_forks;
 
 /// Text that is writable while this lives.
 ///

@@ -4,14 +4,13 @@ use std::cell::RefCell;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TextError;
 use super::known::Known;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::maps::{Maps, Rights};
-use crate::os::pin::pin;
 use crate::os::{fork, text::protect};
 
 static PAGES: Mutex<Pages> = Mutex::new(Pages { runs: Runs::new(), known: Known::new() });
@@ -45,28 +44,16 @@ impl std::ops::DerefMut for Locked {
 
 /// Takes the mutex. Whoever takes the control lock too has taken it before.
 pub(super) fn lock() -> Locked {
-    prepare();
+    crate::control::prepare();
     let guarded = Guarded::new();
     // A panic under it is a bug of ours; the map is consistent between its steps all the same.
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded }
 }
 
 /// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of
-/// their installation, so that the control, which takes its own lock first, installs its hooks after these.
-pub(crate) fn prepare() {
-    static ONCE: Once = Once::new();
-    if ONCE.is_completed() {
-        return;
-    }
-    // Not within the `Once`: it waits for constructors, and these may come here. An object that can't be kept loaded must
-    // not leave hooks behind; nothing can be attached from it anyway.
-    let stays = pin().is_ok();
-    ONCE.call_once(|| {
-        if stays {
-            crate::dispatch::prepare();
-            fork::install(before_fork, after_fork, after_fork);
-        }
-    });
+/// their installation, so that the control, which takes its own lock first, installs its hooks after these. Once.
+pub(crate) fn cross_forks() {
+    fork::install(before_fork, after_fork, after_fork);
 }
 
 thread_local! {
@@ -195,14 +182,15 @@ impl Pages {
         Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
     }
 
+    /// Forgets what was unloaded, and what else does not have the rights that opening gave it: it was mapped anew.
     pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
         self.known.clear();
         for pages in unloaded {
             self.runs.forget(pages);
         }
-        for (pages, _) in self.runs.parts() {
+        for (pages, former) in self.runs.parts() {
             let mut at = pages.start;
-            for still in writable(&pages) {
+            for still in parts_with(&pages, |rights| rights == former.and_write()) {
                 self.runs.forget(&(at..still.start));
                 at = still.end;
             }
@@ -246,13 +234,18 @@ fn push(found: &mut Vec<Part>, (part, rights): Part) {
 
 /// The parts of `pages` that are mapped and writable; all of them where the kernel does not say.
 fn writable(pages: &Range<usize>) -> Vec<Range<usize>> {
+    parts_with(pages, |rights| rights.write)
+}
+
+/// The parts of `pages` that are mapped with such rights; all of them where the kernel does not say.
+fn parts_with(pages: &Range<usize>, has: impl Fn(Rights) -> bool) -> Vec<Range<usize>> {
     let Ok(mut maps) = Maps::open() else { return vec![pages.clone()] };
     let (mut parts, mut at) = (Vec::new(), pages.start);
     while at < pages.end {
         let end = match maps.holding(at) {
             Ok(Some(mapping)) => {
                 let end = pages.end.min(mapping.range.end);
-                if mapping.rights.write {
+                if has(mapping.rights) {
                     parts.push(at..end);
                 }
                 end

@@ -1,0 +1,165 @@
+//! Copies of attached probes in objects that are loaded later: who looks for them, and what becomes of those that can't be
+//! switched.
+
+use std::ffi::c_void;
+use std::fs;
+use std::ops::Range;
+
+use probe_runtime::patch::OpenText;
+use probe_runtime::{Count, Error, RefusalReason, probes, select, unread_records};
+use probe_tests::library::Library;
+use probe_tests::pages::PAGE;
+use probe_tests::text::Text;
+
+use super::{own, plugin};
+
+/// Pausing and resuming don't look, as long as all probes known are the executable's; all else does.
+pub(super) fn pausing_does_not_look() {
+    let library = Library::open(&plugin("plugin"));
+    let hits = select("plugin::each kind=entry, **::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.late_report().to_string()), (2, empty()));
+    library.close();
+    assert_eq!((hits.total(), hits.late_report().unchanged()), (0, 1));
+
+    let library = Library::open(&plugin("plugin"));
+    assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
+    assert_eq!((library.function("plugin_sum"))(5), 15);
+    assert_eq!(hits.total(), 0);
+    let late = hits.late_report();
+    assert_eq!((late.patched(), late.unchanged(), late.refused()), (1, 1, 0));
+    assert_eq!((library.function("plugin_sum"))(5), 15);
+    assert_eq!(hits.total(), 5);
+    // A hold looks, too; and says what its end did.
+    let hold = select("**::own, plugin::**").unwrap().hold().unwrap();
+    assert_eq!((hold.report().patched(), hold.release().patched()), (2, 2));
+    // With a plugin's probe among those known, they do.
+    library.close();
+    assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
+    assert_eq!(hits.detach().patched(), 1);
+}
+
+fn empty() -> String {
+    "0 patched, 0 unchanged, 0 refused".to_owned()
+}
+
+/// A plugin is loaded again, and another runtime is the first to attach to it: its sites are that one's.
+pub(super) fn taken_by_another() {
+    let library = Library::open(&plugin("plugin"));
+    let hits = select("plugin::**, **::own").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(hits.report().patched(), 7);
+    library.close();
+    let guest = Library::open(&plugin("guest"));
+    let (attach, total, detach) =
+        (guest.getter("guest_attach"), guest.getter("guest_total"), guest.getter("guest_detach"));
+    let library = Library::open(&plugin("plugin"));
+    let sum = library.function("plugin_sum");
+    // Its own entry, and the plugin's two.
+    assert_eq!(attach(), 3);
+
+    let late = hits.late_report();
+    assert_eq!((late.patched(), late.unchanged(), late.refused()), (3, 2, 2), "{late}");
+    assert!(late.refusals().iter().all(|refusal| *refusal.reason() == RefusalReason::Taken), "{late}");
+    assert_eq!((sum(3), own(1), total()), (6, 2, 3 + 1));
+    assert_eq!(hits.total(), 3 + 3 + 1 + 2);
+    // Nor are they switched later.
+    assert_eq!((hits.pause().patched(), sum(1), total()), (5, 1, 6));
+    assert_eq!((hits.resume().patched(), hits.total()), (5, 9));
+    let entries = probes().into_iter().filter(|probe| probe.path() == "plugin::each");
+    assert_eq!(entries.map(|probe| probe.sites()).sum::<usize>(), 2);
+    let Err(Error::Refused(report)) = select("plugin::each kind=entry").unwrap().attach(Count::new()) else {
+        panic!("attached to what another runtime has");
+    };
+    assert_eq!((report.refused(), report.refusals()[0].reason()), (1, &RefusalReason::Taken));
+    assert_eq!(unread_records(), 0);
+
+    // It gives its sites back as they were; and what it has not touched is free.
+    assert_eq!((detach(), hits.detach().patched()), (3, 5));
+    assert_eq!(select("plugin::** kind=exit").unwrap().attach(Count::new()).unwrap().report().patched(), 2);
+    library.close();
+    guest.close();
+    Text::of_this_process().assert_as_in_file();
+}
+
+/// A definition is damaged for good. Operations go on to look at the one pointer that leads nowhere, and at nothing else,
+/// until it leads somewhere.
+pub(super) fn damaged() {
+    let site = site_of(own as fn(u64) -> u64 as *const ());
+    let hits = select("**::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(hits.report().patched(), 1);
+    let library = Library::open(&plugin("caller"));
+    let pointers = pointers_to_long_texts();
+    assert_eq!(pointers.len(), 2, "entry and exit");
+    let whole: Vec<usize> = pointers.iter().map(|at| replace(*at, 0)).collect();
+
+    // One look finds the plugin.
+    let late = hits.late_report();
+    assert_eq!((late.patched(), late.unchanged(), late.refused()), (0, 1, 0));
+    let sites = unread_records();
+    assert!(sites >= 2, "{sites}");
+    // Whoever looked at the sites again would find this one's breakpoint.
+    let instruction = set_breakpoint(site, 0xcc);
+    for _ in 0..10 {
+        assert_eq!(unread_records(), sites);
+        assert_eq!(select("caller::**").unwrap().len(), 2);
+        assert_eq!(hits.late_report().refused(), 0);
+    }
+    pointers.iter().zip(whole).for_each(|(at, pointer)| assert_eq!(replace(*at, pointer), 0));
+    assert_eq!(select("caller::**").unwrap().len(), 4);
+    assert_eq!((unread_records(), hits.late_report().refused()), (0, 1));
+    assert!(matches!(hits.late_report().refusals()[0].reason(), RefusalReason::Foreign { .. }));
+
+    assert_eq!(set_breakpoint(site, instruction), 0xcc);
+    assert_eq!(own(1), 2);
+    assert_eq!((hits.total(), hits.detach().patched()), (1, 1));
+    library.close();
+    Text::of_this_process().assert_as_in_file();
+}
+
+/// The entry's site of a function: its latent NOP.
+fn site_of(function: *const ()) -> usize {
+    // SAFETY: text of this program, which goes on for longer than that.
+    let bytes = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), 128) };
+    let at = bytes.windows(5).position(|window| window == [0x0f, 0x1f, 0x44, 0x00, 0x08]);
+    function.addr() + at.expect("a latent site")
+}
+
+/// Writes the first byte of an instruction that no thread executes; returns what was there.
+fn set_breakpoint(at: usize, byte: u8) -> u8 {
+    let text = OpenText::new(at..at + 1).unwrap();
+    // SAFETY: it is open, and the one thread that could execute it is here.
+    let before = unsafe { (at as *mut u8).replace(byte) };
+    text.close().unwrap();
+    before
+}
+
+/// Where the definitions of `caller` keep the addresses of their long texts, as the dynamic linker has filled them in.
+fn pointers_to_long_texts() -> Vec<usize> {
+    const START: &[u8] = b"caller::a_module_whose_name_is_so_long";
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let segments: Vec<Range<usize>> = (maps.lines())
+        .filter(|line| line.ends_with("/libcaller.so") && line.split(' ').nth(1).unwrap().starts_with('r'))
+        .map(|line| {
+            let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            usize::from_str_radix(start, 16).unwrap()..usize::from_str_radix(end, 16).unwrap()
+        })
+        .collect();
+    let is_text = |addr: usize| {
+        let is_inside =
+            segments.iter().any(|segment| segment.contains(&addr) && addr + START.len() <= segment.end);
+        // SAFETY: within a segment that may be read.
+        is_inside && unsafe { std::slice::from_raw_parts(addr as *const u8, START.len()) } == START
+    };
+    let words = segments.iter().flat_map(|segment| segment.clone().step_by(8));
+    // SAFETY: as above.
+    words.filter(|at| is_text(unsafe { (*at as *const usize).read() })).collect()
+}
+
+/// Writes a pointer where the dynamic linker has made it read-only; returns what was there.
+fn replace(at: usize, pointer: usize) -> usize {
+    let page = (at & !(PAGE - 1)) as *mut c_void;
+    // SAFETY: a page of a plugin that only this test uses.
+    unsafe {
+        assert_eq!(libc::mprotect(page, PAGE, libc::PROT_READ | libc::PROT_WRITE), 0);
+        (at as *mut usize).replace(pointer)
+    }
+}
