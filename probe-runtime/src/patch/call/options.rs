@@ -111,9 +111,12 @@ impl Options {
             // SAFETY: the caller keeps the text writable.
             TextPolicy::Open => unsafe { write(site, wanted) },
             TextPolicy::Sealed => {
-                let _open = open(site)?;
+                let open = open(site)?;
                 // SAFETY: the text is mapped, or it could not be opened; it is writable for as long as the guard lives.
-                unsafe { write(site, wanted) }
+                let is_written = unsafe { write(site, wanted) }?;
+                // The site is as wanted; the caller should know what else is not as it was.
+                open.close().map_err(|error| PatchError::Text { addr, error })?;
+                Ok(is_written)
             }
             // SAFETY: the caller's promise.
             TextPolicy::Alias => unsafe { self.switch_trapped(site, wanted) },
