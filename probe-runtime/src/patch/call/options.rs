@@ -9,6 +9,7 @@ use super::super::{OpenText, PatchError, SITE_LEN, SiteAddr, TextPolicy, TextWor
 use super::plan::{Opcode, Step, Wanted, plan};
 use super::site::{Split, Words};
 use super::trampolines::LIST;
+use crate::os::cancel::Uncancellable;
 
 /// How call sites are switched.
 ///
@@ -129,6 +130,8 @@ impl Options {
     /// The caller's promise.
     #[cold]
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
+        // It opens files and waits, which are cancellation points.
+        let _whole = Uncancellable::new();
         let options = word::Options::new().strict(true).text(self.text);
         if self.text != TextPolicy::Open {
             let bytes = site.0..site.0.saturating_add(SITE_LEN);
