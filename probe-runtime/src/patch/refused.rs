@@ -66,9 +66,10 @@ pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Step, Box<Ref
         let found = unsafe { read(site.addr.word()) };
         match plan(found, site.addr, site.target, wanted) {
             Ok(step) => return Ok(step),
-            // SAFETY: as above.
             Err(refusal) => {
-                if let Some(refusal) = unsafe { settle(site, refusal) } {
+                // SAFETY: as above.
+                let settled = unsafe { settle(site, refusal) };
+                if let Some(refusal) = settled {
                     return Err(refusal);
                 }
             }
