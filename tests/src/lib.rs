@@ -11,6 +11,8 @@ pub mod library;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod random;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
 #[cfg(unix)]
 pub mod scenario;
 pub mod text;

@@ -9,9 +9,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use probe_runtime::patch::{OpenText, TextError, unrestored_bytes, word};
+use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_bytes, word};
 use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
+use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::text::Text;
 
 const CHILD: &str = "PROBE_TEST_SCENARIO";
@@ -179,40 +180,6 @@ fn write_xor_execute() {
     assert_all_refused(libc::EACCES);
 }
 
-/// One instruction of a classic BPF program.
-fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: u16::try_from(code).unwrap(), jt: jump.0, jf: jump.1, k }
-}
-
-/// From here on, `syscall` fails with `EPERM` where the argument at `offset` of `struct seccomp_data`, masked, is `value`.
-fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
-    let load = |offset| bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
-    let is_equal = |k, jump| bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, k);
-    let mut program = [
-        load(0),
-        is_equal(u32::try_from(syscall).unwrap(), (0, 4)),
-        load(offset),
-        bpf(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, (0, 0), mask),
-        is_equal(value, (0, 1)),
-        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
-        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
-    // SAFETY: no pointers.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-    // SAFETY: the program and its description are alive for the call, which copies them.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-}
-
-/// Where `struct seccomp_data` has an argument's low half.
-const fn argument(index: u32) -> u32 {
-    16 + 8 * index
-}
-
-const ALL: u32 = u32::MAX;
-
 fn no_mprotect() {
     deny(libc::SYS_mprotect, argument(2), RWX.unsigned_abs(), RWX.unsigned_abs());
     assert_all_refused(libc::EPERM);
@@ -245,6 +212,39 @@ fn no_way_back() {
     assert_eq!((first(1), hits.total()), (2, 1));
     drop(hits);
     assert_eq!(text.differences(), []);
+    no_way_back_from_a_call();
+}
+
+/// The CALL is switched, and what could not be done is told.
+fn no_way_back_from_a_call() {
+    let pages = Pages::new(&[NONE]);
+    let (site, skip) = (pages.at(0) + 6, [0xeb, 0x03, 0x00, 0x00, 0x00]);
+    let five = |at: usize| {
+        // SAFETY: in a page of this test's own, which can be read.
+        unsafe { (at as *const [u8; 5]).read() }
+    };
+    // Not by `mprotect`, which lets nothing become so any more.
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: replaces a page of this test's own.
+    let exec = unsafe { libc::mmap(pages.at(0) as *mut _, PAGE, RX, flags, -1, 0) };
+    assert_eq!(exec.addr(), pages.at(0));
+    let before = unrestored_bytes();
+    // SAFETY: no CALL yet: bytes of zero, which nobody executes.
+    let error = unsafe { call::deactivate_call(site) }.unwrap_err();
+    assert!(matches!(error, PatchError::NotACall { .. }), "{error}");
+    assert_eq!((pages.rights(), unrestored_bytes()), (vec!["rwxp".to_owned()], before + PAGE));
+    // SAFETY: it was left writable.
+    unsafe { (site as *mut [u8; 5]).write([0xe8, 0x00, 0x00, 0x00, 0x00]) };
+    // SAFETY: a CALL that nobody executes.
+    let error = unsafe { call::deactivate_call(site) }.unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.starts_with(&format!("{site:#x}: the instruction is as was asked for, but pages")),
+        "{said}"
+    );
+    let PatchError::Text { addr, error } = error else { panic!("{error}") };
+    assert_eq!((addr, five(site)), (site, skip));
+    assert_eq!(error, TextError::Unrestored { pages: pages.0.clone(), errno: libc::EPERM });
 }
 
 fn no_maps() {
@@ -259,6 +259,10 @@ fn no_maps() {
     let report = hits.detach();
     assert_eq!((report.patched(), report.is_complete()), (2, true));
     assert_eq!(text.differences(), []);
+    let refused = select("text_denied::*").unwrap().strict(true).attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &refused else { panic!("{refused}") };
+    assert_eq!(*report.refusals()[0].reason(), RefusalReason::Unknown { errno: libc::EPERM });
+    assert!(refused.to_string().contains("mount /proc, or leave a descriptor free"), "{refused}");
     let refused = select("text_denied::*").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &refused else { panic!("{refused}") };
     assert_eq!(*report.refusals()[0].reason(), RefusalReason::NoAlias { errno: libc::EPERM });

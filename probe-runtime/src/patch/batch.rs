@@ -1,4 +1,5 @@
-//! Many sites at once: runs of pages, then one barrier.
+//! Many sites at once: runs of pages, then one barrier. Where a run can't be opened, its pages, one by one: a page that
+//! can't be is no reason to leave the sites of another.
 
 // Safety: relies on sites that lie in the text of loaded objects (the registry checks each against its
 // object's segments), and on nobody unloading such an object from another thread meanwhile.
@@ -7,8 +8,9 @@
 use std::ops::Range;
 
 use super::poke::{poke, read};
-use super::{Access, TextError, WritableRuns};
-use super::{Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use super::refused::settle;
+use super::{Access, WritableRuns};
+use super::{Refusal, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::pages;
 
 /// One site: where it is and where it jumps to.
@@ -51,22 +53,20 @@ impl<'a> Batch<'a> {
             match writable.with_open(&run, || self.write(sites)) {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => self.report.add_unsealed(),
-                Err(error) => self.refuse_run(sites, &error),
+                Err(_) => self.write_by_page(sites, &mut writable),
             }
         }
     }
 
     #[cold]
-    pub(super) fn refuse_run(&mut self, sites: &[Site], error: &TextError) {
-        // What can't be read can't be looked at either.
-        if let TextError::Unmapped { .. } | TextError::NotReadable { .. } = error {
-            for site in sites {
-                self.report.refuse(Refusal::new(site.addr, RefusalReason::Unreadable));
+    fn write_by_page(&mut self, sites: &[Site], writable: &mut WritableRuns) {
+        for (sites, page) in by_page(sites) {
+            match writable.with_open(&page, || self.write(sites)) {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => self.report.add_unsealed(),
+                Err(error) => self.refuse_page(sites, &error),
             }
-            return;
         }
-        let errno = error.errno().unwrap_or_default();
-        self.refuse_changes(sites, &RefusalReason::Protected { errno });
     }
 
     /// Switches sites in text that is open.
@@ -94,19 +94,6 @@ impl<'a> Batch<'a> {
         self.report.add_patched(patched);
         self.report.add_unchanged(unchanged);
     }
-
-    /// Counts what is as wanted anyway, and refuses the rest.
-    pub(super) fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
-        for site in sites {
-            // SAFETY: a multiple of 8, in the text of a loaded object.
-            let found = unsafe { read(site.addr.word()) };
-            match plan(found, site.addr, site.target, self.wanted) {
-                Ok(Step::Unchanged) => self.report.add_unchanged(1),
-                Ok(Step::Write { .. }) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
-                Err(refusal) => self.report.refuse(*refusal),
-            }
-        }
-    }
 }
 
 /// Sites with the run of neighbouring pages that they lie in.
@@ -120,6 +107,12 @@ pub(super) fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range
     })
 }
 
+/// Sites with the page that they lie in (or the two, which is refused later).
+pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
+    let same = |one: &Site, next: &Site| pages(bytes(one)) == pages(bytes(next));
+    sites.chunk_by(same).map(|sites| (sites, pages(bytes(&sites[0]))))
+}
+
 /// Switches one site; returns whether that took a write.
 #[inline(always)]
 fn write_one(site: Site, wanted: SiteState) -> Result<bool, Box<Refusal>> {
@@ -127,13 +120,19 @@ fn write_one(site: Site, wanted: SiteState) -> Result<bool, Box<Refusal>> {
     // SAFETY: a multiple of 8, in the text of a loaded object.
     let mut found = unsafe { read(word) };
     loop {
-        match plan(found, site.addr, site.target, wanted)? {
-            Step::Unchanged => return Ok(false),
+        match plan(found, site.addr, site.target, wanted) {
+            Ok(Step::Unchanged) => return Ok(false),
             // SAFETY: as above; the text policy has made it writable.
-            Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
+            Ok(Step::Write { expected, new }) => match unsafe { poke(word, expected, new) } {
                 Ok(()) => return Ok(true),
                 // Somebody wrote in between: plan again from what is there now.
                 Err(now) => found = now,
+            },
+            // SAFETY: as above.
+            Err(refusal) => match unsafe { settle(site, refusal) } {
+                Some(refusal) => return Err(refusal),
+                // SAFETY: as above.
+                None => found = unsafe { read(word) },
             },
         }
     }

@@ -6,7 +6,8 @@ use std::io;
 
 use super::{Bytes, TextError};
 
-/// Why an instruction was not patched. The instruction is then as it was.
+/// Why an instruction was not patched. The instruction is then as it was, but for one case: [`PatchError::Text`] with
+/// [`TextError::Unrestored`] says that it is as was asked for, and its text still writable.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PatchError {
@@ -36,7 +37,8 @@ pub enum PatchError {
         /// What was to replace it.
         value: Bytes,
     },
-    /// The text can't be made writable.
+    /// The text can't be made writable; or, with [`TextError::Unrestored`], it was, and the instruction is as was asked for, but
+    /// the system does not let the text have its former rights back.
     Text {
         /// The instruction's address.
         addr: usize,
@@ -117,6 +119,9 @@ impl fmt::Display for PatchError {
                 "{expected:?} can only be replaced by an instruction of {} bytes, not by {value:?}",
                 expected.len()
             ),
+            Self::Text { addr, error: error @ TextError::Unrestored { .. } } => {
+                write!(f, "{addr:#x}: the instruction is as was asked for, but {error}")
+            }
             Self::Text { addr, error } => write!(f, "{addr:#x}: the instruction can't be written: {error}"),
             Self::Alias { addr, error } => {
                 write!(f, "{addr:#x}: the instruction can't be written through /proc/self/mem: {error}")

@@ -52,6 +52,8 @@ mod pages;
 #[cfg(probe_backend = "x86_64")]
 mod poke;
 #[cfg(probe_backend = "x86_64")]
+mod refused;
+#[cfg(probe_backend = "x86_64")]
 mod trapped;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};

@@ -116,6 +116,12 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
+    /// The system does not say which rights the page has, so they could not be given back, and the site was not looked at:
+    /// `/proc` is not mounted, or no descriptor is free.
+    Unknown {
+        /// The system's error number.
+        errno: i32,
+    },
     /// The system does not let text be written through `/proc/self/mem`, as [`TextPolicy::Alias`](super::TextPolicy) asks.
     NoAlias {
         /// The system's error number.
@@ -177,6 +183,14 @@ impl fmt::Display for Refusal {
             RefusalReason::Protected { errno } => {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "the system does not let its page be written: {error}")
+            }
+            RefusalReason::Unknown { errno } => {
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(
+                    f,
+                    "the rights of its page can't be read from /proc/thread-self/maps: {error}; mount /proc, or leave \
+                     a descriptor free"
+                )
             }
             RefusalReason::NoAlias { errno } => {
                 let error = std::io::Error::from_raw_os_error(*errno);

@@ -4,11 +4,19 @@
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TextPolicy {
     /// Text is writable during a batch only, and only the pages that the batch touches. Two system calls for
-    /// each run of pages.
+    /// each run of pages; where a run can't be opened, two for each of its pages.
+    ///
+    /// Pages get back the rights that they had when this crate first asked: once for each mapping, until shared objects come or
+    /// go. Whoever changes the rights of text himself after that, beside this crate, has a batch on it change them back; an
+    /// `OpenText` on it has the next batch ask again.
     #[default]
     Sealed,
     /// The text of the objects concerned stays writable (and executable) while the attachment or hold lives:
-    /// for rapid toggling, without a system call.
+    /// for rapid toggling, without a system call. All of it can be opened, or attaching is an error.
+    ///
+    /// Only for text that nobody else changes the rights of. Another copy of this crate in the process, a plugin's, is
+    /// somebody else: where both patch the text of the same object, one may seal what the other holds open, and the next write
+    /// is a `SIGSEGV`. Use `Sealed` or `Alias` in both there.
     Open,
     /// No page is ever writable and executable: the kernel writes, through `/proc/self/mem`, to its own mapping of
     /// the pages. It works where the protection of code may not be changed: sealed text (mseal(2)), a seccomp filter

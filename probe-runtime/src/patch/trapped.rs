@@ -5,31 +5,25 @@
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::batch::by_run;
+use super::batch::{by_page, by_run};
 use super::pages::check_readable;
-use super::poke::read;
+use super::refused::look;
 use super::word::{Plan, Writable, replace_each};
 use super::{
-    Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, Step, TextWord,
-    plan,
+    Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, Step, TextError,
+    TextWord,
 };
+use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
 
 impl Batch<'_> {
     /// All runs are opened first, so that all sites share the waits.
     pub(super) fn switch_strictly(&mut self, sites: &[Site]) {
-        let (mut open, mut plans) = (Vec::new(), Vec::new());
-        for (sites, run) in by_run(sites) {
-            match OpenText::new(run) {
-                Ok(text) => {
-                    open.push(text);
-                    self.plan(sites, &mut plans);
-                }
-                Err(error) => self.refuse_run(sites, &error),
-            }
-        }
+        let _whole = Uncancellable::new();
+        let (open, plans) = self.plan_each(sites, OpenText::new);
         self.switch_trapped(&plans, &Writable::ByCaller);
         for text in open {
             if text.close().is_err() {
@@ -40,6 +34,7 @@ impl Batch<'_> {
 
     /// The kernel writes single bytes, under an `int3`.
     pub(super) fn switch_through_the_kernel(&mut self, sites: &[Site]) {
+        let _whole = Uncancellable::new();
         let alias = match Alias::open() {
             Ok(alias) => alias,
             Err(error) => {
@@ -47,22 +42,41 @@ impl Batch<'_> {
                 return self.refuse_changes(sites, &RefusalReason::NoAlias { errno });
             }
         };
-        let mut plans = Vec::new();
+        let (_, plans) = self.plan_each(sites, check_readable);
+        self.switch_trapped(&plans, &Writable::Alias(Arc::new(alias)));
+    }
+
+    /// Plans all sites whose pages can be opened, be it by their runs, or by themselves.
+    fn plan_each<T>(
+        &mut self,
+        sites: &[Site],
+        open: impl Fn(Range<usize>) -> Result<T, TextError>,
+    ) -> (Vec<T>, Vec<Plan>) {
+        let (mut opened, mut plans) = (Vec::new(), Vec::new());
         for (sites, run) in by_run(sites) {
-            match check_readable(run) {
-                Ok(()) => self.plan(sites, &mut plans),
-                Err(error) => self.refuse_run(sites, &error),
+            if let Ok(text) = open(run) {
+                opened.push(text);
+                self.plan(sites, &mut plans);
+                continue;
+            }
+            for (sites, page) in by_page(sites) {
+                match open(page) {
+                    Ok(text) => {
+                        opened.push(text);
+                        self.plan(sites, &mut plans);
+                    }
+                    Err(error) => self.refuse_page(sites, &error),
+                }
             }
         }
-        self.switch_trapped(&plans, &Writable::Alias(Arc::new(alias)));
+        (opened, plans)
     }
 
     /// Plans sites whose text can be read; those that need nothing, or can't be switched, are counted at once.
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
-            // SAFETY: a multiple of 8, in the text of a loaded object.
-            let found = unsafe { read(site.addr.word()) };
-            match plan(found, site.addr, site.target, self.wanted) {
+            // SAFETY: in the text of a loaded object, which can be read.
+            match unsafe { look(*site, self.wanted) } {
                 Ok(Step::Unchanged) => self.report.add_unchanged(1),
                 Ok(Step::Write { expected, new }) => {
                     let bytes = |word: TextWord| Bytes::from(word.instruction(site.addr).bytes());

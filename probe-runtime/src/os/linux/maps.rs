@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// What may be done to pages. Comparing it says nothing of whether they are shared.
+/// What may be done to pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rights {
     pub(crate) read: bool,
@@ -51,8 +51,6 @@ impl fmt::Debug for Rights {
 pub(crate) struct Mapping {
     pub(crate) range: Range<usize>,
     pub(crate) rights: Rights,
-    /// Whether a write reaches the file, or whoever else has mapped it.
-    pub(crate) is_shared: bool,
 }
 
 /// The process's mappings, open for questions.
@@ -115,7 +113,6 @@ const PROCMAP_QUERY: u64 = 0xc068_6611;
 const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const EXECUTABLE: u64 = 4;
-const SHARED: u64 = 8;
 
 /// The mapping that holds the address; the outer `None` where the kernel can't be asked this way.
 #[expect(clippy::option_option, reason = "`holding` tells both apart at once")]
@@ -134,7 +131,7 @@ fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
     let range = usize::try_from(query.vma_start).ok()?..usize::try_from(query.vma_end).ok()?;
     range.contains(&addr).then(|| {
         let rights = Rights { read: has(READABLE), write: has(WRITABLE), execute: has(EXECUTABLE) };
-        Some(Mapping { range, rights, is_shared: has(SHARED) })
+        Some(Mapping { range, rights })
     })
 }
 
@@ -154,7 +151,7 @@ pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8]
 fn parse(line: &[u8]) -> Option<Mapping> {
     let mut words = line.split(|byte| *byte == b' ');
     let (start, end) = str::from_utf8(words.next()?).ok()?.split_once('-')?;
-    let [read, write, execute, shared] = *words.next()? else { return None };
+    let [read, write, execute, _shared] = *words.next()? else { return None };
     let number = |digits: &str| {
         let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         usize::from_str_radix(digits, 16).ok().filter(|_| is_hex)
@@ -162,7 +159,6 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     Some(Mapping {
         range: number(start)?..number(end)?,
         rights: Rights { read: read == b'r', write: write == b'w', execute: execute == b'x' },
-        is_shared: shared == b's',
     })
 }
 
@@ -178,19 +174,19 @@ mod tests {
 00e03000-00e24000 rw-s 00000000 00:00 0           [heap]\n\
 ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
-    fn at(addr: usize) -> Option<(Range<usize>, String, bool)> {
-        find(SAMPLE, addr).map(|it| (it.range, format!("{:?}", it.rights), it.is_shared))
+    fn at(addr: usize) -> Option<(Range<usize>, String)> {
+        find(SAMPLE, addr).map(|it| (it.range, format!("{:?}", it.rights)))
     }
 
     #[test]
     fn finds_the_line_that_holds_the_address() {
-        assert_eq!(at(0x40_0000), Some((0x40_0000..0x45_2000, "r-x".into(), false)));
-        assert_eq!(at(0x45_1fff), Some((0x40_0000..0x45_2000, "r-x".into(), false)));
-        assert_eq!(at(0x45_2000), Some((0x45_2000..0x45_3000, "---".into(), false)));
+        assert_eq!(at(0x40_0000), Some((0x40_0000..0x45_2000, "r-x".into())));
+        assert_eq!(at(0x45_1fff), Some((0x40_0000..0x45_2000, "r-x".into())));
+        assert_eq!(at(0x45_2000), Some((0x45_2000..0x45_3000, "---".into())));
         assert_eq!(at(0x45_3000), None);
-        assert_eq!(at(0xe0_3000), Some((0xe0_3000..0xe2_4000, "rw-".into(), true)));
+        assert_eq!(at(0xe0_3000), Some((0xe0_3000..0xe2_4000, "rw-".into())));
         let last = 0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000;
-        assert_eq!(at(last.start), Some((last, "--x".into(), false)));
+        assert_eq!(at(last.start), Some((last, "--x".into())));
     }
 
     #[test]
@@ -203,12 +199,12 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             [find as *const () as usize, SAMPLE.as_ptr().addr(), (&raw const *heap).addr(), 0x1000];
         for addr in addresses {
             // The heap's end may have moved in between.
-            let facts = |it: Mapping| (it.range.start, it.rights, it.is_shared);
+            let facts = |it: Mapping| (it.range.start, it.rights);
             assert_eq!(maps.holding(addr).unwrap().map(facts), find(&text, addr).map(facts), "{addr:#x}");
         }
         let mut read = Maps { file: File::open("/proc/thread-self/maps").unwrap(), text: Some(text) };
         let code = read.holding(addresses[0]).unwrap().unwrap();
-        assert_eq!((code.rights, code.is_shared), (Rights::TEXT, false));
+        assert_eq!(code.rights, Rights::TEXT);
         assert_eq!(read.holding(0x1000).unwrap(), None);
     }
 
@@ -241,7 +237,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
                 writeln!(text, "{start:08x}-{end:08x} {rights:?}{shared} 00000000 00:00 0 ").unwrap();
                 next = range.end + gap * 4096;
                 if range.contains(&addr) {
-                    wanted = Some(Mapping { range, rights, is_shared });
+                    wanted = Some(Mapping { range, rights });
                 }
             }
             prop_assert_eq!(find(text.as_bytes(), addr), wanted);

@@ -27,7 +27,7 @@
 //! wrote to it meanwhile, from the second step on again ▸ the pages are sealed.
 //!
 //! Cost: with [`TextPolicy::Open`], the locked instruction and a few dozen others, and no system call but for the first site
-//! that needs a `ret` in a region of its own. With `Sealed`, two system calls.
+//! that needs a `ret`, and the first in each region that needs one of its own. With `Sealed`, two system calls.
 //!
 //! Other threads execute the new instruction a moment later, as with [`Visibility::Eventual`](super::Visibility::Eventual). Whoever has to
 //! know that all of them do calls [`synchronize`](super::synchronize), once for any number of sites.
@@ -106,7 +106,7 @@ pub use options::Options;
 
 use super::PatchError;
 #[cfg(doc)]
-use super::TextPolicy;
+use super::{TextError, TextPolicy};
 
 /// Makes a site of five bytes a CALL of `target`. Returns whether that took a write: `false` if it was one already.
 ///
@@ -115,7 +115,8 @@ use super::TextPolicy;
 ///
 /// # Errors
 /// [`PatchError::NotACall`], [`PatchError::Tail`], [`PatchError::Opcode`], [`PatchError::OutOfReach`], and
-/// [`PatchError::Text`] where the system does not let the text be written. The site is then as it was.
+/// [`PatchError::Text`] where the system does not let the text be written. The site is then as it was. Only with
+/// [`TextError::Unrestored`] in it, it is as was asked for, and what could not be done is to seal its text.
 ///
 /// # Safety
 /// - `addr` is the first of five bytes of code that are one instruction, or what [`deactivate_call`] has left of one. Nothing
@@ -148,7 +149,8 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
 ///
 /// # Errors
 /// [`PatchError::NotACall`]; [`PatchError::Text`] where the system does not let the text be written;
-/// [`PatchError::Trampoline`] where a CALL that is split 1|4 has no `ret` within 2 GiB. The site is then as it was.
+/// [`PatchError::Trampoline`] where a CALL that is split 1|4 has no `ret` within 2 GiB. The site is then as it was, but for
+/// [`TextError::Unrestored`], as in [`activate_call`].
 ///
 /// # Safety
 /// As for [`activate_call`]; what executes the site does without the callee, or what was jumped to: goes on after it.

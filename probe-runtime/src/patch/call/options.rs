@@ -9,6 +9,7 @@ use super::super::{OpenText, PatchError, SITE_LEN, SiteAddr, TextPolicy, TextWor
 use super::plan::{Opcode, Step, Wanted, plan};
 use super::site::{Split, Words};
 use super::trampolines::LIST;
+use crate::os::cancel::Uncancellable;
 
 /// How call sites are switched.
 ///
@@ -111,9 +112,12 @@ impl Options {
             // SAFETY: the caller keeps the text writable.
             TextPolicy::Open => unsafe { write(site, wanted) },
             TextPolicy::Sealed => {
-                let _open = open(site)?;
+                let open = open(site)?;
                 // SAFETY: the text is mapped, or it could not be opened; it is writable for as long as the guard lives.
-                unsafe { write(site, wanted) }
+                let is_written = unsafe { write(site, wanted) }?;
+                // The site is as wanted; the caller should know what else is not as it was.
+                open.close().map_err(|error| PatchError::Text { addr, error })?;
+                Ok(is_written)
             }
             // SAFETY: the caller's promise.
             TextPolicy::Alias => unsafe { self.switch_trapped(site, wanted) },
@@ -126,6 +130,8 @@ impl Options {
     /// The caller's promise.
     #[cold]
     unsafe fn switch_trapped(self, site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
+        // It opens files and waits, which are cancellation points.
+        let _whole = Uncancellable::new();
         let options = word::Options::new().strict(true).text(self.text);
         if self.text != TextPolicy::Open {
             let bytes = site.0..site.0.saturating_add(SITE_LEN);

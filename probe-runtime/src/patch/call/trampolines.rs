@@ -1,9 +1,11 @@
 //! The degenerate trampolines: lone `ret`s, for a deactivated CALL whose opcode can't be changed.
 //!
 //! The first is this crate's own [`ret`], in reach wherever the program is no bigger than 2 GiB and the site is in the object
-//! that this crate is linked into. For the others a page is mapped near the first site that needs one; all sites within 2 GiB
-//! of it share it. Pages are never freed, since a thread may be in one, but there are few: one for each 2 GiB region with
-//! code that deactivates calls, and never more than [`MOST`].
+//! that this crate is linked into. It is offered once that object is sure to stay loaded ([`pin`]), which the first site that
+//! needs a `ret` asks for: a plugin's calls may be deactivated by a copy of this crate that would be unloaded before they
+//! are. Where that can't be had, and for sites out of reach, a page is mapped near the first site that needs one; all sites
+//! within 2 GiB of it share it. Pages are never freed, since a thread may be in one, but there are few: one for each 2 GiB
+//! region with code that deactivates calls, and never more than [`MOST`].
 //!
 //! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, empty in most programs. Adding to
 //! it takes none either: a thread that has mapped a page while another one did the same gives it back. So a fork, at any
@@ -15,11 +17,13 @@
 
 use std::arch::naked_asm;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::super::{Rel32, SiteAddr};
 use super::page;
 use super::plan::Trampolines;
+use crate::os::cancel::Uncancellable;
+use crate::os::pin::pin;
 
 /// How many pages there may be: 64 regions, of 4 GiB each.
 const MOST: usize = 64;
@@ -30,8 +34,11 @@ extern "C" fn ret() {
     naked_asm!("ret")
 }
 
-/// The pages, each at the address of its `ret`: filled from the front, zero behind.
+/// All that there are.
 pub(super) struct List {
+    /// Whether the object that holds [`ret`] is sure to stay loaded.
+    own_stays: AtomicBool,
+    /// The pages, each at the address of its `ret`: filled from the front, zero behind.
     pages: [AtomicUsize; MOST],
 }
 
@@ -40,7 +47,7 @@ pub(super) static LIST: List = List::new();
 
 impl List {
     const fn new() -> Self {
-        Self { pages: [const { AtomicUsize::new(0) }; MOST] }
+        Self { own_stays: AtomicBool::new(false), pages: [const { AtomicUsize::new(0) }; MOST] }
     }
 
     #[inline]
@@ -49,12 +56,20 @@ impl List {
         self.pages.iter().map(|page| page.load(Ordering::Acquire)).take_while(|&page| page != 0)
     }
 
-    /// Adds a page within reach of `site`, if there is none.
+    /// Makes sure that there is a `ret` within reach of `site`: this crate's own, kept loaded from here on, or a page.
     ///
     /// # Errors
     /// The system's; or the list is full.
     #[cold]
     pub(super) fn provide(&self, site: SiteAddr) -> io::Result<()> {
+        // It loads nothing, but reads files, and maps.
+        let _whole = Uncancellable::new();
+        if !self.own_stays.load(Ordering::Relaxed) && pin().is_ok() {
+            self.own_stays.store(true, Ordering::Relaxed);
+        }
+        if self.near(site).is_some() {
+            return Ok(());
+        }
         let new = page::map_near(site)?;
         self.add(site, new).inspect_err(|_| page::unmap(new)).map(|is_added| {
             if !is_added {
@@ -87,7 +102,10 @@ impl Trampolines for List {
     #[inline]
     fn near(&self, site: SiteAddr) -> Option<usize> {
         let own = ret as *const () as usize;
-        if reaches(site, own) { Some(own) } else { self.pages().find(|&page| reaches(site, page)) }
+        if self.own_stays.load(Ordering::Relaxed) && reaches(site, own) {
+            return Some(own);
+        }
+        self.pages().find(|&page| reaches(site, page))
     }
 }
 
@@ -106,9 +124,13 @@ mod tests {
     const FAR: usize = 1 << 33;
 
     #[test]
-    fn the_crates_own_comes_first() {
+    fn the_crates_own_comes_first_once_it_stays() {
         let list = List::new();
         let own = ret as *const () as usize;
+        assert_eq!(list.near(SiteAddr(own + 0x1000)), None);
+        // The executable's own stays, and takes no page.
+        list.provide(SiteAddr(own + 0x1000)).unwrap();
+        assert_eq!(list.pages().count(), 0);
         // SAFETY: the function's own first byte.
         assert_eq!(unsafe { *(own as *const u8) }, 0xc3);
         assert!(list.has(own));

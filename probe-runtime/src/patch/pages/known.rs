@@ -51,8 +51,7 @@ mod tests {
     #[test]
     fn knows_what_it_learnt_and_no_more() {
         let mut known = Known::new();
-        let mapping =
-            |range, write| Mapping { range, rights: Rights { write, ..Rights::TEXT }, is_shared: false };
+        let mapping = |range, write| Mapping { range, rights: Rights { write, ..Rights::TEXT } };
         known.learn(&mapping(0x1000..0x4000, false));
         known.learn(&mapping(0x4000..0x5000, true));
         assert_eq!(known.from(0x2000, 0x9000), Some((0x2000..0x4000, Rights::TEXT)));

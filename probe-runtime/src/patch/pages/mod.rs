@@ -1,4 +1,5 @@
-//! Who may write which pages: process-wide, counted, with the rights of before given back exactly.
+//! Who may write which pages: counted for all that one copy of this crate does in the process, with the rights of before
+//! given back exactly.
 //!
 //! Life of a guard: [`OpenText::new`] asks the kernel for the rights of the pages that nobody holds open yet, adds the
 //! right to write to each, and counts itself in ▸ while it lives, the pages are writable ▸ its end counts it out, and
@@ -13,7 +14,15 @@
 //! What is asked of the kernel, and when: a guard asks each time (4 µs). A batch, whose sites lie in the text of loaded
 //! objects, asks once for each mapping, and remembers the answer until objects come or go ([`known`]); where the kernel can't be
 //! asked, it takes text for what linkers make it, readable and executable. So who gives text other rights by himself,
-//! beside this crate, and after a batch has asked, finds what was there before.
+//! beside this crate, and after a batch has asked, finds what was there before; a guard on the pages makes the next batch
+//! ask again.
+//!
+//! Two copies of this crate in one process have two maps. Pages that one finds writable it leaves so in the end, since it
+//! can't tell another's guard from rights that were always there; the segment's flags would tell what text was linked as, but
+//! going by them would seal what the other still writes. While it holds such pages open itself, it asks again before each
+//! write: the other may have sealed them, and these rights are then what they get back. What is left: who writes through
+//! a guard of his own, or as `Access::Held`, asks nobody; and a batch seals what it knows to have been sealed, though the other
+//! has opened it since.
 //!
 //! Cost: a guard some 7 µs with its end: 4 µs the question, 2 µs the two `mprotect`; neither, on pages that are
 //! open already. A batch adds some tens of nanoseconds to its system calls.
@@ -39,6 +48,13 @@ pub(crate) use shared::cross_forks;
 ///
 /// Guards may overlap and nest, on any threads, and end in any order: the last one gives each page back the rights that
 /// it had. Pages outside of the range are never touched.
+///
+/// Pages that are writable already are left so at the end. The guard is no hold on them: whoever made them writable may seal
+/// them while it lives, without knowing of it. Another copy of this crate in the process, a plugin's, is such a somebody: neither
+/// knows of the other's guards, and attachments. Don't hold open what the other patches.
+///
+/// A guard asks the kernel for the rights of its pages, where batches remember them (see
+/// [`TextPolicy::Sealed`](super::TextPolicy::Sealed)); so after one, be it refused or over, batches ask again there.
 ///
 /// Pages of a shared mapping can be opened too, if the system allows it: what is written there reaches everybody who has
 /// mapped them.

@@ -70,6 +70,23 @@ impl Runs {
         gaps
     }
 
+    /// The parts of `pages` that were writable already when they were first opened.
+    pub(super) fn found_writable(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
+        let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
+        let within = self.runs[first..].iter().take_while(|run| run.pages.start < pages.end);
+        let clamp = |run: &Run| run.pages.start.max(pages.start)..run.pages.end.min(pages.end);
+        within.filter(|run| run.former.write).map(clamp).collect()
+    }
+
+    /// Corrects what the rights of pages were, as far as the map knows them.
+    pub(super) fn set_former(&mut self, pages: &Range<usize>, former: Rights) {
+        let (first, last) = self.cut_out(pages);
+        for run in &mut self.runs[first..last] {
+            run.former = former;
+        }
+        self.join(first, last);
+    }
+
     /// One more opener of all of `pages`. `found` has the former rights of the gaps, all of them, in ascending order.
     pub(super) fn open(&mut self, pages: &Range<usize>, found: &[Part]) -> Era {
         for (gap, former) in found {
@@ -211,6 +228,18 @@ mod tests {
         let era = runs.open(&(0..4), &[(0..2, R)]);
         assert_eq!(runs.unrestored(), 0);
         assert_eq!(runs.close(&(0..4), era), [(0..2, R), (2..4, RX)]);
+    }
+
+    #[test]
+    fn what_was_writable_may_turn_out_to_be_sealed() {
+        let mut runs = Runs::new();
+        let era = runs.open(&(0..8), &[(0..2, RX), (2..6, RW), (6..8, RX)]);
+        assert_eq!(runs.found_writable(&(0..8)), [2..6]);
+        assert_eq!(runs.found_writable(&(3..5)), [3..5]);
+        assert_eq!(runs.found_writable(&(6..9)), []);
+        runs.set_former(&(2..4), RX);
+        assert_eq!(runs.found_writable(&(0..8)), [4..6]);
+        assert_eq!(runs.close(&(0..8), era), [(0..4, RX), (4..6, RW), (6..8, RX)]);
     }
 
     #[derive(Clone, Debug)]

@@ -10,6 +10,7 @@ use super::TextError;
 use super::known::Known;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
+use crate::os::cancel::Uncancellable;
 use crate::os::maps::{Maps, Rights};
 use crate::os::{fork, text::protect};
 
@@ -26,6 +27,8 @@ pub(super) struct Locked {
     // Unlocks before consumers may be called again.
     pages: MutexGuard<'static, Pages>,
     _guarded: Guarded,
+    // The kernel is asked and told under it, which may reach cancellation points.
+    _whole: Uncancellable,
 }
 
 impl std::ops::Deref for Locked {
@@ -44,10 +47,11 @@ impl std::ops::DerefMut for Locked {
 
 /// Takes the mutex. Whoever takes the control lock too has taken it before.
 pub(super) fn lock() -> Locked {
+    let whole = Uncancellable::new();
     crate::control::prepare();
     let guarded = Guarded::new();
     // A panic under it is a bug of ours; the map is consistent between its steps all the same.
-    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded }
+    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
 }
 
 /// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of
@@ -73,6 +77,7 @@ extern "C" fn after_fork() {
 impl Pages {
     /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
     pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
+        self.renew(pages)?;
         let gaps = self.runs.gaps(pages);
         let found = if gaps.is_empty() { Vec::new() } else { self.ask(&gaps)? };
         self.make_writable(&found)?;
@@ -92,6 +97,7 @@ impl Pages {
             write();
             return Ok(self.restore(&all));
         }
+        self.renew(pages)?;
         let gaps = self.runs.gaps(pages);
         let found = self.look_up(&gaps)?;
         self.make_writable(&found)?;
@@ -99,6 +105,29 @@ impl Pages {
         write();
         // Also what could not be restored before.
         Ok(self.close(pages, era))
+    }
+
+    /// Makes sure of open pages that were writable before they were opened here: whoever made them so, another copy of this
+    /// crate, say, may have sealed them since.
+    fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
+        let doubtful = self.runs.found_writable(pages);
+        if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
+    }
+
+    #[cold]
+    fn renew_found(&mut self, doubtful: &[Range<usize>]) -> Result<(), TextError> {
+        let found = match self.ask(doubtful) {
+            // Nobody to ask: they are open, as far as anybody here knows.
+            Err(TextError::Unknown { .. }) => return Ok(()),
+            found => found?,
+        };
+        for (part, rights) in found.into_iter().filter(|(_, rights)| !rights.write) {
+            protect(&part, rights.and_write())
+                .map_err(|error| TextError::Protected { pages: part.clone(), errno: errno_of(&error) })?;
+            // That is what they get back: who had opened them is done.
+            self.runs.set_former(&part, rights);
+        }
+        Ok(())
     }
 
     /// Makes parts that the map does not know writable: all, or none.
@@ -205,6 +234,7 @@ impl Pages {
 
 /// Makes sure that there is something to read at all of these addresses.
 pub(in crate::patch) fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
+    let _whole = Uncancellable::new();
     let mut maps = Maps::open().map_err(|error| unknown(&error))?;
     ask_one(&mut maps, &bytes, &mut Vec::new())
 }

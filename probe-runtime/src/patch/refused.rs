@@ -1,0 +1,97 @@
+//! Sites that are left as they are, each with its own reason. Off the path of sites that are switched: it may take its time.
+//!
+//! A page that can't be opened may not even be readable, so nothing is read before the kernel has said that it can be; where
+//! the kernel can't be asked, nothing is.
+
+// Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::batch::by_page;
+use super::pages::check_readable;
+use super::poke::read;
+use super::word::{INT3, taken};
+use super::{Batch, Bytes, PatchError, Refusal, RefusalReason, Site, SiteState, Step, TextError, plan};
+
+impl Batch<'_> {
+    /// Refuses sites of a page that can't be opened.
+    #[cold]
+    pub(super) fn refuse_page(&mut self, sites: &[Site], error: &TextError) {
+        match error {
+            TextError::Unmapped { .. } | TextError::NotReadable { .. } => {
+                self.refuse_all(sites, &RefusalReason::Unreadable);
+            }
+            TextError::Unknown { errno } => self.refuse_all(sites, &RefusalReason::Unknown { errno: *errno }),
+            error => {
+                let errno = error.errno().unwrap_or_default();
+                self.refuse_changes(sites, &RefusalReason::Protected { errno });
+            }
+        }
+    }
+
+    /// Counts what is as wanted anyway, and refuses the rest.
+    #[cold]
+    pub(super) fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
+        for (sites, page) in by_page(sites) {
+            match check_readable(page) {
+                Ok(()) => sites.iter().for_each(|site| self.refuse_change(*site, reason)),
+                Err(TextError::Unknown { .. }) => self.refuse_all(sites, reason),
+                Err(_) => self.refuse_all(sites, &RefusalReason::Unreadable),
+            }
+        }
+    }
+
+    fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
+        // SAFETY: it can be read, as was just seen.
+        match unsafe { look(site, self.wanted) } {
+            Ok(Step::Unchanged) => self.report.add_unchanged(1),
+            Ok(Step::Write { .. }) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
+            Err(refusal) => self.report.refuse(*refusal),
+        }
+    }
+
+    fn refuse_all(&mut self, sites: &[Site], reason: &RefusalReason) {
+        for site in sites {
+            self.report.refuse(Refusal::new(site.addr, reason.clone()));
+        }
+    }
+}
+
+/// Plans a site from what is there.
+///
+/// # Safety
+/// Its text can be read.
+pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Step, Box<Refusal>> {
+    loop {
+        // SAFETY: a multiple of 8, in text that can be read.
+        let found = unsafe { read(site.addr.word()) };
+        match plan(found, site.addr, site.target, wanted) {
+            Ok(step) => return Ok(step),
+            Err(refusal) => {
+                // SAFETY: as above.
+                let settled = unsafe { settle(site, refusal) };
+                if let Some(refusal) = settled {
+                    return Err(refusal);
+                }
+            }
+        }
+    }
+}
+
+/// Why a site can't be planned: an `int3` may be a breakpoint, or that of a patch under way. `None` where such a patch
+/// is just over: look again.
+///
+/// # Safety
+/// Its text can be read.
+#[cold]
+pub(super) unsafe fn settle(site: Site, refusal: Box<Refusal>) -> Option<Box<Refusal>> {
+    let expected = match refusal.reason() {
+        RefusalReason::Foreign { expected, found } if found[0] == INT3 => Bytes::from(*expected),
+        _ => return Some(refusal),
+    };
+    // SAFETY: as the caller says.
+    match unsafe { taken(site.addr.0, expected) } {
+        PatchError::Busy { .. } => Some(Box::new(Refusal::new(site.addr, RefusalReason::Busy))),
+        PatchError::Foreign { found, .. } if found[0] != INT3 => None,
+        _ => Some(refusal),
+    }
+}

@@ -1,0 +1,41 @@
+//! System calls that fail from some moment on, as in a sandbox.
+
+/// One instruction of a classic BPF program.
+fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: u16::try_from(code).expect("16 bits"), jt: jump.0, jf: jump.1, k }
+}
+
+/// From here on, `syscall` fails with `EPERM` where the argument at `offset` of `struct seccomp_data`, masked, is `value`; on all
+/// threads, for the rest of the process's life.
+///
+/// # Panics
+/// If the system refuses.
+pub fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
+    let load = |offset| bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
+    let is_equal = |k, jump| bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, k);
+    let mut program = [
+        load(0),
+        is_equal(u32::try_from(syscall).expect("a number"), (0, 4)),
+        load(offset),
+        bpf(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, (0, 0), mask),
+        is_equal(value, (0, 1)),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
+        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+    // SAFETY: the program and its description are alive for the call, which copies them.
+    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Where `struct seccomp_data` has an argument's low half.
+#[must_use]
+pub const fn argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
+/// The mask of a whole argument.
+pub const ALL: u32 = u32::MAX;
