@@ -233,12 +233,13 @@ impl Control {
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            // The executable's sites stay where they are, and its text stays open.
-            let is_held = policy.text == TextPolicy::Open && is_main_only && !policy.strict;
-            let access = if is_held { Access::Held } else { policy.access() };
-            // Opening text, and asking which rights it has, may be cancellation points; writing to open text is none.
-            let _whole = (!is_held).then(Uncancellable::new);
-            return self.switch_runs(&attached.runs, !is_paused, access, report);
+            // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
+            if policy.text == TextPolicy::Open && is_main_only && !policy.strict {
+                return self.switch_runs(&attached.runs, !is_paused, Access::Held, report);
+            }
+            // Opening text, and asking which rights it has, may be.
+            let _whole = Uncancellable::new();
+            return self.switch_runs(&attached.runs, !is_paused, policy.access(), report);
         }
         let _whole = Uncancellable::new();
         let ids = Arc::clone(&attached.ids);
