@@ -88,11 +88,29 @@ impl<'a> Batch<'a> {
             match write_one(*site, wanted) {
                 Ok(true) => patched += 1,
                 Ok(false) => unchanged += 1,
-                Err(refusal) => self.report.refuse(*refusal),
+                Err(refusal) => self.look_again(*site, refusal),
             }
         }
         self.report.add_patched(patched);
         self.report.add_unchanged(unchanged);
+    }
+}
+
+impl Batch<'_> {
+    /// A site that holds neither instruction, in text that is open.
+    #[cold]
+    fn look_again(&mut self, site: Site, mut refusal: Box<Refusal>) {
+        loop {
+            // SAFETY: in the text of a loaded object, which has just been read.
+            if let Some(refusal) = unsafe { settle(site, refusal) } {
+                return self.report.refuse(*refusal);
+            }
+            match write_one(site, self.wanted) {
+                Ok(true) => return self.report.add_patched(1),
+                Ok(false) => return self.report.add_unchanged(1),
+                Err(again) => refusal = again,
+            }
+        }
     }
 }
 
@@ -120,19 +138,13 @@ fn write_one(site: Site, wanted: SiteState) -> Result<bool, Box<Refusal>> {
     // SAFETY: a multiple of 8, in the text of a loaded object.
     let mut found = unsafe { read(word) };
     loop {
-        match plan(found, site.addr, site.target, wanted) {
-            Ok(Step::Unchanged) => return Ok(false),
+        match plan(found, site.addr, site.target, wanted)? {
+            Step::Unchanged => return Ok(false),
             // SAFETY: as above; the text policy has made it writable.
-            Ok(Step::Write { expected, new }) => match unsafe { poke(word, expected, new) } {
+            Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
                 Ok(()) => return Ok(true),
                 // Somebody wrote in between: plan again from what is there now.
                 Err(now) => found = now,
-            },
-            // SAFETY: as above.
-            Err(refusal) => match unsafe { settle(site, refusal) } {
-                Some(refusal) => return Err(refusal),
-                // SAFETY: as above.
-                None => found = unsafe { read(word) },
             },
         }
     }
