@@ -16,7 +16,8 @@ use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
 /// No text is patched, so none is open.
-pub(super) type HeldText = ();
+#[derive(Default)]
+pub(super) struct HeldText;
 
 impl Control {
     /// The hook is the switch: shows or hides it.
@@ -31,7 +32,7 @@ impl Control {
     }
 
     pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
-        Ok(())
+        Ok(HeldText)
     }
 
     pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {

@@ -320,7 +320,9 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
     let mut locked = lock();
-    if locked.registry.is_main_only() {
+    // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
+    let is_open = |it: &Attached| it.policy.text == TextPolicy::Open && !it.policy.strict;
+    if locked.registry.is_main_only() && locked.attached(attachment).is_some_and(is_open) {
         locked.set_paused(attachment, is_paused, true, report);
     } else {
         let _whole = Uncancellable::new();
