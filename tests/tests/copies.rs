@@ -6,6 +6,8 @@
 use std::env;
 use std::hint::black_box;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use probe_runtime::{Count, TextPolicy, probe, select};
 use probe_tests::call_sites::{Block, FIRST};
@@ -45,10 +47,16 @@ fn a_call_that_a_plugin_has_deactivated_stays_so_without_it() {
 }
 
 #[test]
+fn both_copies_seal_the_same_text_at_once() {
+    pass("sealed by both");
+}
+
+#[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.as_str() {
         "sealed by the other" => sealed_by_the_other(),
+        "sealed by both" => sealed_by_both(),
         "deactivated" => deactivated(),
         other => panic!("no scenario {other}"),
     }
@@ -74,6 +82,32 @@ fn sealed_by_the_other() {
     assert_eq!((hits.resume().patched(), own(1), hits.total()), (1, 2, 1));
     let report = hits.detach();
     assert_eq!((report.patched(), report.is_complete()), (1, true), "{report}");
+    text.assert_as_in_file();
+}
+
+/// The program has attached before it loads the plugin, so it knows of its own probes only when it pauses.
+fn sealed_by_both() {
+    let text = Text::of_this_process();
+    own(1);
+    let hits = select("**::own kind=exit").unwrap().attach(Count::new()).unwrap();
+    let library = Library::open(&guest());
+    let (attach, detach) = (library.getter("guest_attach"), library.getter("guest_detach"));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..5_000 {
+                // The program's entry, and what the plugin has itself; the exit is taken.
+                let attached = attach();
+                assert_eq!(detach(), attached);
+            }
+            is_over.store(true, Ordering::Release);
+        });
+        while !is_over.load(Ordering::Acquire) {
+            assert_eq!((hits.pause().patched(), hits.resume().patched()), (1, 1));
+        }
+    });
+    assert_eq!((own(1), hits.total()), (2, 1));
+    assert_eq!(hits.detach().patched(), 1);
     text.assert_as_in_file();
 }
 

@@ -24,8 +24,8 @@ use crate::registry::ProbeInfo;
 ///   constructors and destructors may use it themselves. What is unloaded has no sites any more, and keeps its
 ///   [counts](Self::counts). What is loaded is noticed by the next operation (of any attachment, [`select`](crate::select),
 ///   [`probes`](crate::probes)): copies of probes that are attached to become active then, and
-///   [`late_report`](Self::late_report) tells how that went. Only [`pause`](Self::pause) and [`resume`](Self::resume) don't
-///   look, as long as all probes known are the executable's. A plugin that uses a copy of this crate of its own, be it to
+///   [`late_report`](Self::late_report) tells how that went. Only [`pause`](Self::pause) and [`resume`](Self::resume) of
+///   [`TextPolicy::Open`](crate::TextPolicy::Open) don't look, as long as all probes known are the executable's. A plugin that uses a copy of this crate of its own, be it to
 ///   list probes or to open text, stays loaded until the process ends, whatever `dlclose` is asked for. Don't use this crate
 ///   from a `dl_iterate_phdr` callback.
 /// - **The process forks.** The child has the attachment too, with a copy of what it has counted, unless its consumer

@@ -6,8 +6,9 @@
 //! anything ([`Control::with_objects`], [`os::objects::freeze`]): it first looks at which objects there are, brings
 //! what is attached up to date with them, and only then does what was asked for. What was unloaded before is forgotten
 //! by then, and what is there stays until the end. A program whose probes are all in its executable, which is never
-//! unloaded, freezes for that look alone; and not at all to pause and resume, which would take longer than the switch itself:
-//! these two alone notice nothing new there.
+//! unloaded, freezes for that look alone; and not at all to pause and resume in text that is open anyway, which would take
+//! longer than the switch itself: these two alone notice nothing new there. (In text that is to be opened they do: another
+//! copy of this crate, in a plugin, may be about to seal it, and the freeze lets one of the two do so at a time.)
 //!
 //! # Why this can't deadlock
 //! Locks are taken in this order: the dynamic linker's outer lock (around `dlopen`, `dlclose`, constructors, destructors) ▸

@@ -6,17 +6,18 @@ use std::fs;
 use std::ops::Range;
 
 use probe_runtime::patch::OpenText;
-use probe_runtime::{Count, Error, RefusalReason, probes, select, unread_records};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, probes, select, unread_records};
 use probe_tests::library::Library;
 use probe_tests::pages::PAGE;
 use probe_tests::text::Text;
 
 use super::{own, plugin};
 
-/// Pausing and resuming don't look, as long as all probes known are the executable's; all else does.
+/// Pausing and resuming in open text don't look, as long as all probes known are the executable's; all else does.
 pub(super) fn pausing_does_not_look() {
     let library = Library::open(&plugin("plugin"));
-    let hits = select("plugin::each kind=entry, **::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    let set = select("plugin::each kind=entry, **::own kind=entry").unwrap().text(TextPolicy::Open);
+    let hits = set.attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.late_report().to_string()), (2, empty()));
     library.close();
     assert_eq!((hits.total(), hits.late_report().unchanged()), (0, 1));
