@@ -53,3 +53,27 @@ pub fn said(output: &Output) -> String {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     format!("\n{stdout}\n{stderr}")
 }
+
+/// Forks; the child runs `body` and exits without the parent's destructors. Returns its exit status: 0 if `body`
+/// did not panic, and was not still running when the alarm rang.
+///
+/// # Panics
+/// If there can be no child.
+pub fn in_a_child(body: impl FnOnce()) -> libc::c_int {
+    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks
+    // across a fork.
+    let child = unsafe { libc::fork() };
+    assert_ne!(child, -1);
+    if child == 0 {
+        // SAFETY: no pointers.
+        unsafe { libc::alarm(20) };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(i32::from(result.is_err())) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` is a place for the result.
+    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(waited, child);
+    status
+}

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, ProbeState, point, select};
+use probe_tests::scenario::in_a_child;
 use probe_tests::text::Text;
 
 #[inline(never)]
@@ -21,27 +22,6 @@ fn work(x: u64) -> u64 {
 fn blocked(x: u64) -> u64 {
     point!("blocked");
     x + 1
-}
-
-/// Forks; the child runs `body` and exits without the parent's destructors. Returns its exit status: 0 if `body`
-/// did not panic, and was not still running when the alarm rang.
-fn in_a_child(body: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks
-    // across a fork.
-    let child = unsafe { libc::fork() };
-    assert_ne!(child, -1);
-    if child == 0 {
-        // SAFETY: no pointers.
-        unsafe { libc::alarm(20) };
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(i32::from(result.is_err())) };
-    }
-    let mut status = -1;
-    // SAFETY: `status` is a place for the result.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(waited, child);
-    status
 }
 
 /// Stays inside its hit until it is told to leave.

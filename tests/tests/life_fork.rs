@@ -11,6 +11,7 @@ use probe_runtime::{
     Attachment, Consumer, Count, Event, Kind, ProbeState, RefusalReason, Visibility, point, select,
 };
 use probe_tests::random::Random;
+use probe_tests::scenario::in_a_child;
 use probe_tests::text::Text;
 
 #[inline(never)]
@@ -50,27 +51,6 @@ impl Consumer for Calls {
     fn hit(&self, _event: &Event<'_>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// Forks; the child runs `body` and exits without the parent's destructors. Returns its exit status: 0 if `body`
-/// did not panic, and was not still running when the alarm rang.
-fn in_a_child(body: impl FnOnce()) -> libc::c_int {
-    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks
-    // across a fork.
-    let child = unsafe { libc::fork() };
-    assert_ne!(child, -1);
-    if child == 0 {
-        // SAFETY: no pointers.
-        unsafe { libc::alarm(20) };
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        // SAFETY: ends this process at once.
-        unsafe { libc::_exit(i32::from(result.is_err())) };
-    }
-    let mut status = -1;
-    // SAFETY: `status` is a place for the result.
-    let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!(waited, child);
-    status
 }
 
 const LEFT_BEHIND: &str =
