@@ -18,7 +18,10 @@
 //! All of it is async-signal-safe, and from `FirstWait` on lock-free.
 
 use super::plan::Plan;
+use super::state::State;
 use super::sync::{AtomicU64, AtomicUsize, Ordering};
+
+pub(super) use super::state::{Phase, Progress, Ticket};
 
 /// What an entry needs of the world. The steps' text is the caller's to keep writable.
 pub(crate) trait Ground {
@@ -49,23 +52,6 @@ pub(crate) enum Last {
     Failed,
 }
 
-/// Where a patch stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    /// Nothing is under way.
-    Idle,
-    /// One thread is about to write `int3`.
-    Locking,
-    /// It is there; not every thread may see it yet.
-    FirstWait,
-    /// The rest is there; not every thread may see it yet.
-    SecondWait,
-}
-
-/// Which patch of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ticket(u64);
-
 /// Why a patch did not start.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum NotStarted {
@@ -75,17 +61,6 @@ pub(crate) enum NotStarted {
     Found,
     /// The system does not let it be written: the error's number.
     Unwritable(i32),
-}
-
-/// How far a patch has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Progress {
-    /// A wait has not passed yet, or somebody has not left yet.
-    Waiting,
-    /// It took a step.
-    Stepped,
-    /// Nothing is left to do. `is_whole` is false where somebody wrote over the `int3`.
-    Over { is_whole: bool },
 }
 
 /// How a patch is carried out: kept for those who join.
@@ -151,54 +126,6 @@ impl Shape {
 
     fn kind(self) -> u64 {
         self.0 >> 4 & 0xf
-    }
-}
-
-/// The state's word: phase, failed, how many have joined, generation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct State(u64);
-
-impl State {
-    const FAILED: u64 = 1 << 2;
-    const JOINED: u64 = 1 << 8;
-    const ALL_JOINED: u64 = 0xffff << 8;
-    const GENERATION: u64 = 1 << 24;
-
-    fn phase(self) -> Phase {
-        match self.0 & 3 {
-            0 => Phase::Idle,
-            1 => Phase::Locking,
-            2 => Phase::FirstWait,
-            _ => Phase::SecondWait,
-        }
-    }
-
-    fn with_phase(self, phase: Phase) -> Self {
-        Self(self.0 & !3 | phase as u64)
-    }
-
-    fn is_joined(self) -> bool {
-        self.0 & Self::ALL_JOINED != 0
-    }
-
-    fn ticket(self) -> Ticket {
-        Ticket(self.0 / Self::GENERATION)
-    }
-
-    /// The next patch: claimed.
-    fn next(self) -> Self {
-        Self((self.0 & !Self::FAILED).wrapping_add(Self::GENERATION)).with_phase(Phase::Locking)
-    }
-
-    fn progress(self, ticket: Ticket) -> Progress {
-        if self.ticket() != ticket {
-            // Owners look before anybody starts the next one, or did not care.
-            Progress::Over { is_whole: true }
-        } else if self.phase() == Phase::Idle && !self.is_joined() {
-            Progress::Over { is_whole: self.0 & Self::FAILED == 0 }
-        } else {
-            Progress::Waiting
-        }
     }
 }
 

@@ -99,6 +99,7 @@ mod many;
 mod options;
 mod pending;
 mod plan;
+mod state;
 mod sync;
 mod table;
 mod trap;

@@ -1,0 +1,77 @@
+//! The state of an entry: one word, changed at once.
+
+/// Where a patch stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Nothing is under way.
+    Idle,
+    /// One thread is about to write `int3`.
+    Locking,
+    /// It is there; not every thread may see it yet.
+    FirstWait,
+    /// The rest is there; not every thread may see it yet.
+    SecondWait,
+}
+
+/// Which patch of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ticket(pub(super) u64);
+
+/// How far a patch has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Progress {
+    /// A wait has not passed yet, or somebody has not left yet.
+    Waiting,
+    /// It took a step.
+    Stepped,
+    /// Nothing is left to do. `is_whole` is false where somebody wrote over the `int3`.
+    Over { is_whole: bool },
+}
+
+/// The state's word: phase, failed, how many have joined, generation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct State(pub(super) u64);
+
+impl State {
+    pub(super) const FAILED: u64 = 1 << 2;
+    pub(super) const JOINED: u64 = 1 << 8;
+    pub(super) const ALL_JOINED: u64 = 0xffff << 8;
+    pub(super) const GENERATION: u64 = 1 << 24;
+
+    pub(super) fn phase(self) -> Phase {
+        match self.0 & 3 {
+            0 => Phase::Idle,
+            1 => Phase::Locking,
+            2 => Phase::FirstWait,
+            _ => Phase::SecondWait,
+        }
+    }
+
+    pub(super) fn with_phase(self, phase: Phase) -> Self {
+        Self(self.0 & !3 | phase as u64)
+    }
+
+    pub(super) fn is_joined(self) -> bool {
+        self.0 & Self::ALL_JOINED != 0
+    }
+
+    pub(super) fn ticket(self) -> Ticket {
+        Ticket(self.0 / Self::GENERATION)
+    }
+
+    /// The next patch: claimed.
+    pub(super) fn next(self) -> Self {
+        Self((self.0 & !Self::FAILED).wrapping_add(Self::GENERATION)).with_phase(Phase::Locking)
+    }
+
+    pub(super) fn progress(self, ticket: Ticket) -> Progress {
+        if self.ticket() != ticket {
+            // Owners look before anybody starts the next one, or did not care.
+            Progress::Over { is_whole: true }
+        } else if self.phase() == Phase::Idle && !self.is_joined() {
+            Progress::Over { is_whole: self.0 & Self::FAILED == 0 }
+        } else {
+            Progress::Waiting
+        }
+    }
+}
