@@ -37,4 +37,4 @@ pub use set::{ProbeSet, probes, select, unread_records};
 
 pub(crate) use lock::sweep as detach_failed;
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use ready::prepare;
+pub(crate) use ready::{prepare, require};

@@ -37,7 +37,7 @@ pub(crate) fn prepare() {
 ///
 /// # Errors
 /// [`Error::Unpinned`].
-pub(super) fn require() -> Result<(), Error> {
+pub(crate) fn require() -> Result<(), Error> {
     if STATE.load(Ordering::Acquire) == READY {
         return Ok(());
     }

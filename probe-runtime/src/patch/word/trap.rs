@@ -15,6 +15,7 @@ use super::ground::Text;
 use super::plan::INT3;
 use super::table;
 use super::wait::tsc;
+use crate::control;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::patch::PatchError;
@@ -64,9 +65,8 @@ fn install() -> Result<(), PatchError> {
             "threads {blocking:?} block it, and would be killed by it with the whole process; let them unblock it"
         )));
     }
-    os::pin::pin().map_err(|os::pin::Unpinned { object, reason }| {
-        signal(&format!("{object} holds its handler and can't be kept loaded: {reason}"))
-    })?;
+    // Done already where a lock of the control's is held, under which nothing may be loaded.
+    control::require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
     if !IS_HOOKED.swap(true, Ordering::AcqRel) {
         os::fork::install(nothing, nothing, in_child);
