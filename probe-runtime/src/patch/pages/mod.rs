@@ -60,7 +60,8 @@ pub(crate) use shared::cross_forks;
 /// mapped them.
 ///
 /// Don't unmap what a guard holds open: its end would change the rights of whatever is mapped there by then. (For
-/// shared objects that are unloaded, any use of this crate after the `dlclose` forgets their pages.)
+/// shared objects with probes that are unloaded, the next operation on probes that looks at the objects, such as
+/// [`probes`](crate::probes), forgets their pages; another guard does not look.)
 ///
 /// A forked child inherits the guards of the forking thread; what other threads held open at that moment stays open in
 /// the child.
