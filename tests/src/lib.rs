@@ -4,6 +4,8 @@
 #[cfg(not(any(probe_portable, probe_off)))]
 pub mod call_sites;
 #[cfg(target_os = "linux")]
+pub mod cancel;
+#[cfg(target_os = "linux")]
 pub mod code;
 pub mod fixture;
 #[cfg(target_os = "linux")]

@@ -47,6 +47,22 @@ pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
     assert!(stdout.contains("1 passed"), "{scenario} was not played: {stdout}");
 }
 
+/// Plays a scenario in the test that is named, and prints what it printed.
+///
+/// # Panics
+/// If it fails, or does not print at its end that it is done.
+#[track_caller]
+pub fn runs_in_a_child(test: &str, scenario: &str) {
+    let program = env::current_exe().expect("the test's own file");
+    let mut command = Command::new(program);
+    let command = command.args(["--exact", test, "--nocapture"]).env(VARIABLE, scenario);
+    let output = command.output().expect("the test's own program runs");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout.contains(&format!("done: {scenario}")), "{stdout}");
+    print!("{stdout}");
+}
+
 /// What a child printed.
 #[must_use]
 pub fn said(output: &Output) -> String {

@@ -6,7 +6,6 @@
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,61 +16,16 @@ use probe_runtime::patch::{OpenText, unrestored_bytes};
 use probe_runtime::{
     Attachment, Consumer, Count, Event, Kind, ProbeState, TextPolicy, lost_hits, point, probe, probes, select,
 };
+use probe_tests::cancel::{Start, Thread};
 use probe_tests::random::Random;
 use probe_tests::text::Text;
-
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 const DEFERRED: libc::c_int = 0;
 const ASYNCHRONOUS: libc::c_int = 1;
 
-unsafe extern "C" {
-    fn pthread_create(
-        thread: *mut libc::pthread_t,
-        attributes: *const libc::pthread_attr_t,
-        start: Start,
-        argument: *mut c_void,
-    ) -> libc::c_int;
-    fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
-}
-
 unsafe extern "C-unwind" {
     fn pthread_testcancel();
     fn pthread_setcanceltype(new: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
-}
-
-/// A thread that the C library knows, and the standard library does not.
-struct Thread(libc::pthread_t);
-
-impl Thread {
-    fn start(start: Start) -> Self {
-        let mut thread = MaybeUninit::uninit();
-        // SAFETY: a place for the result, and a function that ignores its argument.
-        let result = unsafe { pthread_create(thread.as_mut_ptr(), ptr::null(), start, ptr::null_mut()) };
-        assert_eq!(result, 0);
-        // SAFETY: the call has succeeded.
-        Self(unsafe { thread.assume_init() })
-    }
-
-    /// Cancels it, and waits for its end.
-    fn cancel(self) {
-        self.ask();
-        self.join();
-    }
-
-    /// Asks it to end at its next cancellation point.
-    fn ask(&self) {
-        // SAFETY: a thread that has not been joined.
-        assert_eq!(unsafe { pthread_cancel(self.0) }, 0);
-    }
-
-    /// Waits for its end: that of a thread that was cancelled.
-    fn join(self) {
-        let mut result = ptr::null_mut();
-        // SAFETY: a thread that has not been joined, and a place for the result.
-        assert_eq!(unsafe { libc::pthread_join(self.0, &raw mut result) }, 0);
-        assert_eq!(result.addr(), usize::MAX, "PTHREAD_CANCELED");
-    }
 }
 
 static TURN: Mutex<()> = Mutex::new(());

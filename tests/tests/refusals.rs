@@ -3,8 +3,6 @@
 //! A process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be taken off.
 #![cfg(not(probe_portable))]
 
-use std::env;
-use std::process::{Command, Output};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,9 +10,9 @@ use std::thread;
 use probe_runtime::{
     Consumer, Count, Error, Event, ProbeState, RefusalReason, TextPolicy, Visibility, point, select,
 };
+use probe_tests::sandbox::{argument, deny};
+use probe_tests::scenario;
 use probe_tests::text::{Difference, Text};
-
-const CHILD: &str = "PROBE_TEST_SCENARIO";
 
 /// The tests look at the whole text.
 static TURN: Mutex<()> = Mutex::new(());
@@ -127,85 +125,40 @@ fn a_breakpoint_is_reported_and_left_alone() {
     text.assert_as_in_file();
 }
 
-/// One instruction of a classic BPF program.
-fn bpf(code: u32, jump: (u8, u8), k: u32) -> libc::sock_filter {
-    libc::sock_filter { code: u16::try_from(code).unwrap(), jt: jump.0, jf: jump.1, k }
-}
-
-/// From here on, `syscall` fails with `EPERM`, for all threads of this process; if `bits` is given, only where the
-/// third argument has all of them.
-fn deny(syscall: libc::c_long, bits: Option<i32>) {
-    let load = |offset| bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), offset);
-    let is_equal = |k, jump| bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, jump, k);
-    let bits = bits.unwrap_or(0).unsigned_abs();
-    let mut program = [
-        // struct seccomp_data: the number at 0, the third argument's low half at 32.
-        load(0),
-        is_equal(u32::try_from(syscall).unwrap(), (0, 4)),
-        load(32),
-        bpf(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, (0, 0), bits),
-        is_equal(bits, (0, 1)),
-        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs()),
-        bpf(libc::BPF_RET | libc::BPF_K, (0, 0), libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 7, filter: program.as_mut_ptr() };
-    // SAFETY: no pointers.
-    let result = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
-    assert_eq!(result, 0);
-    let (set_filter, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-    // SAFETY: the program and its description are alive for the call, which copies them.
-    let result = unsafe { libc::syscall(libc::SYS_seccomp, set_filter, all_threads, &raw const filter) };
-    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-}
-
-/// Runs one scenario of this file in a child.
-fn child(scenario: &str) -> Output {
-    let program = env::current_exe().unwrap();
-    Command::new(program).args(["--exact", "sandboxed", "--nocapture"]).env(CHILD, scenario).output().unwrap()
-}
-
-#[track_caller]
-fn runs_in_a_child(scenario: &str) {
-    let output = child(scenario);
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(stdout.contains(&format!("done: {scenario}")), "{stdout}");
-}
-
 #[test]
 fn sealed_text_is_refused_and_nothing_changes() {
-    runs_in_a_child("mprotect");
+    scenario::runs_in_a_child("sandboxed", "mprotect");
 }
 
 #[test]
 fn text_that_is_open_already_can_be_patched_all_the_same() {
-    runs_in_a_child("mprotect while open");
+    scenario::runs_in_a_child("sandboxed", "mprotect while open");
 }
 
 #[test]
 fn without_membarrier_it_works_all_the_same() {
-    runs_in_a_child("membarrier");
+    scenario::runs_in_a_child("sandboxed", "membarrier");
 }
 
 /// What the children do.
 #[test]
 fn sandboxed() {
-    let Some(scenario) = env::var_os(CHILD) else { return };
-    match scenario.to_str().unwrap() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
         "mprotect" => mprotect_denied(),
         "mprotect while open" => mprotect_denied_while_open(),
         "membarrier" => membarrier_denied(),
         other => panic!("no scenario {other}"),
     }
-    println!("done: {}", scenario.display());
+    println!("done: {asked}");
 }
 
-const WRITE_EXEC: i32 = libc::PROT_WRITE | libc::PROT_EXEC;
+const WRITE_EXEC: u32 = (libc::PROT_WRITE | libc::PROT_EXEC).unsigned_abs();
 
 fn mprotect_denied() {
     let text = Text::of_this_process();
     let set = select("refusals::*").unwrap();
-    deny(libc::SYS_mprotect, Some(WRITE_EXEC));
+    deny(libc::SYS_mprotect, argument(2), WRITE_EXEC, WRITE_EXEC);
     let error = set.attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &error else { panic!("{error}") };
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
@@ -234,7 +187,7 @@ fn mprotect_denied() {
 fn mprotect_denied_while_open() {
     let set = select("**::first").unwrap().text(TextPolicy::Open);
     let open = set.attach(Count::new()).unwrap();
-    deny(libc::SYS_mprotect, Some(WRITE_EXEC));
+    deny(libc::SYS_mprotect, argument(2), WRITE_EXEC, WRITE_EXEC);
     let sealed = select("**::second").unwrap().attach(Count::new()).unwrap();
     assert_eq!(sealed.report().patched(), 1);
     assert_eq!((first(1), second(1)), (2, 2));
@@ -262,7 +215,7 @@ impl Drop for Alive {
 }
 
 fn membarrier_denied() {
-    deny(libc::SYS_membarrier, None);
+    deny(libc::SYS_membarrier, argument(0), 0, 0);
     // SAFETY: takes no pointer.
     assert_eq!(unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) }, -1, "denied");
     let stop = AtomicBool::new(false);

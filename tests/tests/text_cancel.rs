@@ -4,27 +4,15 @@
 #![cfg(all(target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::{OpenText, call, unrestored_bytes};
 use probe_tests::call_sites::{Block, FIRST};
+use probe_tests::cancel::Thread;
 use probe_tests::pages::{PAGE, RX, rights};
 use probe_tests::text::Text;
-
-type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-
-unsafe extern "C" {
-    fn pthread_create(
-        thread: *mut libc::pthread_t,
-        attributes: *const libc::pthread_attr_t,
-        start: Start,
-        argument: *mut c_void,
-    ) -> libc::c_int;
-    fn pthread_cancel(thread: libc::pthread_t) -> libc::c_int;
-}
 
 unsafe extern "C-unwind" {
     fn pthread_testcancel();
@@ -98,18 +86,11 @@ fn operations_on_text_are_no_cancellation_points() {
     // SAFETY: the page; nobody writes it any more but the call above.
     assert_eq!(unsafe { libc::mprotect(far as *mut _, len, RX) }, 0);
     FAR.store(far, Ordering::SeqCst);
-    let mut thread = MaybeUninit::uninit();
-    // SAFETY: a place for the result, and a function that ignores its argument.
-    assert_eq!(unsafe { pthread_create(thread.as_mut_ptr(), ptr::null(), operate, ptr::null_mut()) }, 0);
-    // SAFETY: the call has succeeded.
-    let thread = unsafe { thread.assume_init() };
-    // SAFETY: a thread that has not been joined.
-    assert_eq!(unsafe { pthread_cancel(thread) }, 0);
+    let thread = Thread::start(operate);
+    thread.ask();
     IS_CANCELLED.store(true, Ordering::SeqCst);
-    let mut result = ptr::null_mut();
-    // SAFETY: as above, and a place for the result.
-    assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
-    assert_eq!((DONE.load(Ordering::SeqCst), result.addr()), (operations().len(), usize::MAX));
+    thread.join();
+    assert_eq!(DONE.load(Ordering::SeqCst), operations().len());
     assert_eq!(rights(&(far..far + PAGE)), ["r-xp"]);
     assert_eq!(unrestored_bytes(), 0);
     text.assert_as_in_file();

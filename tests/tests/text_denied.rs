@@ -3,9 +3,7 @@
 //! Each scenario is a process of its own, since none of it can be undone.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::env;
 use std::ops::Range;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -13,9 +11,8 @@ use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_byt
 use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
+use probe_tests::scenario;
 use probe_tests::text::Text;
-
-const CHILD: &str = "PROBE_TEST_SCENARIO";
 
 #[inline(never)]
 fn first(x: u64) -> u64 {
@@ -29,57 +26,46 @@ fn second(x: u64) -> u64 {
     x * 2
 }
 
-#[track_caller]
-fn runs_in_a_child(scenario: &str) {
-    let program = env::current_exe().unwrap();
-    let mut command = Command::new(program);
-    let output = command.args(["--exact", "scenario", "--nocapture"]).env(CHILD, scenario).output().unwrap();
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(stdout.contains(&format!("done: {scenario}")), "{stdout}");
-    print!("{stdout}");
-}
-
 #[test]
 fn sealed_mappings_are_refused_and_nothing_changes() {
-    runs_in_a_child("mseal");
+    scenario::runs_in_a_child("scenario", "mseal");
 }
 
 #[test]
 fn a_policy_against_writable_code_is_refused_and_nothing_changes() {
-    runs_in_a_child("write xor execute");
+    scenario::runs_in_a_child("scenario", "write xor execute");
 }
 
 #[test]
 fn a_denied_mprotect_is_refused_and_nothing_changes() {
-    runs_in_a_child("no mprotect");
+    scenario::runs_in_a_child("scenario", "no mprotect");
 }
 
 #[test]
 fn what_can_not_be_restored_is_told_and_counted() {
-    runs_in_a_child("no way back");
+    scenario::runs_in_a_child("scenario", "no way back");
 }
 
 #[test]
 fn without_the_maps_file_batches_go_on_and_guards_are_refused() {
-    runs_in_a_child("no maps");
+    scenario::runs_in_a_child("scenario", "no maps");
 }
 
 #[test]
 fn without_the_ioctl_the_file_is_read() {
-    runs_in_a_child("no ioctl");
+    scenario::runs_in_a_child("scenario", "no ioctl");
 }
 
 #[test]
 fn a_child_process_has_its_own_openers() {
-    runs_in_a_child("fork");
+    scenario::runs_in_a_child("scenario", "fork");
 }
 
 /// What the children do.
 #[test]
 fn scenario() {
-    let Some(scenario) = env::var_os(CHILD) else { return };
-    match scenario.to_str().unwrap() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
         "mseal" => mseal(),
         "write xor execute" => write_xor_execute(),
         "no mprotect" => no_mprotect(),
@@ -89,7 +75,7 @@ fn scenario() {
         "fork" => fork(),
         other => panic!("no scenario {other}"),
     }
-    println!("done: {}", scenario.display());
+    println!("done: {asked}");
 }
 
 /// Attaching under each policy that needs `mprotect` is refused with this error number, and changes nothing.
