@@ -11,8 +11,11 @@ use probe_tests::text::Text;
 
 use super::{CALLED_BACK, let_plugins_call_back, own, plugin};
 
-/// How long a churn takes.
+/// How long a churn takes, at least.
 pub(super) const CHURN: Duration = Duration::from_secs(4);
+
+/// How often each thread does its part, at least: a thread that the others kept from it goes on when they are done.
+const LEAST: u64 = 10;
 
 pub(super) fn churn(seed: u64) {
     let_plugins_call_back();
@@ -20,12 +23,13 @@ pub(super) fn churn(seed: u64) {
     fs::copy(plugin("plugin"), &copy).unwrap();
     let end = Instant::now() + CHURN;
     let goes_on = || Instant::now() < end;
+    let repeats = |done: u64| goes_on() || done < LEAST;
     let tally = select("life_plugins::own").unwrap().attach(Count::new()).unwrap();
     let calls = thread::scope(|scope| {
         let mut others = Vec::new();
         others.push(scope.spawn(move || {
             let mut loads = 0_u64;
-            while goes_on() {
+            while repeats(loads) {
                 load_and_count();
                 loads += 1;
             }
@@ -35,7 +39,7 @@ pub(super) fn churn(seed: u64) {
         others.push(scope.spawn(move || {
             let mut random = Random::new(seed);
             let mut loads = 0_u64;
-            while goes_on() {
+            while repeats(loads) {
                 let library = Library::open(copy);
                 for _ in 0..random.below(3) {
                     assert_eq!((library.function("plugin_sum"))(2), 3);
@@ -48,7 +52,7 @@ pub(super) fn churn(seed: u64) {
         others.push(scope.spawn(move || {
             let mut random = Random::new(seed + 100);
             let mut toggles = 0_u64;
-            while goes_on() {
+            while repeats(toggles) {
                 toggles += toggle_all(&mut random);
             }
             toggles
@@ -56,7 +60,7 @@ pub(super) fn churn(seed: u64) {
         let tally = &tally;
         others.push(scope.spawn(move || {
             let mut looks = 0_u64;
-            while goes_on() {
+            while repeats(looks) {
                 let own = probes().into_iter().filter(|probe| probe.path() == "life_plugins::own");
                 assert_eq!(own.map(|probe| probe.sites()).sum::<usize>(), 2);
                 // Those of a plugin that is being loaded.
@@ -76,7 +80,6 @@ pub(super) fn churn(seed: u64) {
         });
         let others: Vec<u64> = others.into_iter().map(|other| other.join().unwrap()).collect();
         println!("loads, loads, toggles, looks: {others:?}");
-        assert!(others.iter().all(|count| *count > 10), "{others:?}");
         worker.join().unwrap()
     });
     fs::remove_file(&copy).unwrap();
