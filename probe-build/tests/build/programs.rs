@@ -127,9 +127,10 @@ fn cpp_with_debug_info() {
     check("cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
 }
 
+/// Not `shapes.cpp`: what clang makes of `std::string` and `-finstrument-functions` does not link, with probes or without.
 #[test]
 fn cpp_through_hooks() {
-    check("cpp-hooks", CPP, &[], Sites::InstrumentFunctions);
+    check("cpp-hooks", &["grid.cpp"], &[], Sites::InstrumentFunctions);
 }
 
 /// Functions of one name in two files, a header's function in three: each is told with its file and line.
