@@ -36,12 +36,10 @@
 //! 4. The compiler's driver assembles it, as it would have done itself. cc makes the archive and tells cargo.
 //!
 //! # What it costs
-//! Building: the compiler runs as long as before; reading the assembly and assembling it take a few percent more. With the feature
+//! Building: the compiler runs as long as before; reading 8 MB of assembly and writing it again takes a second. With the feature
 //! `parallel`, as in cc, files are compiled side by side, as many as cargo allows.
 //!
 //! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function: 1.02 of the plain time for `SQLite`.
-//! gcc is kept from allocating registers across calls by what it knows of the callee (`-fno-ipa-ra`), so that callers rely on nothing but
-//! the ABI. That costs nothing that could be measured: `SQLite`'s library grows by 0.3 %, and executes 0.1 % fewer instructions.
 //!
 //! # Which strategy
 //! | | [`Sites::EntryReturn`] | [`Sites::InstrumentFunctions`] |

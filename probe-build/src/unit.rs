@@ -119,9 +119,8 @@ impl Workshop {
             command.arg("-g1");
         }
         if family == Family::Gnu {
-            // Each instruction's length; and callers that rely on nothing but the ABI: gcc would let them keep values
-            // in registers that it knows the callee to leave alone, and that a probe may change.
-            command.args(["-dp", "-fno-ipa-ra"]);
+            // Each instruction's pattern, which tells a tail call from a jump through a table.
+            command.arg("-dp");
         }
         if self.sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
