@@ -51,8 +51,7 @@
 //! | left by exception or `longjmp` | no exit | an exception is an exit where the compiler makes it one |
 //!
 //! Take the first, unless the functions in question are inlined and have to be seen one by one. A function that is left by an
-//! exception, by `longjmp`, or by a call that never returns has an entry's hit and none of an exit: consumers that pair the two do so by the
-//! stack pointer.
+//! exception, by `longjmp`, or by a call that never returns has an entry's hit and none of an exit.
 //!
 //! # What has no sites, and why
 //! - Functions from the system's headers (mostly instances of the standard library's templates), unless [`Build::system_headers`];
