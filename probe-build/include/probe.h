@@ -35,7 +35,7 @@
  * C++98 and all later versions; in inlined functions and templates, whose copies are sites of one probe; with -flto and -masm=intel.
  * Elsewhere, and with PROBE_OFF defined, the macros are checked and do nothing; PROBE_ENABLED is 1 or 0 accordingly.
  *
- * Limits: a name, and the file's path, can't hold `"`, `\`, `%`, `{`, `|` or `}`: the compiler or assembler says so. For such a path,
+ * Limits: a name, and the file's path, can't hold `"`, `\`, `%`, `{`, `|`, `}` or `@`: the compiler, assembler or linker says so. For such a path,
  * define PROBE_FILE as another one. Not in constexpr functions before C++20.
  */
 #ifndef PROBE_H
