@@ -26,7 +26,7 @@
  *
  * Cost while latent: one 5-byte NOP, and at most 4 bytes of padding before it. The values are computed in a cold block, which only an
  * active site jumps to. What remains is second-order: the compiler believes that flags do not survive a site, and neither unrolls nor
- * vectorises a loop with a site in it.
+ * vectorises a loop with a site in it; clang also keeps up to date there what lies in memory.
  *
  * While active, a hit is to the code around it what a signal is: registers, the red zone and the stack are left as they were, and a
  * consumer sees and changes the program's memory as a signal handler does. What a string or bytes consist of is seen as it is there.
