@@ -73,7 +73,7 @@ double loop_float(const double *x, long n) {
     return sum;
 }
 
-/* A value that does not change in the loop, and is worth computing once, is not computed ahead of it. */
+/* Part of the value does not change in the loop. */
 long loop_computed(const long *x, long n, long a) {
     long i, sum = 0;
     for (i = 0; i < n; i++) {
