@@ -135,18 +135,18 @@
 /* The site: a NOP in one aligned word, and its record, linked to the section (and in the group) of its code. */
 #define PROBE_SITE_(key)                                                       \
     PROBE_ASM_ goto(".p2align 3, , 4\n"                                         \
-                    ".Lprobe_site_%=: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08\n\t"   \
-                    ".pushsection probe_sites, \"ao?\", @progbits, .Lprobe_site_%=\n\t" \
+                    ".Lpoint_%=: {nopl 8(%%rax,%%rax,1)|nop DWORD PTR [rax + rax + 8]}\n\t"   \
+                    ".pushsection probe_sites, \"ao?\", @progbits, .Lpoint_%=\n\t" \
                     ".p2align 2\n\t"                                            \
                     ".byte 1, 16, 1, 0\n\t"                                     \
-                    ".long .Lprobe_site_%= - ., %l[probe_cold_] - ., " PROBE_STUB_(key) " - .\n\t" \
+                    ".long .Lpoint_%= - ., %l[probe_cold_] - ., " PROBE_STUB_(key) " - .\n\t" \
                     ".popsection"                                               \
                     : : : : probe_cold_)
 
 /* Once an assembler run: the note that leads to the tables. */
 #define PROBE_NOTE_                                                                         \
-    ".ifndef .Lprobe_note\n"                                                                \
-    ".set .Lprobe_note, 1\n\t"                                                              \
+    ".ifndef .Lpoint_note\n"                                                                \
+    ".set .Lpoint_note, 1\n\t"                                                              \
     ".weak __start_probe_sites, __stop_probe_sites\n\t"                                     \
     ".hidden __start_probe_sites, __stop_probe_sites\n\t"                                   \
     ".weak __start_linkme_PROBE_DEFINITIONS_V1, __stop_linkme_PROBE_DEFINITIONS_V1\n\t"     \
@@ -163,10 +163,10 @@
 /* An error of the assembler if the text is not as long as the compiler thinks, because an escape was in it. */
 #ifdef __clang__
 #define PROBE_CHECK_ \
-    ".zero .Lprobe_end_%= - .Lprobe_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t"
+    ".zero .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t"
 #else
 #define PROBE_CHECK_                                                                       \
-    ".if .Lprobe_end_%= - .Lprobe_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t" \
+    ".if .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t" \
     ".error \"probe.h: what a probe's name or file holds is not allowed there (see the limits)\"\n\t" \
     ".endif\n\t"
 #endif
@@ -197,14 +197,14 @@
     ".long " PROBE_STRING_(__LINE__) ", 0\n\t"                                             \
     ".short %c[probe_path_], %c[probe_file_], %c[probe_names_], 0\n\t"                     \
     ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] > 144\n\t"                   \
-    ".quad .Lprobe_text_%=\n\t"                                                            \
+    ".quad .Lpoint_text_%=\n\t"                                                            \
     ".zero 144\n\t"                                                                        \
     ".pushsection .rodata.__probe_text, \"aG\", @progbits, " PROBE_DEFINITION_(key) ", comdat\n" \
     ".else\n\t"                                                                            \
     ".quad 0\n"                                                                            \
     ".endif\n"                                                                             \
-    ".Lprobe_text_%=: .ascii \"" PROBE_PATH_(name) PROBE_FILE names "\"\n"                 \
-    ".Lprobe_end_%=:\n\t"                                                                  \
+    ".Lpoint_text_%=: .ascii \"" PROBE_PATH_(name) PROBE_FILE names "\"\n"                 \
+    ".Lpoint_end_%=:\n\t"                                                                  \
     PROBE_CHECK_                                                                           \
     ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] > 144\n\t"                   \
     ".popsection\n\t"                                                                      \

@@ -13,6 +13,8 @@
 //! First all files are compressed and expanded once, and what the probes have counted is held against what the program knows.
 //! Then threads go on doing so, while probes are attached and detached.
 
+#![deny(unsafe_code)]
+
 mod squeeze;
 
 use std::error::Error;
@@ -84,7 +86,9 @@ fn files(names: Vec<String>) -> Result<Vec<File>, String> {
         ("c/bits.c", include_bytes!("../c/bits.c")),
     ];
     if names.is_empty() {
-        return Ok(own.map(|(name, content)| File { name: name.to_owned(), content: content.to_vec() }).into());
+        return Ok(own
+            .map(|(name, content)| File { name: name.to_owned(), content: content.to_vec() })
+            .into());
     }
     let read = |name: String| match fs::read(&name) {
         Ok(content) => Ok(File { name, content }),
@@ -129,12 +133,12 @@ fn once(files: &[File]) -> Result<(), Box<dyn Error>> {
         let len = round_trip(file)?;
         println!("{}: {} bytes, compressed {len}", file.name, file.content.len());
     }
-    println!("{} of them came from matches\n\n{counted}", matched.sum());
+    println!("{} bytes came from matches\n\n{counted}", matched.sum());
     check(&counted, [matched.sum(), copied.sum()], files.len() as u64)?;
     Ok(())
 }
 
-/// Attaches while threads are at work; returns how many files they did in all.
+/// Attaches while threads are at work.
 fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
     let is_over = AtomicBool::new(false);
     let done = AtomicU64::new(0);
@@ -149,12 +153,14 @@ fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
             Ok(())
         };
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        let attached = select("mixed_c::archive, squeeze_compress, squeeze::match").map_err(Box::<dyn Error>::from);
+        let attached =
+            select("mixed_c::archive, squeeze_compress, squeeze::match").map_err(Box::<dyn Error>::from);
         let counted = attached.and_then(|set| Ok(set.attach(Count::new())?));
         let before = done.load(Ordering::Relaxed);
         thread::sleep(WHILE_IT_RUNS);
         let during = done.load(Ordering::Relaxed) - before;
-        let shown = counted.map(|counted| println!("While {THREADS} threads did {during} files:\n\n{counted}"));
+        let shown =
+            counted.map(|counted| println!("\nWhile {THREADS} threads did {during} files:\n\n{counted}"));
         is_over.store(true, Ordering::Relaxed);
         for worker in workers {
             worker.join().map_err(|_| "a thread panicked")??;

@@ -1,6 +1,7 @@
 //! The C library, for Rust.
 
 // Safety: relies on the contracts in `c/squeeze.h`: how much room the output needs, and that input is read within its length.
+#![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_uchar;
 
