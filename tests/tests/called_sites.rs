@@ -6,13 +6,11 @@
 
 use std::arch::{asm, global_asm};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use probe_runtime::{
-    Consumer, Count, Event, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records,
-};
+use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
+use probe_tests::destroy::Destroy;
 use probe_tests::text::Text;
 
 /// The tests share the probes.
@@ -140,52 +138,6 @@ fn across() -> u64 {
     unsafe { by_hand_across() }
 }
 
-/// Changes every vector and x87 register.
-#[derive(Default)]
-struct Destroy(AtomicU64);
-
-impl Consumer for Destroy {
-    fn hit(&self, _event: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: all that it changes is declared.
-        unsafe {
-            asm!(
-                "pcmpeqd xmm0, xmm0", "pcmpeqd xmm1, xmm1", "pcmpeqd xmm2, xmm2", "pcmpeqd xmm3, xmm3",
-                "pcmpeqd xmm4, xmm4", "pcmpeqd xmm5, xmm5", "pcmpeqd xmm6, xmm6", "pcmpeqd xmm7, xmm7",
-                "pcmpeqd xmm8, xmm8", "pcmpeqd xmm15, xmm15", "fninit", "fldpi", "fstp st(0)",
-                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
-                out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm15") _, out("st(0)") _, out("st(1)") _,
-                out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
-            );
-        }
-        if std::is_x86_feature_detected!("avx512f") {
-            // SAFETY: the processor has it.
-            unsafe { destroy_wide() };
-        } else if std::is_x86_feature_detected!("avx") {
-            // SAFETY: the processor has it.
-            unsafe {
-                asm!("vzeroall", out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _,
-                out("ymm5") _, out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _,
-                out("ymm11") _, out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _);
-            };
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f")]
-fn destroy_wide() {
-    // SAFETY: all that it changes is declared.
-    unsafe {
-        asm!(
-            "vpternlogd zmm0, zmm0, zmm0, 255", "vpternlogd zmm7, zmm7, zmm7, 255", "vpternlogd zmm16, zmm16, zmm16, 255",
-            "vpternlogd zmm31, zmm31, zmm31, 255", "kxnorw k1, k1, k1", "kxnorw k7, k7, k7", "vzeroall",
-            out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _, out("zmm4") _, out("zmm5") _, out("zmm6") _,
-            out("zmm7") _, out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _, out("zmm12") _,
-            out("zmm13") _, out("zmm14") _, out("zmm15") _, out("zmm16") _, out("zmm31") _, out("k1") _, out("k7") _,
-        );
-    }
-}
-
 /// Calls `by_hand_sum` with patterns in the vector, mask and x87 registers; returns what they are afterwards.
 fn sum_with_vectors(left: u64, right: u64, seed: u64) -> (u64, [u64; 9]) {
     let (sum, x87): (u64, u64);
@@ -273,7 +225,7 @@ fn everything_survives_a_hidden_call() {
         assert_eq!(sum_with_vectors(5, 7, SEED), expected, "delivered");
     }
     let wide = if std::is_x86_feature_detected!("avx512bw") { 2 } else { 1 };
-    assert_eq!(destroy.0.load(Ordering::Relaxed), 100 * 2 * wide);
+    assert_eq!(destroy.hits(), 100 * 2 * wide);
     assert_eq!(count.total(), 101 * 2 * wide);
     drop((destroy, count));
     assert_eq!(sum_with_vectors(5, 7, SEED), expected, "latent again");
@@ -284,7 +236,7 @@ fn an_expected_call_is_one() {
     let _turn = turn();
     let destroy = select("by_hand::call").unwrap().attach(Destroy::default()).unwrap();
     assert_eq!((call(7), call(black_box(8))), (8, 9));
-    assert_eq!(destroy.0.load(Ordering::Relaxed), 2);
+    assert_eq!(destroy.hits(), 2);
 }
 
 #[test]

@@ -44,6 +44,9 @@ impl Elsewhere {
                 "section" | "subsection" | "previous" | "align" | "balign" | "p2align" | "globl"
                 | "global" | "weak" | "hidden" | "type" | "size" | "set" | "local" | "loc" | "symver"
                 | "ident" | "extern" | "equ" => {}
+                // Both ways are judged.
+                "else" | "endif" | "error" => {}
+                _ if directive.starts_with("if") => {}
                 _ if directive.starts_with("cfi_") => {}
                 _ if is_data(name) && (self.pushed > 0 || self.switched) => {}
                 _ => return bad(),

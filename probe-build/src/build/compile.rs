@@ -130,6 +130,9 @@ impl Build {
         } else {
             cc.include(crate::include());
         }
+        if env::var_os("CARGO_CFG_PROBE_OFF").is_some() {
+            cc.define("PROBE_OFF", None); // probes by hand, too
+        }
         cc
     }
 

@@ -61,11 +61,13 @@ pub enum Convention {
     Hidden = 1,
     /// By a CALL where the compiler expects one: the registers that a callee may change are given up.
     Call = 2,
+    /// As `ColdBlock`, but vector registers are kept, too: for compilers that would spill them on the hot path.
+    KeptColdBlock = 3,
 }
 
 impl Convention {
     /// All conventions, in the order of their encoding.
-    pub const ALL: [Self; 3] = [Self::ColdBlock, Self::Hidden, Self::Call];
+    pub const ALL: [Self; 4] = [Self::ColdBlock, Self::Hidden, Self::Call, Self::KeptColdBlock];
 }
 
 /// One probe of the source: what it is called, where it stands, and who listens.

@@ -7,6 +7,7 @@
 // says, and on its lifetime, which keeps what it borrows alive.
 #![expect(unsafe_code, reason = "see above")]
 
+use core::ffi::{CStr, c_char};
 use core::fmt::{self, Debug, Display, Write};
 use core::marker::PhantomData;
 use core::slice;
@@ -37,11 +38,13 @@ pub enum Type {
     Bytes = 9,
     /// Something that formats itself, from `field = ?expr` or `field = %expr`.
     Format = 10,
+    /// A string of C: ended by a NUL, in any encoding, or null.
+    CStr = 11,
 }
 
 impl Type {
     /// All types, in the order of their encoding.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::U64,
         Self::I64,
         Self::U128,
@@ -52,6 +55,7 @@ impl Type {
         Self::Str,
         Self::Bytes,
         Self::Format,
+        Self::CStr,
     ];
 }
 
@@ -180,6 +184,9 @@ impl Value<'_> {
                 str::from_utf8_unchecked(slice::from_raw_parts(low as *const u8, high as usize))
             }),
             Type::Format => ValueRef::Format(self),
+            Type::CStr if low == 0 => ValueRef::Str("(null)"),
+            // SAFETY: the word is the address of a string that ends with a NUL, alive for 'a.
+            Type::CStr => c_str(unsafe { CStr::from_ptr(low as *const c_char) }),
         }
     }
 }
@@ -256,6 +263,11 @@ impl Debug for ValueRef<'_> {
     }
 }
 
+/// Text if it is UTF-8, else bytes.
+fn c_str(string: &CStr) -> ValueRef<'_> {
+    string.to_str().map_or(ValueRef::Bytes(string.to_bytes()), ValueRef::Str)
+}
+
 /// The site's end of a [`Sink`]: turns `fmt::Write` into the C interface.
 struct Writer(*mut Sink);
 
@@ -315,6 +327,19 @@ mod tests {
         assert_eq!(value(&u64::MAX).get().as_i64(), None);
         assert_eq!(value(&2.5).get().as_f64(), Some(2.5));
         assert_eq!(value("x").get().as_str(), Some("x"));
+    }
+
+    #[test]
+    fn strings_of_c_are_text_or_bytes() {
+        let c_str = |address: *const c_char| Value {
+            ty: Type::CStr as u64,
+            words: [address as u64, 0],
+            borrow: PhantomData,
+        };
+        assert_eq!(c_str(c"h\u{e9}".as_ptr()).get().as_str(), Some("h\u{e9}"));
+        assert_eq!(c_str(core::ptr::null()).get().as_str(), Some("(null)"));
+        assert!(matches!(c_str(c"h\xe9".as_ptr()).get(), ValueRef::Bytes(b"h\xe9")));
+        assert_eq!(shown(c_str(c"h\xe9".as_ptr())), "h\\xe9");
     }
 
     #[test]

@@ -8,10 +8,18 @@
 //!           | "kind=" kind { "|" kind }   entry, exit, point
 //! ```
 //! With exclusions only, everything else is selected. Pure: parsing and matching touch nothing.
+//!
+//! The paths of C++ need no quotes: `::` and `,` inside of brackets are part of a segment, where a `*` matches them, too. So
+//! `geo::Stack<*>::push` names that of all instances, `std::vector<int,std::allocator<int>>::*` has three segments, and
+//! `geo::operator==`, `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` are what they look like. A bracket without a
+//! partner is a character like any other (`operator<`). A backslash takes the next character as it is: `geo::operator\*`,
+//! `geo::operator\,`; [`Selector::escape`] puts it where a path needs it.
 
 mod glob;
 mod nearest;
+mod nesting;
 mod parse;
+mod path;
 mod subject;
 
 pub use parse::SelectorError;
@@ -62,6 +70,19 @@ impl Selector {
     /// ```
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         parse::parse(text)
+    }
+
+    /// The selector that names probes with this path, and no other: wildcards, and what else a selector would read otherwise, are
+    /// escaped.
+    ///
+    /// ```
+    /// use probe_runtime::Selector;
+    /// assert_eq!(Selector::escape("geo::Stack<int>::push"), "geo::Stack<int>::push");
+    /// assert_eq!(Selector::escape("geo::operator*"), r"geo::operator\*");
+    /// assert_eq!(Selector::escape("F<char*,int>::operator,"), r"F<char\*,int>::operator\,");
+    /// ```
+    pub fn escape(path: &str) -> String {
+        path::escape(path)
     }
 
     /// Whether the selector names this probe.

@@ -1,11 +1,16 @@
 //! What was probably meant by a selector that matches nothing.
 
+use super::nesting::{Escapes, marks, segments};
+
 /// How alike two names must be (Jaro–Winkler, 0 to 1) to be worth showing.
 const ALIKE: f64 = 0.7;
 
 /// Up to three of the paths, those that are most like the text, best first.
 pub(crate) fn nearest<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let last = |path: &str| path.rsplit("::").next().unwrap_or(path).to_owned();
+    let last = |path: &str| {
+        let segments = segments(path, &marks(path, Escapes::None));
+        segments.last().map_or_else(|| path.to_owned(), |range| path[range.clone()].to_owned())
+    };
     let wanted = last(text);
     let mut ranked: Vec<(f64, &str)> = paths
         .map(|path| {
@@ -29,6 +34,9 @@ mod tests {
         let paths = ["app::net::handle", "app::net::handle", "app::net::accept", "app::store::put"];
         assert_eq!(nearest("app::net::hanlde", paths.into_iter())[0], "app::net::handle");
         assert_eq!(nearest("handle", paths.into_iter())[0], "app::net::handle");
+        let paths = ["geo::Stack<a::push>::pop", "geo::Queue<int>::push"];
+        assert_eq!(nearest("push", paths.into_iter()), ["geo::Queue<int>::push"]);
+        let paths = ["app::net::handle"];
         assert_eq!(nearest("zzz", paths.into_iter()), Vec::<String>::new());
     }
 }

@@ -4,6 +4,8 @@ use std::error;
 use std::fmt;
 
 use super::glob::Glob;
+use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
+use super::path::{is_allowed, not_in_a_path, part_len};
 use super::{Selector, Term};
 use crate::abi::Kind;
 
@@ -41,12 +43,15 @@ impl error::Error for SelectorError {}
 pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
     let parser = Parser { text };
     let mut terms = Vec::new();
-    let mut start = 0;
-    for term in text.split(',') {
-        terms.push(parser.term(start, term)?);
-        start += term.len() + 1;
+    let mut at = 0;
+    loop {
+        let (term, end) = parser.term(at)?;
+        terms.push(term);
+        if end == text.len() {
+            return Ok(Selector { terms });
+        }
+        at = end + 1;
     }
-    Ok(Selector { terms })
 }
 
 struct Parser<'a> {
@@ -58,64 +63,90 @@ impl Parser<'_> {
         Err(SelectorError { selector: self.text.to_owned(), at, problem: problem.into() })
     }
 
-    fn term(&self, start: usize, text: &str) -> Result<Term, SelectorError> {
+    fn skip_whitespace(&self, at: usize) -> usize {
+        self.text.len() - self.text[at..].trim_start().len()
+    }
+
+    /// Whether there is a comma or nothing more.
+    fn is_end(&self, at: usize) -> bool {
+        self.text[at..].is_empty() || self.text[at..].starts_with(',')
+    }
+
+    /// The term that begins here, and where it ends.
+    fn term(&self, start: usize) -> Result<(Term, usize), SelectorError> {
         let mut term = Term::default();
-        let mut at = start + (text.len() - text.trim_start().len());
-        let mut rest = text.trim();
-        if rest.is_empty() {
-            return self.error(at.min(self.text.len()), "a probe's path, `@file` or `kind=` is missing here");
+        let mut at = self.skip_whitespace(start);
+        if self.is_end(at) {
+            return self.error(at, "a probe's path, `@file` or `kind=` is missing here");
         }
-        if let Some(excluded) = rest.strip_prefix('!') {
+        if self.text[at..].starts_with('!') {
             term.is_exclusion = true;
-            at += 1 + (excluded.len() - excluded.trim_start().len());
-            rest = excluded.trim_start();
-            if rest.is_empty() {
-                return self.error(at.min(self.text.len()), "`!` must be followed by what to exclude");
+            at = self.skip_whitespace(at + 1);
+            if self.is_end(at) {
+                return self.error(at, "`!` must be followed by what to exclude");
             }
         }
-        while !rest.is_empty() {
-            let len = rest.find(char::is_whitespace).unwrap_or(rest.len());
-            self.part(&mut term, at, &rest[..len])?;
-            let later = rest[len..].trim_start();
-            at += rest.len() - later.len();
-            rest = later;
+        while !self.is_end(at) {
+            let len = part_len(&self.text[at..]);
+            self.part(&mut term, at, &self.text[at..at + len])?;
+            at = self.skip_whitespace(at + len);
         }
-        Ok(term)
+        Ok((term, at))
     }
 
     fn part(&self, term: &mut Term, at: usize, part: &str) -> Result<(), SelectorError> {
         if let Some(file) = part.strip_prefix('@') {
-            self.file(term, at, file)
-        } else if let Some((key, value)) = part.split_once('=') {
-            if key != "kind" {
-                return self.error(at, format!("`{key}=` is not known; there is `kind=entry|exit|point`"));
+            return self.file(term, at, file);
+        }
+        match part.split_once('=') {
+            Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
+            // The name of an operator may hold one, what is in brackets may.
+            Some((key, _)) if is_word(key) && !ends_in_operator(key) => {
+                self.error(at, format!("`{key}=` is not known; there is `kind=entry|exit|point`"))
             }
-            self.kinds(term, at, at + key.len() + 1, value)
-        } else {
-            self.path(term, at, part)
+            _ => self.path(term, at, part),
         }
     }
 
     fn path(&self, term: &mut Term, at: usize, path: &str) -> Result<(), SelectorError> {
+        let marks = marks(path, Escapes::Read);
         if term.path.is_some() {
-            return self.error(at, "a second path in one term; separate terms by a comma");
+            let hint =
+                if path.contains(['>', ')', ']', '}']) { " (in brackets, leave out spaces)" } else { "" };
+            return self.error(at, format!("a second path in one term; separate terms by a comma{hint}"));
         }
-        let mut start = at;
-        for segment in path.split("::") {
-            self.segment(start, segment, |c| c.is_alphanumeric() || "_-.*<>{}#".contains(c))?;
-            start += segment.len() + 2;
+        for range in segments(path, &marks) {
+            self.path_segment(at + range.start, &path[range.clone()], &marks[range])?;
         }
-        term.path = Some(Glob::new(path, "::"));
+        term.path = Some(Glob::path(path));
         Ok(())
     }
 
-    fn segment(&self, at: usize, segment: &str, allowed: impl Fn(char) -> bool) -> Result<(), SelectorError> {
+    fn path_segment(&self, at: usize, segment: &str, marks: &[Mark]) -> Result<(), SelectorError> {
         if segment.is_empty() {
             return self.error(at, "an empty segment");
         }
-        if let Some((offset, wrong)) = segment.char_indices().find(|(_, c)| !allowed(*c)) {
-            let hint = if wrong == '!' { "; `!` belongs at the beginning of a term" } else { "" };
-            return self.error(at + offset, format!("`{wrong}` can't be part of a path{hint}"));
+        for (offset, c) in segment.char_indices() {
+            if !is_allowed(segment, offset, c, marks[offset]) {
+                return self.error(at + offset, not_in_a_path(c));
+            }
+        }
+        let stars =
+            segment.match_indices("**").find(|(offset, _)| marks[*offset..offset + 2] == [Mark::Outside; 2]);
+        match stars {
+            Some((offset, _)) if segment != "**" => {
+                self.error(at + offset, "`**` must be a segment of its own")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn file_segment(&self, at: usize, segment: &str) -> Result<(), SelectorError> {
+        if segment.is_empty() {
+            return self.error(at, "an empty segment");
+        }
+        if let Some((offset, wrong)) = segment.char_indices().find(|(_, c)| c.is_control()) {
+            return self.error(at + offset, not_in_a_path(wrong));
         }
         match segment.find("**") {
             Some(offset) if segment != "**" => self.error(at + offset, "`**` must be a segment of its own"),
@@ -137,7 +168,7 @@ impl Parser<'_> {
         }
         let mut start = after;
         for segment in file.trim_start_matches('/').split('/') {
-            self.segment(start, segment, |c| !c.is_control())?;
+            self.file_segment(start, segment)?;
             start += segment.len() + 1;
         }
         if let Some(line) = line {
@@ -149,7 +180,7 @@ impl Parser<'_> {
                 }
             }
         }
-        term.file = Some(Glob::new(file, "/"));
+        term.file = Some(Glob::file(file));
         Ok(())
     }
 
@@ -172,6 +203,10 @@ impl Parser<'_> {
         term.kinds = Some(kinds);
         Ok(())
     }
+}
+
+fn is_word(text: &str) -> bool {
+    text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]
@@ -202,6 +237,16 @@ mod tests {
             ("a, kind=entry|entrance", 15, "`entrance` is not a kind"),
             ("kind=entry kind=exit", 12, "a second `kind=`"),
             ("kinds=entry", 1, "`kinds=` is not known"),
+            ("=entry", 1, "`=` is not known"),
+            ("a::b=c", 5, "`=` can't be part of a path"),
+            ("a::f(int", 5, "`(` can't be part of a path without what closes it"),
+            ("a::f)::b", 5, "`)` can't be part of a path without what opens it"),
+            ("a, S<int>::", 12, "an empty segment"),
+            ("S<unsigned int>::f", 12, "leave out spaces"),
+            ("a::b,c|d", 7, "`|` can't be part of a path"),
+            ("src/main.rs", 4, "files begin with `@`"),
+            ("a\\", 2, "without the character that it escapes"),
+            ("a<b>**", 5, "`**` must be a segment of its own"),
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!(error.column(), column, "{error}");
@@ -228,7 +273,7 @@ mod tests {
         }
 
         #[test]
-        fn never_panics_on_likely_text(text in "[ab:*!@,. =|0-9a-z/]{0,30}") {
+        fn never_panics_on_likely_text(text in r"[ab:*!@,. =|0-9a-z/<>(){}\[\]\\-]{0,30}") {
             if let Err(error) = parse(&text) {
                 prop_assert!(error.column() <= text.chars().count() + 1);
                 let _ = error.to_string();

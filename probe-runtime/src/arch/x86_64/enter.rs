@@ -3,10 +3,11 @@
 //! ```text
 //! on entry   rdi = &Definition, [rsp] = the rdi to restore, [rsp + 8] = a return address in the cold block,
 //!            [rsp + 16] = the values, if the probe has fields
-//! on return  every general register is kept; vector registers, x87 and flags are not, but for `Convention::Hidden`
+//! on return  every general register is kept; flags are not; vector registers and x87 only for
+//!            `Convention::Hidden` and `Convention::KeptColdBlock`
 //! ```
-//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, in C code, vector and x87 registers are kept, too, on the
-//! way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
+//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector registers on the hot path, both in C
+//! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
 //! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`.
 //!
@@ -127,13 +128,14 @@ macro_rules! enter {
     };
 }
 
-/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero ([`vectors`](super::vectors)).
-macro_rules! enter_hidden {
-    ($save:literal, $restore:literal) => {
+/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero ([`vectors`](super::vectors)). The x87
+/// stack, which may hold something in the middle of a function, is empty for `$dispatch`, as for every function.
+macro_rules! enter_keeping {
+    ($step:literal, $dispatch:ident, $save:literal, $restore:literal) => {
         enter!(
-            "0",
+            $step,
             [],
-            without_values,
+            $dispatch,
             [
                 "sub rsp, [rip + {area}]",
                 "and rsp, -64",
@@ -149,6 +151,7 @@ macro_rules! enter_hidden {
                 "mov eax, [rip + {area} + 8]",
                 "xor edx, edx",
                 $save,
+                "emms",
             ],
             ["mov eax, [rip + {area} + 8]", "xor edx, edx", $restore,],
             area = sym AREA,
@@ -192,22 +195,27 @@ unsafe extern "C" fn enter_called() {
     enter!("0", [], without_values)
 }
 
-/// The way in for C code's sites that the compiler knows nothing of, on a processor with `XSAVEC`.
-#[unsafe(naked)]
-unsafe extern "C" fn enter_hidden_xsavec() {
-    enter_hidden!("xsavec64 [rsp]", "xrstor64 [rsp]")
+/// The ways in that keep vector registers: for sites that the compiler knows nothing of, and for cold blocks without and with fields;
+/// on a processor with `XSAVEC`, with `XSAVE`, and without either.
+macro_rules! keeping {
+    ($($name:ident: $step:literal, $dispatch:ident, $save:literal, $restore:literal;)*) => { $(
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            enter_keeping!($step, $dispatch, $save, $restore)
+        }
+    )* };
 }
 
-/// The same, with `XSAVE`.
-#[unsafe(naked)]
-unsafe extern "C" fn enter_hidden_xsave() {
-    enter_hidden!("xsave64 [rsp]", "xrstor64 [rsp]")
-}
-
-/// The same, without either.
-#[unsafe(naked)]
-unsafe extern "C" fn enter_hidden_fxsave() {
-    enter_hidden!("fxsave64 [rsp]", "fxrstor64 [rsp]")
+keeping! {
+    hidden_xsavec: "0", without_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
+    hidden_xsave: "0", without_values, "xsave64 [rsp]", "xrstor64 [rsp]";
+    hidden_fxsave: "0", without_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
+    kept_xsavec: "128", without_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
+    kept_xsave: "128", without_values, "xsave64 [rsp]", "xrstor64 [rsp]";
+    kept_fxsave: "128", without_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
+    kept_with_values_xsavec: "192", with_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
+    kept_with_values_xsave: "192", with_values, "xsave64 [rsp]", "xrstor64 [rsp]";
+    kept_with_values_fxsave: "192", with_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
 }
 
 extern "C" fn without_values(definition: &'static Definition, _frame: *const Value<'_>) {
@@ -264,16 +272,21 @@ pub(crate) fn set_slot(slot: *mut Slot) {
 
 /// What the definition's `entry` is while this runtime owns it.
 pub(crate) fn entry(definition: &Definition) -> *mut () {
-    let enter = match definition.convention() {
-        Convention::ColdBlock if definition.field_count() == 0 => enter,
-        Convention::ColdBlock => enter_with_values,
-        Convention::Call => enter_called,
-        Convention::Hidden => match vectors::prepare() {
-            vectors::Way::Xsavec => enter_hidden_xsavec,
-            vectors::Way::Xsave => enter_hidden_xsave,
-            vectors::Way::Fxsave => enter_hidden_fxsave,
-        },
+    let has_fields = definition.field_count() != 0;
+    // Of each, the one for `XSAVEC`, for `XSAVE`, for neither.
+    let keeping: [unsafe extern "C" fn(); 3] = match definition.convention() {
+        Convention::ColdBlock => return address(if has_fields { enter_with_values } else { enter }),
+        Convention::Call => return address(enter_called),
+        Convention::Hidden => [hidden_xsavec, hidden_xsave, hidden_fxsave],
+        Convention::KeptColdBlock if has_fields => {
+            [kept_with_values_xsavec, kept_with_values_xsave, kept_with_values_fxsave]
+        }
+        Convention::KeptColdBlock => [kept_xsavec, kept_xsave, kept_fxsave],
     };
+    address(keeping[vectors::prepare() as usize])
+}
+
+fn address(enter: unsafe extern "C" fn()) -> *mut () {
     (enter as *const ()).cast_mut()
 }
 

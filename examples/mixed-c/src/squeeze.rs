@@ -1,0 +1,31 @@
+//! The C library, for Rust.
+
+// Safety: relies on the contracts in `c/squeeze.h`: how much room the output needs, and that input is read within its length.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ffi::c_uchar;
+
+unsafe extern "C" {
+    fn squeeze_bound(len: usize) -> usize;
+    fn squeeze_compress(text: *const c_uchar, len: usize, out: *mut c_uchar) -> usize;
+    fn squeeze_expand(text: *const c_uchar, len: usize, out: *mut c_uchar, capacity: usize) -> usize;
+}
+
+/// Compresses.
+pub(crate) fn compress(text: &[u8]) -> Vec<u8> {
+    // SAFETY: it computes.
+    let mut out = vec![0; unsafe { squeeze_bound(text.len()) }];
+    // SAFETY: the output is as long as it must be.
+    let len = unsafe { squeeze_compress(text.as_ptr(), text.len(), out.as_mut_ptr()) };
+    out.truncate(len);
+    out
+}
+
+/// Expands to at most `capacity` bytes; `None` if the text is damaged.
+pub(crate) fn expand(text: &[u8], capacity: usize) -> Option<Vec<u8>> {
+    let mut out = vec![0; capacity];
+    // SAFETY: it reads within the text, and writes within the capacity.
+    let len = unsafe { squeeze_expand(text.as_ptr(), text.len(), out.as_mut_ptr(), capacity) };
+    out.truncate(len);
+    (len <= capacity).then_some(out)
+}

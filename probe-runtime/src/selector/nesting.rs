@@ -1,0 +1,206 @@
+//! Where brackets nest in a path, so that `::` and `,` inside of them belong to their segment: `geo::Map<a::Key,b::Value>::find`
+//! has three segments.
+//!
+//! A bracket nests if its partner follows, and is a character like any other if not: `operator<`, `operator->`, `a<*`. So each
+//! path has one reading, none is malformed, and a path without brackets reads as if there were no such thing.
+//!
+//! ```text
+//! round, square, curly   close their last opener; angle brackets that are open inside are characters
+//! <                      is a character right after the word `operator`
+//! >                      closes a `<` that is the last opener; is a character in `->` and right after the word `operator`
+//! \                      in a selector: takes the next character as it is
+//! ```
+//! Pure, linear but for what is nested.
+
+use std::ops::Range;
+
+/// What a byte of a path is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mark {
+    /// Outside of brackets, brackets that nest included.
+    Outside,
+    /// Inside of brackets.
+    Inside,
+    /// A round or square bracket, outside of others, that has no partner.
+    Stray,
+    /// A backslash that is not itself part of the path.
+    Escape,
+    /// What stands after such a backslash.
+    Escaped,
+}
+
+/// Whether escapes are read: in selectors, and not in the paths that they are held against.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escapes {
+    Read,
+    None,
+}
+
+/// Whether a path can have segments that a plain split at `::` does not find.
+pub(super) fn is_nested(path: &str) -> bool {
+    path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
+}
+
+/// What each byte is.
+pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
+    let bytes = path.as_bytes();
+    let mut marks = vec![Mark::Outside; bytes.len()];
+    let mut open: Vec<usize> = Vec::new();
+    let mut strays: Vec<usize> = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let opener = match bytes[at] {
+            b'\\' if escapes == Escapes::Read => {
+                let len = path[at + 1..].chars().next().map_or(0, char::len_utf8);
+                marks[at] = Mark::Escape;
+                marks[at + 1..=at + len].fill(Mark::Escaped);
+                at += 1 + len;
+                continue;
+            }
+            b'<' | b'>' if ends_in_operator(&path[..at]) => None,
+            b'>' if at > 0 && bytes[at - 1] == b'-' => None,
+            b'<' | b'(' | b'[' | b'{' => {
+                open.push(at);
+                None
+            }
+            b'>' => open.last().copied().filter(|opener| bytes[*opener] == b'<'),
+            b')' => last(&open, bytes, b'('),
+            b']' => last(&open, bytes, b'['),
+            b'}' => last(&open, bytes, b'{'),
+            _ => None,
+        };
+        if let Some(opener) = opener {
+            while let Some(skipped) = open.pop().filter(|skipped| *skipped != opener) {
+                strays.push(skipped);
+            }
+            let inside = marks[opener + 1..at].iter_mut().filter(|mark| **mark == Mark::Outside);
+            inside.for_each(|mark| *mark = Mark::Inside);
+        } else if matches!(bytes[at], b')' | b']') {
+            strays.push(at);
+        }
+        at += 1;
+    }
+    for at in strays.into_iter().chain(open) {
+        if marks[at] == Mark::Outside && matches!(bytes[at], b'(' | b')' | b'[' | b']') {
+            marks[at] = Mark::Stray;
+        }
+    }
+    marks
+}
+
+fn last(open: &[usize], bytes: &[u8], bracket: u8) -> Option<usize> {
+    open.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
+}
+
+/// Whether the last word is `operator`.
+pub(super) fn ends_in_operator(path: &str) -> bool {
+    let before = path.strip_suffix("operator").map(|before| before.chars().next_back());
+    before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
+}
+
+/// The segments: what `::` outside of brackets separates.
+pub(super) fn segments(path: &str, marks: &[Mark]) -> Vec<Range<usize>> {
+    let mut segments = Vec::new();
+    let (mut start, mut at) = (0, 0);
+    while at < path.len() {
+        if path.as_bytes()[at..].starts_with(b"::") && marks[at..at + 2] == [Mark::Outside; 2] {
+            segments.push(start..at);
+            at += 2;
+            start = at;
+        } else {
+            at += path[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    segments.push(start..path.len());
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn split(path: &str) -> Vec<&str> {
+        segments(path, &marks(path, Escapes::None)).into_iter().map(|range| &path[range]).collect()
+    }
+
+    #[test]
+    fn brackets_that_close_nest() {
+        for (path, expected) in [
+            ("geo::Stack<int>::push", &["geo", "Stack<int>", "push"][..]),
+            (
+                "std::vector<a::B,std::allocator<a::B>>::push_back",
+                &["std", "vector<a::B,std::allocator<a::B>>", "push_back"],
+            ),
+            (
+                "geo::area(a::B)::{lambda(c::D)#1}::operator()",
+                &["geo", "area(a::B)", "{lambda(c::D)#1}", "operator()"],
+            ),
+            ("(anonymousnamespace)::f[abi:cxx11]", &["(anonymousnamespace)", "f[abi:cxx11]"]),
+            ("a::F<(b::c)>(d::e)>::g", &["a", "F<(b::c)>(d::e)>", "g"]),
+            ("a::F<decltype(b()->c::d)>::g", &["a", "F<decltype(b()->c::d)>", "g"]),
+            ("a::F<(x<y::z)>::g", &["a", "F<(x<y::z)>", "g"]),
+            ("a::F<b::c(*)(d::e)>::g", &["a", "F<b::c(*)(d::e)>", "g"]),
+        ] {
+            assert_eq!(split(path), expected);
+        }
+    }
+
+    #[test]
+    fn brackets_of_operators_do_not() {
+        for (path, expected) in [
+            ("a::operator<", &["a", "operator<"][..]),
+            ("a::operator<::b", &["a", "operator<", "b"]),
+            ("a::operator<<::{lambda(c::d<e>)#1}::f", &["a", "operator<<", "{lambda(c::d<e>)#1}", "f"]),
+            ("a::operator<<b::c>", &["a", "operator<<b::c>"]),
+            ("a::operator<<<b::c>", &["a", "operator<<<b::c>"]),
+            ("a::operator<=>::b", &["a", "operator<=>", "b"]),
+            ("a::operator->::b", &["a", "operator->", "b"]),
+            ("a::operator>>::b", &["a", "operator>>", "b"]),
+            ("a::F<&b::operator>>::g", &["a", "F<&b::operator>>", "g"]),
+            ("a::operator()::b", &["a", "operator()", "b"]),
+            ("a::operator[]::b", &["a", "operator[]", "b"]),
+            ("a::my_operator<b::c>::d", &["a", "my_operator<b::c>", "d"]),
+        ] {
+            assert_eq!(split(path), expected);
+        }
+    }
+
+    #[test]
+    fn brackets_without_a_partner_are_characters() {
+        assert_eq!(split("a<*::b"), ["a<*", "b"]);
+        assert_eq!(split("a>::b"), ["a>", "b"]);
+        assert_eq!(split("a{::b<c::d>"), ["a{", "b<c::d>"]);
+        let marks = marks("f(::g]", Escapes::None);
+        assert_eq!((marks[1], marks[5]), (Mark::Stray, Mark::Stray));
+    }
+
+    #[test]
+    fn what_is_escaped_is_a_character() {
+        let marks = marks(r"a\<b::c>\é", Escapes::Read);
+        assert_eq!(marks[1..3], [Mark::Escape, Mark::Escaped]);
+        assert_eq!(segments(r"a\<b::c>\é", &marks), [0..4, 6..11]);
+        assert_eq!(super::marks(r"a\", Escapes::Read)[1], Mark::Escape);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_text_has_segments(path in r"[a-z<>()\[\]{}:\\,é-]{0,40}") {
+            for escapes in [Escapes::Read, Escapes::None] {
+                let marks = marks(&path, escapes);
+                let segments = segments(&path, &marks);
+                let joined = segments.iter().map(|range| &path[range.clone()]).collect::<Vec<_>>().join("::");
+                proptest::prop_assert_eq!(joined, path.clone());
+            }
+        }
+
+        /// Segments from the second on are those of what follows the first: a matcher may go on from any of them.
+        #[test]
+        fn what_follows_a_segment_reads_as_it_does_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
+            let all = split(&path);
+            for (n, _) in all.iter().enumerate() {
+                let rest = all[n..].join("::");
+                proptest::prop_assert_eq!(split(&rest), &all[n..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! How a selector writes a path: where it ends, which characters it may have, and what has to be escaped.
+//!
+//! Outside of brackets there are letters, digits and a few signs; in the name of an operator, from the word `operator` on, the
+//! signs of operators, too; inside of brackets everything but whitespace. A backslash takes any character.
+
+use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
+
+/// The length of the part that begins here: to the next whitespace, or to the next comma. Those in brackets or after a
+/// backslash are the part's own, but not in a file's name.
+pub(super) fn part_len(text: &str) -> usize {
+    let word_len = text.find(char::is_whitespace).unwrap_or(text.len());
+    if text.starts_with('@') {
+        return text[..word_len].find(',').unwrap_or(word_len);
+    }
+    let word_len = escaped_word_len(text);
+    let word = &text[..word_len];
+    let marks = marks(word, Escapes::Read);
+    word.match_indices(',').map(|(at, _)| at).find(|at| marks[*at] == Mark::Outside).unwrap_or(word_len)
+}
+
+/// The length of a word in which whitespace may be escaped.
+fn escaped_word_len(text: &str) -> usize {
+    let mut is_escaped = false;
+    let end = text.char_indices().find(|(_, c)| {
+        let is_end = c.is_whitespace() && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        is_end
+    });
+    end.map_or(text.len(), |(at, _)| at)
+}
+
+/// Whether a path's segment may have this character there.
+pub(super) fn is_allowed(segment: &str, at: usize, c: char, mark: Mark) -> bool {
+    match mark {
+        Mark::Escaped => true,
+        Mark::Escape => !segment[at + 1..].is_empty(),
+        Mark::Inside => !c.is_control(),
+        Mark::Stray => is_in_operator(&segment[..at]),
+        Mark::Outside => is_plain(c) || is_operator(c) && is_in_operator(&segment[..at]),
+    }
+}
+
+/// What may be anywhere in a path.
+fn is_plain(c: char) -> bool {
+    c.is_alphanumeric() || "_-.*<>{}#()[]~$'".contains(c)
+}
+
+/// What else the name of an operator may have.
+fn is_operator(c: char) -> bool {
+    "!%&+/=^|\"".contains(c)
+}
+
+/// Whether what comes next belongs to the name of an operator, as it began in this segment.
+fn is_in_operator(segment: &str) -> bool {
+    ends_in_operator(segment.trim_end_matches(|c: char| is_operator(c) || "-*<>()[]~".contains(c)))
+}
+
+/// What is wrong where such a character is not allowed.
+pub(super) fn not_in_a_path(wrong: char) -> String {
+    let hint = match wrong {
+        '!' => "; `!` belongs at the beginning of a term",
+        '(' | '[' => " without what closes it",
+        ')' | ']' => " without what opens it",
+        '\\' => " without the character that it escapes",
+        '/' => "; files begin with `@`",
+        _ => "",
+    };
+    format!("`{wrong}` can't be part of a path{hint}")
+}
+
+/// The path as a selector names it.
+pub(super) fn escape(path: &str) -> String {
+    let marks = marks(path, Escapes::None);
+    let escaped = segments(path, &marks).into_iter().map(|range| {
+        let (segment, marks) = (&path[range.clone()], &marks[range]);
+        let mut escaped = String::with_capacity(segment.len());
+        for (at, c) in segment.char_indices() {
+            if matches!(c, '*' | '\\') || c.is_whitespace() || !is_allowed(segment, at, c, marks[at]) {
+                escaped.push('\\');
+            }
+            escaped.push(c);
+        }
+        escaped
+    });
+    escaped.collect::<Vec<_>>().join("::")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Kind;
+    use crate::selector::glob::Glob;
+    use crate::selector::{Selector, Subject};
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Selector {
+        Selector::parse(text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Something that is called `path`.
+    struct Probe<'a>(&'a str);
+
+    impl Subject for Probe<'_> {
+        fn path(&self) -> &str {
+            self.0
+        }
+
+        fn kind(&self) -> Kind {
+            Kind::Entry
+        }
+
+        fn file(&self) -> &'static str {
+            "a.cpp"
+        }
+
+        fn line(&self) -> u32 {
+            1
+        }
+    }
+
+    const CPP: [&str; 30] = [
+        "sqlite3VdbeExec",
+        "geo::Stack<int>::push",
+        "std::vector<int,std::allocator<int>>::push_back",
+        "geo::Shape::~Shape",
+        "geo::operator==",
+        "operator==",
+        "geo::operator!=",
+        "geo::operator!",
+        "geo::operator<",
+        "geo::operator<=>",
+        "geo::operator<<<char,std::char_traits<char>>",
+        "geo::Ptr<geo::Shape>::operator->",
+        "geo::operator>>",
+        "geo::operator+=",
+        "geo::operator|=",
+        "geo::operator^",
+        "geo::operator%",
+        "geo::operator/",
+        "geo::operator&&",
+        "geo::F::operator()",
+        "geo::F::operator[]",
+        "geo::F::operatorbool",
+        "geo::F::operatorconstchar",
+        "operatornew[]",
+        "operator\"\"_km",
+        "geo::area()::{lambda(int)#1}::operator()",
+        "geo::area(int,double)::'lambda'(int,geo::Shape<a::B>&&)::operator()",
+        "(anonymousnamespace)::f[abi:cxx11]",
+        "a::F<(b::E)1,&c::d,'x'>::g",
+        "_GLOBAL__sub_I_$x.cold",
+    ];
+
+    #[test]
+    fn paths_of_cpp_are_selectors() {
+        for path in CPP {
+            let selector = parse(path);
+            assert_eq!(selector.terms.len(), 1, "{path}");
+            assert_eq!(escape(path), path, "nothing to escape");
+            for other in CPP {
+                assert_eq!(selector.matches(&Probe(other)), path == other, "{path} on {other}");
+            }
+        }
+        for (path, escaped) in [
+            ("geo::operator*", r"geo::operator\*"),
+            ("geo::operator,", r"geo::operator\,"),
+            ("geo::operator->*", r"geo::operator->\*"),
+            ("geo::F<char*,int>::g", r"geo::F<char\*,int>::g"),
+            ("a b", r"a\ b"),
+            ("kind=entry", r"kind\=entry"),
+            ("@file", r"\@file"),
+            ("!a", r"\!a"),
+        ] {
+            assert_eq!(escape(path), escaped);
+            assert!(parse(escaped).matches(&Probe(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn terms_are_cut_at_commas_outside_of_brackets() {
+        for (selector, paths) in [
+            ("F<a,b>::c,d kind=entry, e", &["F<a,b>::c", "d", "e"][..]),
+            ("geo::operator<, geo::operator>", &["geo::operator<", "geo::operator>"]),
+            ("a::operator<=,a::operator>=", &["a::operator<=", "a::operator>="]),
+            ("a<*,b", &["a<x", "b"]),
+            (r"a\,b,c", &["a,b", "c"]),
+            ("f(int,int), @x,y", &["f(int,int)", "y"]),
+        ] {
+            let parsed = parse(selector);
+            for path in paths {
+                assert!(parsed.matches(&Probe(path)), "{selector} on {path}");
+            }
+        }
+        assert_eq!(parse("F<a,b>::c,d").terms.len(), 2);
+        assert_eq!(parse("!F<a,b>::c, !G<a,b>").terms.len(), 2);
+        assert_eq!(parse("@a(b,c").terms.len(), 2, "no brackets in file names");
+    }
+
+    /// Names as demanglers write them: nested templates, lambdas, operators, argument lists.
+    fn cpp_path() -> impl Strategy<Value = String> {
+        let word = prop::sample::select(vec![
+            "geo",
+            "Stack",
+            "push",
+            "~Shape",
+            "f",
+            "é",
+            "x_1",
+            "(anonymousnamespace)",
+        ]);
+        let operator = prop::sample::select(vec![
+            "==", "!=", "<", ">", "<=", ">=", "<=>", "<<", ">>", "->", "->*", "()", "[]", "*", ",", "&&",
+            "||", "!", "~", "+=", "^", "bool", "new[]", "\"\"_x",
+        ]);
+        let name = prop_oneof![
+            word.prop_map(str::to_owned),
+            operator.prop_map(|operator| format!("operator{operator}"))
+        ];
+        let path = prop::collection::vec(name, 1..4).prop_map(|segments| segments.join("::"));
+        path.prop_recursive(3, 24, 4, |inner| {
+            let arguments =
+                || prop::collection::vec(inner.clone(), 0..3).prop_map(|arguments| arguments.join(","));
+            prop_oneof![
+                (inner.clone(), arguments(), inner.clone()).prop_map(|(a, b, c)| format!("{a}<{b}>::{c}")),
+                (inner.clone(), arguments()).prop_map(|(a, b)| format!("{a}<{b}*,int&>")),
+                (inner.clone(), arguments())
+                    .prop_map(|(a, b)| format!("{a}({b})::{{lambda({b})#1}}::operator()")),
+                (inner.clone(), arguments()).prop_map(|(a, b)| format!("{a}<({b})1>[abi:cxx11]")),
+            ]
+        })
+    }
+
+    /// The grammar of selectors before brackets were read: what was one, in paths without brackets, is the same now.
+    fn plain_term() -> impl Strategy<Value = (String, String)> {
+        let segment = "[a-zé_.*-]{1,4}".prop_filter("`**` alone", |s| s == "**" || !s.contains("**"));
+        let path = prop::collection::vec(segment, 1..4).prop_map(|segments| segments.join("::"));
+        let more = prop::sample::select(vec!["", " kind=entry", " @a/b.rs:3", " kind=exit|point @*.rs"]);
+        (path.clone(), prop::bool::ANY, more).prop_map(|(path, is_exclusion, more)| {
+            (format!("{}{path}{more}", if is_exclusion { "! " } else { "" }), path)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_of_cpp_selects_itself(path in cpp_path()) {
+            let escaped = escape(&path);
+            let selector = parse(&escaped);
+            prop_assert_eq!(selector.terms.len(), 1);
+            prop_assert!(selector.matches(&Probe(&path)), "{} on {}", escaped, path);
+            prop_assert!(!selector.matches(&Probe(&format!("{path}x"))), "{} on more", escaped);
+            let among = format!("before, {escaped} kind=entry,after");
+            prop_assert!(parse(&among).matches(&Probe(&path)), "{}", among);
+        }
+
+        #[test]
+        fn selectors_without_brackets_read_as_they_are(terms in prop::collection::vec(plain_term(), 1..4)) {
+            let text = terms.iter().map(|(term, _)| term.as_str()).collect::<Vec<_>>().join(", ");
+            let selector = parse(&text);
+            prop_assert_eq!(selector.terms.len(), terms.len());
+            for (term, (written, path)) in selector.terms.iter().zip(&terms) {
+                prop_assert_eq!(term.is_exclusion, written.starts_with('!'));
+                prop_assert_eq!(term.kinds.is_some(), written.contains("kind="));
+                prop_assert_eq!(term.file.is_some(), written.contains('@'));
+                prop_assert_eq!(term.path.as_ref(), Some(&Glob::path(path)));
+            }
+        }
+    }
+}
