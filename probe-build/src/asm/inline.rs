@@ -43,9 +43,8 @@ impl Elsewhere {
                 "previous" | "text" if self.switched && self.pushed == 0 => self.switched = false,
                 "section" | "subsection" | "previous" | "align" | "balign" | "p2align" | "globl"
                 | "global" | "weak" | "hidden" | "type" | "size" | "set" | "local" | "loc" | "symver"
-                | "ident" | "extern" | "equ" => {}
-                // Both ways are judged.
-                "else" | "endif" | "error" => {}
+                // Of what is conditional, both ways are judged.
+                | "ident" | "extern" | "equ" | "else" | "endif" | "error" => {}
                 _ if directive.starts_with("if") => {}
                 _ if directive.starts_with("cfi_") => {}
                 _ if is_data(name) && (self.pushed > 0 || self.switched) => {}
