@@ -4,6 +4,7 @@ use super::debug::is_data;
 use super::function::{Extent, Extents};
 use super::inline;
 use super::line::{Instruction, Line, Statement, unquoted};
+use super::section;
 use crate::outcome::{Cause, Reason};
 
 /// The compiler that printed the assembly.
@@ -173,7 +174,8 @@ impl Function<'_, '_> {
                     let inside = &part[index..];
                     let length =
                         inside.iter().take_while(|at| self.lines[**at].statement != Statement::NoApp).count();
-                    inline::judge(inside[..length].iter().map(|at| &self.lines[*at]))
+                    let home = section::arguments_above(self.lines, at);
+                    inline::judge(inside[..length].iter().map(|at| &self.lines[*at]), home)
                         .map_err(|cause| (cause, at))?;
                     index += length;
                     last = None;

@@ -5,11 +5,13 @@
 
 use super::debug::is_data;
 use super::line::{Line, OPEN_COMMENT, operands};
+use super::section;
 use crate::outcome::Cause;
 
-/// Judges the lines between `#APP` and `#NO_APP`.
-pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Result<(), Cause> {
-    let mut elsewhere = Elsewhere::default();
+/// Judges the lines between `#APP` and `#NO_APP`. `home` is what the `.section` said that the function stands in: clang prints
+/// `.pushsection` and `.popsection` as a switch there and back.
+pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<&str>) -> Result<(), Cause> {
+    let mut elsewhere = Elsewhere { home, pushed: 0, switched: false };
     for line in lines {
         for statement in statements(line.text)? {
             elsewhere.statement(statement)?;
@@ -22,13 +24,13 @@ pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Result<(),
 }
 
 /// Where inline assembly has gone: into another section.
-#[derive(Default)]
-struct Elsewhere {
+struct Elsewhere<'h> {
+    home: Option<&'h str>,
     pushed: usize,
     switched: bool,
 }
 
-impl Elsewhere {
+impl Elsewhere<'_> {
     fn statement(&mut self, statement: &str) -> Result<(), Cause> {
         let bad = || Err(Cause::InlineAssembly(statement.chars().take(60).collect()));
         let statement = after_labels(statement);
@@ -39,7 +41,10 @@ impl Elsewhere {
             match directive {
                 "pushsection" => self.pushed += 1,
                 "popsection" if self.pushed > 0 => self.pushed -= 1,
-                "section" | "subsection" if self.pushed == 0 => self.switched = true,
+                "section" if self.pushed == 0 => {
+                    self.switched = !self.home.is_some_and(|home| section::is_same(home, rest));
+                }
+                "subsection" if self.pushed == 0 => self.switched = true,
                 "previous" | "text" if self.switched && self.pushed == 0 => self.switched = false,
                 "section" | "subsection" | "previous" | "align" | "balign" | "p2align" | "globl"
                 | "global" | "weak" | "hidden" | "type" | "size" | "set" | "local" | "loc" | "symver"
@@ -180,6 +185,7 @@ mod tests {
             lines(&format!("#APP\n{text}\n#NO_APP\n"))[1..]
                 .iter()
                 .take_while(|line| line.text != "#NO_APP\n"),
+            Some(".text.f,\"axG\",@progbits,f,comdat"),
         )
     }
 
@@ -194,6 +200,7 @@ mod tests {
             "call foo",
             ".pushsection .note.x, \"a\"; .byte 3; .popsection",
             ".section .x; .long 1b; .previous",
+            ".section .x,\"a\",@note; .long 1b; .section .text.f,\"axG\",@progbits,f,comdat; nop",
             "xchg %ax, %ax # ret",
         ] {
             assert_eq!(judge_text(text), Ok(()), "{text}");
@@ -214,6 +221,7 @@ mod tests {
             ".byte 0xc3",
             ".macro m",
             ".section .x",
+            ".section .x; .section .text.g,\"axG\",@progbits,g,comdat",
             ".pushsection .x",
             "nop /* x */",
             ".rept 3",

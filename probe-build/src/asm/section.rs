@@ -86,11 +86,32 @@ impl<'a> Reader<'a> {
 
     /// Compilers leave flags and type away once they have said them, but repeat group and `unique` number.
     fn named(&mut self, arguments: &'a str) -> Section {
-        let mut all = operands(arguments).into_iter();
-        let mut key = vec![unquoted(all.next().unwrap_or_default())];
-        key.extend(all.skip(2));
-        self.number(key)
+        self.number(key(arguments))
     }
+}
+
+/// What tells one section from another in the arguments of `.section`.
+fn key(arguments: &str) -> Vec<&str> {
+    let mut all = operands(arguments).into_iter();
+    let mut key = vec![unquoted(all.next().unwrap_or_default())];
+    key.extend(all.skip(2));
+    key
+}
+
+/// Whether the arguments of two `.section` mean the same section.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    key(one) == key(other)
+}
+
+/// The arguments of the `.section` that a line of code stands in; `None` where it was opened in another way.
+pub(super) fn arguments_above<'a>(lines: &[Line<'a>], line: usize) -> Option<&'a str> {
+    lines[..line].iter().rev().find_map(|line| match line.statement {
+        Statement::Directive { name: ".section", arguments } => Some(Some(arguments)),
+        Statement::Directive { name: ".text" | ".previous" | ".pushsection" | ".popsection", .. } => {
+            Some(None)
+        }
+        _ => None,
+    })?
 }
 
 #[cfg(test)]
