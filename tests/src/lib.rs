@@ -1,12 +1,16 @@
 //! Integration tests live in `tests/`, one process for each scenario of global state; what several of them share
 //! is here.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub mod c;
 #[cfg(not(any(probe_portable, probe_off)))]
 pub mod call_sites;
 #[cfg(target_os = "linux")]
 pub mod cancel;
 #[cfg(target_os = "linux")]
 pub mod code;
+#[cfg(target_arch = "x86_64")]
+pub mod destroyer;
 pub mod fixture;
 #[cfg(target_os = "linux")]
 pub mod library;
