@@ -6,7 +6,7 @@
 
 namespace exceptions {
 
-static long destroyed;
+static thread_local long destroyed;
 COUNTED_AS(guard_drop, "exceptions::Guard::drop");
 struct Guard {
     long weight;

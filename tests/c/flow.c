@@ -68,7 +68,7 @@ NOINLINE struct triple tail_memory(long a, long b, long c, long d, long e, long 
     ENTER(tail_memory);
     return spread(b, a, d, c, f, e, h, g);
 }
-static long effects;
+static THREAD long effects;
 COUNTED(effect);
 NOINLINE void effect(long x) { ENTER(effect); effects = effects * 5 + x; }
 COUNTED(conditional);
@@ -132,7 +132,7 @@ NOINLINE long split_hot_tail(long x) {
 }
 
 // Ends that never return.
-static jmp_buf way_out;
+static THREAD jmp_buf way_out;
 COUNTED(leave);
 __attribute__((noreturn)) NOINLINE void leave(int value) {
     ENTER(leave);

@@ -3,7 +3,7 @@
 
 namespace objects {
 
-static long trace;
+static thread_local long trace;
 static NOINLINE void add(long x) { trace = trace * 7 + x; }
 
 #define STRUCTOR_(name, path) static COUNTER_(name##_counter, path, STRUCTOR)

@@ -14,6 +14,8 @@ pub mod destroyer;
 pub mod fixture;
 #[cfg(target_os = "linux")]
 pub mod library;
+#[cfg(target_arch = "x86_64")]
+pub mod machine_state;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod random;
