@@ -22,7 +22,7 @@ NOINLINE long thrower(long x) {
     return x * 2;
 }
 
-COUNTED_AS(tail, "exceptions::tail");
+static COUNTER_(tail_counter, "exceptions::tail", TAIL);
 NOINLINE long tail(long x) {
     ENTER(tail);
     if (x < 2) ADD(tail, unwound);

@@ -58,8 +58,14 @@ NOINLINE long interrupted(long x) {
 COUNTED(escaped);
 NOINLINE int escaped(void) {
     ENTER(escaped);
+    // A consumer needs more than the smallest stack that there may be.
+    static char own[1 << 16];
+    stack_t stack = {.ss_sp = own, .ss_size = sizeof own};
+    static stack_t before;
+    sigaltstack(&stack, &before);
     int value = sigsetjmp(escape, 1);
     if (value == 0) raise(SIGUSR2);
+    sigaltstack(&before, 0);
     return value;
 }
 

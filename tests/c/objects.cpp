@@ -111,6 +111,9 @@ extern "C" void objects_run() {
         NOTE(call(both, &both));
         Side *volatile side = &both;
         NOTE(side->other(4.5));
+        Side plain;
+        side = &plain;
+        NOTE(side->other(0.5));
         Base *volatile heap = new Both(7);
         NOTE(heap->value(2));
         delete heap;

@@ -25,6 +25,7 @@ struct counter {
 enum {
     EXACT,     // as many hits as counted here
     IF_PLACED, // or none: nobody has promised that it has sites
+    TAIL,      // its exit was passed also where it was left by an exception, if the call that threw was a tail call
     STRUCTOR,  // up to twice as many: one body of a constructor or destructor may call another of the same name
 };
 

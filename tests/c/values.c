@@ -205,7 +205,7 @@ static NOINLINE void run_variadic(void) {
 #ifndef __clang__
 // A nested function finds its frame through r10.
 COUNTED(outer);
-COUNTED_AS(inner, "inner");
+COUNTED_AS(inner, "inner.0");
 NOINLINE long outer(long a, long b) {
     long c = OPAQUE(a * 3);
     long __attribute__((noinline)) inner(long d, double e) {

@@ -102,35 +102,42 @@ unsafe extern "C" {
     safe fn probe_tests_destroy(level: u32) -> u64;
 }
 
-/// Changes all registers but those that a function must keep.
-///
-/// # Panics
-/// If the x87 unit's stack was not empty, as a function may expect it.
+/// Changes all registers but those that a function must keep. Tells whether the x87 unit's stack was empty, as a function may
+/// expect it.
 #[inline(never)]
-pub fn destroy() {
+#[must_use]
+pub fn destroy() -> bool {
     let level = if std::is_x86_feature_detected!("avx512bw") {
         2
     } else {
         u32::from(std::is_x86_feature_detected!("avx"))
     };
-    assert_eq!(probe_tests_destroy(level), 20, "the x87 stack was not empty");
+    probe_tests_destroy(level) == 20
 }
 
 /// Destroys what it may in each hit.
 #[derive(Debug, Default)]
-pub struct Destroyer(AtomicU64);
+pub struct Destroyer {
+    calls: AtomicU64,
+    surprised: AtomicU64,
+}
 
 impl Destroyer {
     /// How often it was called.
     pub fn calls(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How often the machine was not as a function may expect it.
+    pub fn surprised(&self) -> u64 {
+        self.surprised.load(Ordering::SeqCst)
     }
 }
 
 impl Consumer for Destroyer {
     fn hit(&self, _event: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        destroy();
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.surprised.fetch_add(u64::from(!destroy()), Ordering::SeqCst);
         // SAFETY: this thread's own.
         unsafe { *libc::__errno_location() = libc::ENOTTY };
     }

@@ -82,6 +82,7 @@ fn all_registers_survive() {
             let destroyer = select("**").unwrap().attach(Destroyer::default()).unwrap();
             same("destroyed");
             assert_eq!((destroyer.failure(), destroyer.calls(), count.total()), (None, 2 * calls, 4 * calls));
+            assert_eq!(destroyer.surprised(), 0, "the x87 stack was not empty");
             drop((count, destroyer));
             same("latent again");
             Text::of(&path).assert_as_in_file();

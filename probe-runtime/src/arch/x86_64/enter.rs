@@ -149,6 +149,7 @@ macro_rules! enter_hidden {
                 "mov eax, [rip + {area} + 8]",
                 "xor edx, edx",
                 $save,
+                "emms", // a result of the function's may lie on the x87 stack, which a callee expects to be empty
             ],
             ["mov eax, [rip + {area} + 8]", "xor edx, edx", $restore,],
             area = sym AREA,
