@@ -6,7 +6,8 @@
 
 #include "torture.h"
 
-#define NAKED __attribute__((naked)) NOINLINE
+// A hook in it would have nowhere to be.
+#define NAKED __attribute__((naked, no_instrument_function)) NOINLINE
 
 // Vectors of 16, 32 and 64 bytes: all of each lane, in all argument registers, on the stack, and through a call.
 #define VECTOR(bits, target_name) \
@@ -152,7 +153,7 @@ NOINLINE double to_windows(double x) {
 #ifdef __clang__
 COUNTED(preserves_most);
 __attribute__((preserve_most)) NOINLINE void preserves_most(long *x) { ENTER(preserves_most); *x += 3; }
-COUNTED(by_registers);
+COUNTED_AS(by_registers, "__regcall3__by_registers");
 __regcall NOINLINE long by_registers(long a, long b, long c, long d, long e, long f, long g, long h, long i, double j, double k) {
     ENTER(by_registers);
     return a + b * 2 + c * 3 + d * 4 + e * 5 + f * 6 + g * 7 + h * 8 + i * 9 + (long)(j * k);
