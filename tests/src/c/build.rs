@@ -1,8 +1,10 @@
 //! One compiler, its flags, a strategy: to a shared object.
 
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use probe_build::{Build, Report, Sites};
 
@@ -116,13 +118,16 @@ impl Recipe {
         format!("{compiler:?}-{language:?}-{sites:?}{}", flags.concat()).replace(['/', '=', ','], "_")
     }
 
-    /// Builds it into a folder of its own under `root`; gives the shared object's path, and what became of each function.
+    /// Builds it into a folder under `root` that no other test uses; gives the shared object's path, and what became of each function.
     ///
     /// # Panics
     /// If it does not build.
     #[must_use]
     pub fn build(&self, root: &str) -> (PathBuf, Report) {
-        let dir = Path::new(root).join("c").join(self.name());
+        let program = env::current_exe().expect("the test's own file");
+        let program = program.file_stem().and_then(|name| name.to_str()).expect("a name");
+        let test = thread::current().name().unwrap_or("test").replace(':', "_");
+        let dir = Path::new(root).join("c").join(program.split('-').next().expect("a name")).join(test).join(self.name());
         // What an earlier version of the sources has left.
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a folder of this test's own");
