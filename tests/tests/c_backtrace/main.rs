@@ -60,17 +60,17 @@ fn gdb_shows_the_same() {
     for_each_build(&["-O2 -g"], |object, _| walks::under_gdb(object));
 }
 
-/// Debug information of an object with sites is as valid as that of one without. In version 4: llvm 14 does not come to an end
-/// with what gcc writes of version 5.
+/// Debug information of an object with sites is as valid as that of one without. Of clang's: its verifier does not come to an end
+/// with what gcc writes.
 #[test]
 fn debug_information_is_valid() {
     let Some(verifier) = ["llvm-dwarfdump", "llvm-dwarfdump-14"].into_iter().find(|it| is_there(it)) else {
         println!("skipped: there is no `llvm-dwarfdump`");
         return;
     };
-    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+    for compiler in [Compiler::Clang].into_iter().filter(|compiler| compiler.is_there()) {
         let [plain, placed] = [Sites::None, Sites::EntryReturn].map(|sites| {
-            let object = build(compiler, sites, "-O2 -g -gdwarf-4");
+            let object = build(compiler, sites, "-O2 -g");
             let output = Command::new(verifier).arg("--verify").arg(&object).output().unwrap();
             let text = scenario::said(&output).replace(object.to_str().unwrap(), "");
             (output.status.success(), text)

@@ -39,7 +39,7 @@ extern "C" fn frame(context: *mut c_void, seen: *mut c_void) -> c_int {
     // SAFETY: all zeros is a valid answer, which has room.
     let start = unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(ptr::without_provenance(address - 1), &raw mut info) == 0 { 0 } else { info.dli_saddr.addr() }
+        if libc::dladdr(ptr::without_provenance(address.saturating_sub(1)), &raw mut info) == 0 { 0 } else { info.dli_saddr.addr() }
     };
     if start == ROOT.load(Ordering::Relaxed) {
         // SAFETY: the variable of `each`.
