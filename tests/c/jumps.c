@@ -1,6 +1,7 @@
 // Functions that are left by a jump, and functions that are interrupted: by a signal that one raises itself, by a timer, and
 // after every single instruction.
 #define _GNU_SOURCE
+#include <alloca.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -133,12 +134,15 @@ long torture_step(void (*each)(void *context), double *result) {
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_step;
     action.sa_flags = SA_SIGINFO;
+    // With a frame of unknown size it is unwound by its frame pointer, wherever the stack pointer is.
+    volatile char *frame = alloca((size_t)OPAQUE(16L));
+    *frame = 0;
     each_step = each;
     sigaction(SIGTRAP, &action, &before);
     steps = 0;
-    __asm__ volatile("subq $128, %%rsp; pushfq; orq $0x100, (%%rsp); popfq; addq $128, %%rsp" : : : "cc", "memory");
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "cc", "memory");
     *result = stepped(1, 1.5, 2, 2.5, 3.5L);
-    __asm__ volatile("subq $128, %%rsp; pushfq; andq $~0x100, (%%rsp); popfq; addq $128, %%rsp" : : : "cc", "memory");
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "cc", "memory");
     long taken = steps;
     sigaction(SIGTRAP, &before, 0);
     each_step = 0;
