@@ -1,6 +1,8 @@
 //! Integration tests live in `tests/`, one process for each scenario of global state; what several of them share
 //! is here.
 
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub mod c;
 #[cfg(unix)]
 pub mod c_library;
 #[cfg(not(any(probe_portable, probe_off)))]
@@ -11,9 +13,13 @@ pub mod cancel;
 pub mod code;
 #[cfg(all(target_arch = "x86_64", not(any(probe_portable, probe_off))))]
 pub mod destroy;
+#[cfg(target_arch = "x86_64")]
+pub mod destroyer;
 pub mod fixture;
 #[cfg(target_os = "linux")]
 pub mod library;
+#[cfg(target_arch = "x86_64")]
+pub mod machine_state;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod random;

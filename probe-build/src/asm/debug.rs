@@ -98,6 +98,23 @@ fn escape(characters: &mut core::str::Chars<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
+/// For each line, whether it belongs to a procedure whose unwind table is printed with it, and is not removed again.
+pub(super) fn in_unwind_table(lines: &[Line<'_>], keep_debug: bool) -> Vec<bool> {
+    let (mut inside, mut frames_only) = (false, false);
+    let in_table = lines.iter().map(|line| {
+        match &line.statement {
+            Statement::Directive { name: ".cfi_sections", arguments } => {
+                frames_only = *arguments == ".debug_frame";
+            }
+            Statement::Directive { name: ".cfi_startproc", .. } => inside = true,
+            Statement::Directive { name: ".cfi_endproc", .. } => inside = false,
+            _ => {}
+        }
+        inside && (keep_debug || !frames_only)
+    });
+    in_table.collect()
+}
+
 /// Removes the lines of debug information.
 pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edits) {
     // Unwind tables for the debugger only: the compiler was not asked for tables that are loaded.

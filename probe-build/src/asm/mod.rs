@@ -100,6 +100,7 @@ pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unpla
         request,
         files: debug::Files::read(&lines),
         extents: Extents::read(&lines, &sections),
+        in_unwind_table: debug::in_unwind_table(&lines, request.keep_debug),
         lines: &lines,
         edits,
         definitions: Definitions::default(),
@@ -118,6 +119,7 @@ struct File<'a> {
     request: &'a Request<'a>,
     files: debug::Files,
     extents: Extents<'a>,
+    in_unwind_table: Vec<bool>,
     lines: &'a [Line<'a>],
     edits: Edits,
     definitions: Definitions,
@@ -175,6 +177,8 @@ impl File<'_> {
         self.edits.before(found.entry, &entry);
         for exit in &found.leaving {
             let site = self.definitions.site(&identity(Kind::Exit));
+            let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
+            let site = if self.in_unwind_table[line] { after_epilogue(&site) } else { site };
             match *exit {
                 Exit::Before(line) => self.edits.before(line, &site),
                 Exit::Conditional(line) => {
@@ -191,6 +195,16 @@ impl File<'_> {
             unknown_hooks: 0,
         }
     }
+}
+
+/// An exit's site, with unwind tables that say what is true there: the registers that a callee must keep hold what they held
+/// before. Compilers leave it at the slots below the stack pointer that the registers were restored from; the site's CALL
+/// overwrites the first of them.
+fn after_epilogue(site: &str) -> String {
+    // rbx, rbp, r12 to r15, by their numbers in unwind tables.
+    let restored: String =
+        [3, 6, 12, 13, 14, 15].map(|register| format!("\t.cfi_restore {register}\n")).concat();
+    format!("\t.cfi_remember_state\n{restored}{site}\t.cfi_restore_state\n")
 }
 
 /// A conditional tail call as a jump around a site and an unconditional one.

@@ -1,0 +1,144 @@
+//! A consumer that changes every register that the calling convention lets it change, the stack below its own, and `errno`.
+
+use std::arch::global_asm;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use probe_runtime::{Consumer, Event};
+
+global_asm!(
+    ".pushsection .text.probe_tests_destroy, \"ax\", @progbits",
+    ".globl probe_tests_destroy",
+    ".hidden probe_tests_destroy",
+    ".type probe_tests_destroy, @function",
+    "probe_tests_destroy:",
+    ".cfi_startproc",
+    // Every exception of SSE arithmetic is noted as having occurred.
+    "xorps xmm0, xmm0",
+    "mov eax, 0x3f800000",
+    "movd xmm1, eax",
+    "divss xmm1, xmm0",
+    "divss xmm0, xmm0",
+    "mov eax, 0x7f7fffff",
+    "movd xmm2, eax",
+    "mulss xmm2, xmm2",
+    "mov eax, 3",
+    "cvtsi2ss xmm3, eax",
+    "mov eax, 1",
+    "movd xmm4, eax",
+    "divss xmm4, xmm3",
+    // The x87 stack, as deep as a function may expect it: 1 + 2 × 6 + 7.
+    "fld1",
+    "fld1",
+    "fadd st(0), st(0)",
+    "fld st(0)",
+    "fld st(0)",
+    "fld st(0)",
+    "fld st(0)",
+    "fld st(0)",
+    "push 7",
+    ".cfi_adjust_cfa_offset 8",
+    "fild dword ptr [rsp]",
+    ".rept 7",
+    "faddp st(1), st(0)",
+    ".endr",
+    "fistp qword ptr [rsp]",
+    "pop r10",
+    ".cfi_adjust_cfa_offset -8",
+    "fldz",
+    "fld1",
+    "fdivrp st(1), st(0)",
+    "fstp st(0)",
+    // MMX
+    ".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    "pcmpeqd mm\\n, mm\\n",
+    ".endr",
+    "emms",
+    // SSE, AVX, AVX-512
+    ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "pcmpeqd xmm\\n, xmm\\n",
+    ".endr",
+    "cmp edi, 1",
+    "jb 2f",
+    ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "vcmptrueps ymm\\n, ymm\\n, ymm\\n",
+    ".endr",
+    "cmp edi, 2",
+    "jb 2f",
+    ".irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+    "vpternlogd zmm\\n, zmm\\n, zmm\\n, 0xff",
+    ".endr",
+    ".irp n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31",
+    "vpternlogd zmm\\n, zmm\\n, zmm\\n, 0xff",
+    ".endr",
+    ".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
+    "kxnorq k\\n, k\\n, k\\n",
+    ".endr",
+    "2:",
+    // The stack below.
+    "mov rax, -1",
+    "lea rdi, [rsp - 4096]",
+    "mov ecx, 512",
+    "rep stosq",
+    // What is left.
+    "mov rax, r10",
+    "mov rcx, -1",
+    "mov rdx, -1",
+    "mov rsi, -1",
+    "mov rdi, -1",
+    "mov r8, -1",
+    "mov r9, -1",
+    "mov r10, -1",
+    "mov r11, -1",
+    "cmp rcx, 1",
+    "stc",
+    "ret",
+    ".cfi_endproc",
+    ".size probe_tests_destroy, . - probe_tests_destroy",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Returns a sum of the x87 unit's: 20, unless that was not as a function may expect it.
+    safe fn probe_tests_destroy(level: u32) -> u64;
+}
+
+/// Changes all registers but those that a function must keep. Tells whether the x87 unit's stack was empty, as a function may
+/// expect it.
+#[inline(never)]
+#[must_use]
+pub fn destroy() -> bool {
+    let level = if std::is_x86_feature_detected!("avx512bw") {
+        2
+    } else {
+        u32::from(std::is_x86_feature_detected!("avx"))
+    };
+    probe_tests_destroy(level) == 20
+}
+
+/// Destroys what it may in each hit.
+#[derive(Debug, Default)]
+pub struct Destroyer {
+    calls: AtomicU64,
+    surprised: AtomicU64,
+}
+
+impl Destroyer {
+    /// How often it was called.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+
+    /// How often the machine was not as a function may expect it.
+    pub fn surprised(&self) -> u64 {
+        self.surprised.load(Ordering::SeqCst)
+    }
+}
+
+impl Consumer for Destroyer {
+    fn hit(&self, _event: &Event<'_>) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.surprised.fetch_add(u64::from(!destroy()), Ordering::SeqCst);
+        // SAFETY: this thread's own.
+        unsafe { *libc::__errno_location() = libc::ENOTTY };
+    }
+}

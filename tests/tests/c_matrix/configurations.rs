@@ -1,0 +1,84 @@
+//! Which flags are tried with which strategy.
+
+use std::env;
+
+use probe_build::Sites;
+use probe_tests::c::{Compiler, Language, Recipe};
+
+/// A choice of pairs, or everything with everything.
+pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
+    let is_all = env::var_os("PROBE_SOAK_C_MATRIX").is_some();
+    let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
+    let recipe = |sites, flags: &str| Recipe::new(compiler, language, sites, flags);
+    if is_all {
+        let levels = ["-O0", "-O1", "-O2", "-O3", "-Os"];
+        let product = strategies.into_iter().flat_map(|sites| levels.map(|level| (sites, level)));
+        return product
+            .flat_map(|(sites, level)| {
+                more(compiler, language)
+                    .into_iter()
+                    .map(move |more| recipe(sites, &format!("{level} {more}")))
+            })
+            .collect();
+    }
+    let (entry_return, hooks): (&[&str], &[&str]) = match language {
+        Language::C => (
+            &[
+                "-O0 -g",
+                "-O1 -fcf-protection=full",
+                "-O2 -fno-plt -ffunction-sections",
+                "-O2 -g -mno-red-zone -fno-omit-frame-pointer",
+                "-O3 -fno-asynchronous-unwind-tables -fcf-protection=none",
+                "-Os -g -fcf-protection=full",
+            ],
+            &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt", "-Os -mno-red-zone"],
+        ),
+        Language::Cpp => (
+            &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt -ffunction-sections"],
+            &["-O1 -g", "-O2 -fno-plt"],
+        ),
+    };
+    let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
+    [with(strategies[0], entry_return), with(strategies[1], hooks)].concat()
+}
+
+/// Flags that go with every level.
+fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
+    let mut flags = vec![
+        "",
+        "-g",
+        "-g3 -gdwarf-4",
+        "-fcf-protection=full",
+        "-fcf-protection=none",
+        "-fno-plt",
+        "-ffunction-sections -fdata-sections",
+        "-mno-red-zone",
+        "-fno-omit-frame-pointer",
+        "-fstack-protector-all",
+        "-fstack-clash-protection",
+        "-mstackrealign",
+        "-mavx2",
+        "-fno-optimize-sibling-calls",
+        "-fno-semantic-interposition",
+        "-fno-jump-tables",
+        "-funroll-loops",
+    ];
+    if language == Language::C {
+        flags.extend(["-fno-asynchronous-unwind-tables", "-fexceptions"]);
+    }
+    match compiler {
+        Compiler::Gcc => flags.extend([
+            "-fno-reorder-blocks-and-partition",
+            "-fno-ipa-ra",
+            "-fira-hoist-pressure -fipa-pta",
+            "-freorder-blocks-algorithm=stc",
+            "-mindirect-branch=thunk",
+            "-fno-dwarf2-cfi-asm",
+            "-fverbose-asm",
+        ]),
+        Compiler::Clang => {
+            flags.extend(["-mretpoline", "-faddrsig", "-fbasic-block-sections=all", "-gz=none"])
+        }
+    }
+    flags
+}

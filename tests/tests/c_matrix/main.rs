@@ -1,0 +1,96 @@
+//! C and C++ functions of every kind, built by both compilers with the flags that people use, with sites by both strategies:
+//! latent, counted, and beside a consumer that changes every register it may, their arguments and results are what they are in a
+//! build without sites, bit for bit, and their probes count exactly what the functions count themselves.
+//!
+//! Each configuration is a process of its own: a crash is one configuration's, and each counts all probes there are.
+//! `PROBE_SOAK_C_MATRIX=1` builds all flags with all levels of optimisation, in place of a choice of pairs.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
+
+mod configurations;
+mod play;
+mod reference;
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use probe_build::Sites;
+use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::scenario;
+
+#[test]
+fn gcc_c() {
+    matrix(Compiler::Gcc, Language::C);
+}
+
+#[test]
+fn gcc_cpp() {
+    matrix(Compiler::Gcc, Language::Cpp);
+}
+
+#[test]
+fn clang_c() {
+    matrix(Compiler::Clang, Language::C);
+}
+
+#[test]
+fn clang_cpp() {
+    matrix(Compiler::Clang, Language::Cpp);
+}
+
+#[test]
+fn scenario() {
+    match scenario::asked().as_deref() {
+        None => {}
+        Some("reference") => reference::write(),
+        Some("play") => play::play(),
+        Some(other) => panic!("no scenario {other}"),
+    }
+}
+
+/// What the children read from their environment.
+const RECIPE: &str = "PROBE_TEST_C_RECIPE";
+const OBJECT: &str = "PROBE_TEST_C_OBJECT";
+const NOTES: &str = "PROBE_TEST_C_NOTES";
+
+/// Plays every configuration, and reports all that fail.
+fn matrix(compiler: Compiler, language: Language) {
+    if !compiler.is_there() {
+        return;
+    }
+    let root = env!("CARGO_TARGET_TMPDIR");
+    let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
+    let notes = plain.with_extension("notes");
+    scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
+    let mut failures = Vec::new();
+    for recipe in configurations::of(compiler, language) {
+        let (object, report) = recipe.build(root);
+        let plain = report
+            .files()
+            .iter()
+            .find_map(|file| file.plain().map(|why| format!("{}: {why}", file.source().display())));
+        if let Some(plain) = plain {
+            failures.push(format!("{}: {plain}", recipe.name()));
+        }
+        let output = scenario::play("play", &variables(compiler, language, recipe.sites, &object, &notes));
+        if !output.status.success() {
+            failures.push(format!(
+                "{}: {} {}\n{report}",
+                recipe.name(),
+                output.status,
+                scenario::said(&output)
+            ));
+        }
+    }
+    assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn variables<'a>(
+    compiler: Compiler,
+    language: Language,
+    sites: Sites,
+    object: &'a Path,
+    notes: &'a Path,
+) -> Vec<(&'static str, &'a OsStr)> {
+    let recipe: &'static str = format!("{compiler:?} {language:?} {sites:?}").leak();
+    vec![(RECIPE, recipe.as_ref()), (OBJECT, object.as_os_str()), (NOTES, notes.as_os_str())]
+}
