@@ -11,8 +11,6 @@ pub mod call_sites;
 pub mod cancel;
 #[cfg(target_os = "linux")]
 pub mod code;
-#[cfg(all(target_arch = "x86_64", not(any(probe_portable, probe_off))))]
-pub mod destroy;
 #[cfg(target_arch = "x86_64")]
 pub mod destroyer;
 pub mod fixture;

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 use probe_runtime::{Consumer, Count, Event, Kind, ProbeState, ValueRef, probes, select, unread_records};
 use probe_tests::c_library::{makes, shared_library, source};
-use probe_tests::destroy::Destroy;
+use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;
 
 /// Writes down each hit: the probe's name without its provider, and its fields.
@@ -79,9 +79,9 @@ impl Pair {
         assert_eq!(Self::results(&self.probed, function), expected, "{provider} {function}, latent");
         let count = self.select(selector).attach(Count::new()).unwrap();
         assert_eq!(Self::results(&self.probed, function), expected, "{provider} {function}, counted");
-        let destroy = self.select(selector).attach(Destroy::default()).unwrap();
+        let destroy = self.select(selector).attach(Destroyer::default()).unwrap();
         assert_eq!(Self::results(&self.probed, function), expected, "{provider} {function}, delivered");
-        assert_eq!((destroy.hits(), count.total()), (hits, 2 * hits), "{provider} {function}");
+        assert_eq!((destroy.calls(), count.total()), (hits, 2 * hits), "{provider} {function}");
         drop((count, destroy));
         assert_eq!(Self::results(&self.probed, function), expected, "{provider} {function}, latent again");
     }
@@ -295,7 +295,7 @@ fn check_cpp(pair: &Pair) {
         pair.survives(function, selector, hits);
     }
     let exceptions = pair.probed.function("exceptions");
-    let attached = pair.select("**").attach(Destroy::default()).unwrap();
+    let attached = pair.select("**").attach(Destroyer::default()).unwrap();
     assert_eq!((exceptions(5), exceptions(6)), (1_000, 6), "{provider}");
-    assert_eq!(attached.hits(), 4 + 3, "{provider}");
+    assert_eq!(attached.calls(), 4 + 3, "{provider}");
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
-use probe_tests::destroy::Destroy;
+use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;
 
 /// The tests share the probes.
@@ -220,12 +220,12 @@ fn everything_survives_a_hidden_call() {
     let count = select("by_hand::sum").unwrap().attach(Count::new()).unwrap();
     assert_eq!((count.report().patched(), count.report().refused()), (2, 0));
     assert_eq!(sum_with_vectors(5, 7, SEED), expected, "counted");
-    let destroy = select("by_hand::sum").unwrap().attach(Destroy::default()).unwrap();
+    let destroy = select("by_hand::sum").unwrap().attach(Destroyer::default()).unwrap();
     for _ in 0..100 {
         assert_eq!(sum_with_vectors(5, 7, SEED), expected, "delivered");
     }
     let wide = if std::is_x86_feature_detected!("avx512bw") { 2 } else { 1 };
-    assert_eq!(destroy.hits(), 100 * 2 * wide);
+    assert_eq!(destroy.calls(), 100 * 2 * wide);
     assert_eq!(count.total(), 101 * 2 * wide);
     drop((destroy, count));
     assert_eq!(sum_with_vectors(5, 7, SEED), expected, "latent again");
@@ -234,9 +234,9 @@ fn everything_survives_a_hidden_call() {
 #[test]
 fn an_expected_call_is_one() {
     let _turn = turn();
-    let destroy = select("by_hand::call").unwrap().attach(Destroy::default()).unwrap();
+    let destroy = select("by_hand::call").unwrap().attach(Destroyer::default()).unwrap();
     assert_eq!((call(7), call(black_box(8))), (8, 9));
-    assert_eq!(destroy.hits(), 2);
+    assert_eq!(destroy.calls(), 2);
 }
 
 #[test]

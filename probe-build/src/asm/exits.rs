@@ -85,84 +85,15 @@ fn is_thunk(symbol: &str) -> bool {
         .any(|prefix| symbol.starts_with(prefix))
 }
 
-struct Function<'f, 'a> {
-    extent: &'f Extent,
-    extents: &'f Extents<'a>,
-    lines: &'f [Line<'a>],
+/// A function, while its lines are gone through.
+pub(super) struct Function<'f, 'a> {
+    pub extent: &'f Extent,
+    pub extents: &'f Extents<'a>,
+    pub lines: &'f [Line<'a>],
     family: Family,
 }
 
 impl Function<'_, '_> {
-    /// The line before which the entry's site goes: after the label, what opens the unwind table, the first
-    /// `.loc` (so that the site has the function's line) and `endbr64`; before any label that is jumped to.
-    fn entry(&self) -> Result<usize, (Cause, usize)> {
-        let part = &self.extents.parts[self.extent.parts[0]];
-        let (mut after, mut places) = (part.label, 0);
-        for (index, &at) in part.lines.iter().enumerate() {
-            let line = &self.lines[at];
-            if !line.labels.iter().all(|label| self.heads(label)) {
-                break;
-            }
-            match &line.statement {
-                Statement::Empty if line.labels.is_empty() => {}
-                Statement::Empty
-                | Statement::Directive {
-                    name: ".cfi_startproc" | ".cfi_personality" | ".cfi_lsda", ..
-                } => after = at,
-                Statement::Directive { name: ".loc", .. } => {
-                    places += 1;
-                    if places == 1 {
-                        after = at;
-                    }
-                }
-                Statement::Directive { .. } if self.is_signature(&part.lines, index) => after = at,
-                Statement::Directive { name, .. } if is_data(name) && !is_alignment(name) => {
-                    return Err((Cause::Directive((*name).to_owned()), at));
-                }
-                Statement::Directive { name, .. } if is_alignment(name) => break,
-                Statement::Directive { .. } => {}
-                Statement::Instruction(it) if it.mnemonic == "endbr64" && index > 0 => {
-                    after = at;
-                    break;
-                }
-                _ => break,
-            }
-        }
-        Ok(after + 1)
-    }
-
-    /// Whether a line is of the eight bytes by which clang's `-fsanitize=function` tells what a pointer points to:
-    /// a jump over them, and a number.
-    fn is_signature(&self, part: &[usize], index: usize) -> bool {
-        let long = |at: usize| match self.lines[at].statement {
-            Statement::Directive { name: ".long", arguments } => Some(arguments),
-            _ => None,
-        };
-        let jump = |index: usize| part.get(index).and_then(|at| long(*at)) == Some("846595819");
-        let first = |index: usize| {
-            part[..index].iter().all(|at| {
-                matches!(self.lines[*at].statement, Statement::Empty | Statement::Directive { .. })
-                    && long(*at).is_none()
-            })
-        };
-        match index.checked_sub(1) {
-            _ if jump(index) => first(index),
-            Some(before) => {
-                part.get(index).is_some_and(|at| long(*at).is_some()) && jump(before) && first(before)
-            }
-            None => false,
-        }
-    }
-
-    /// Whether a label stands for the function's start, rather than for a loop's head there.
-    fn heads(&self, label: &str) -> bool {
-        let part = &self.extents.parts[self.extent.parts[0]];
-        label == part.symbol
-            || [".LFB", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
-            || label.ends_with("$local")
-            || !label.starts_with('.')
-    }
-
     /// Goes through the lines of a part. Returns how many instructions of the compiler's it has.
     fn part(&self, part: &[usize], found: &mut Exits) -> Result<usize, (Cause, usize)> {
         let (mut seen, mut last, mut prefix, mut index) = (0, None, false, 0);
@@ -392,7 +323,7 @@ fn pattern(comment: &str) -> Option<&str> {
     Some(name.split('/').next().unwrap_or(name))
 }
 
-fn is_alignment(directive: &str) -> bool {
+pub(super) fn is_alignment(directive: &str) -> bool {
     matches!(directive, ".align" | ".balign" | ".p2align")
 }
 

@@ -5,7 +5,7 @@
 //!        ──▶ section   the section of each line
 //!        ──▶ debug     file and line; debug information taken out
 //!        ──▶ function  the lines of each function
-//!        ──▶ exits     EntryReturn: entry, returns and tail calls      (inline: what the user wrote himself)
+//!        ──▶ exits     EntryReturn: returns and tail calls             (entry; inline: what the user wrote himself)
 //!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with)
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```
@@ -19,6 +19,7 @@ mod constants;
 mod debug;
 mod definition;
 mod emit;
+mod entry;
 mod exits;
 mod function;
 mod hooks;
