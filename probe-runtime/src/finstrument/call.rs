@@ -77,10 +77,7 @@ pub(super) fn site(returns: usize) -> SiteAddr {
 
 /// The CALL of `target` at a site; `None` where that is out of reach.
 pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
-    Rel32::between(site, target)?;
-    let distance = target.wrapping_sub(site.0.wrapping_add(SITE_LEN)).cast_signed();
-    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
-    Some(Instruction::from_bytes([CALL, a, b, c, d]))
+    Rel32::between(site, target).map(Instruction::call)
 }
 
 #[cfg(test)]

@@ -1,0 +1,70 @@
+//! The attachment that every newly discovered probe is added to, as far as hooks see it.
+
+// Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only after `quiesce`.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use super::stats;
+use crate::dispatch::{Inside, Subscription};
+
+static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
+
+/// What a hook needs to let a probe count.
+pub(crate) struct Growing {
+    subscription: Arc<Subscription>,
+    tallies: Range<usize>,
+    next: AtomicUsize,
+    is_paused: AtomicBool,
+}
+
+/// What a newly discovered probe counts with.
+pub(super) struct Member {
+    /// The number of its counter.
+    pub(super) tally: usize,
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) is_paused: bool,
+}
+
+/// Lets discoveries count from now on, with these counters.
+pub(crate) fn begin(subscription: Arc<Subscription>, tallies: Range<usize>) {
+    let next = AtomicUsize::new(tallies.start);
+    let growing = Growing { subscription, tallies, next, is_paused: AtomicBool::new(false) };
+    GROWING.store(Box::into_raw(Box::new(growing)), Ordering::SeqCst);
+}
+
+/// Whether discoveries count.
+pub(crate) fn is_growing() -> bool {
+    !GROWING.load(Ordering::SeqCst).is_null()
+}
+
+/// Has what is discovered from now on stay latent, or not. For the holder of the control lock.
+pub(crate) fn pause(is_paused: bool) {
+    // SAFETY: ended by the holder of the control lock only.
+    if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
+        growing.is_paused.store(is_paused, Ordering::Relaxed);
+    }
+}
+
+/// Lets discoveries count no more. What is returned is dropped after `quiesce`.
+pub(crate) fn end() -> Option<Box<Growing>> {
+    let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
+    // SAFETY: from `begin`, and taken out once.
+    (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
+}
+
+/// What the probe that is being discovered counts with, if somebody counts and has a counter left.
+pub(super) fn member(_inside: &Inside) -> Option<Member> {
+    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
+    let tally = growing.next.fetch_add(1, Ordering::Relaxed);
+    if !growing.tallies.contains(&tally) {
+        stats::BEYOND.add();
+        return None;
+    }
+    let is_paused = growing.is_paused.load(Ordering::Relaxed);
+    Some(Member { tally, subscription: Arc::clone(&growing.subscription), is_paused })
+}
