@@ -183,7 +183,9 @@ impl Definition {
         const HEAD: usize = offset_of!(Definition, version);
         let from = ptr::from_ref(self).cast::<u8>();
         // SAFETY: the same type, whose head is left out; the caller's promise.
-        unsafe { ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD) };
+        unsafe {
+            ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD)
+        };
     }
 
     /// Whether this reader understands the definition: its version, size, kind and convention are known.

@@ -49,6 +49,11 @@ impl Call {
         Some(Self { returns, bytes, target })
     }
 
+    /// Where it returns to.
+    pub(super) fn returns(self) -> usize {
+        self.returns
+    }
+
     /// Where the site's five bytes are.
     pub(super) fn site(self) -> SiteAddr {
         site(self.returns)

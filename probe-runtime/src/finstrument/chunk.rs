@@ -157,9 +157,22 @@ fn add(at: &AtomicPtr<Chunk>, site: SiteAddr) -> Option<&'static Chunk> {
 }
 
 /// How far from a site its chunk is looked for. First below: above an executable its heap begins.
-const DISTANCES: [isize; 14] =
-    [-(4 << 20), -(1 << 20), -(16 << 20), -(64 << 20), -(256 << 20), -(512 << 20), -(1 << 30),
-     3 << 29, 1 << 30, 512 << 20, 256 << 20, 64 << 20, 16 << 20, 2 << 20];
+const DISTANCES: [isize; 14] = [
+    -(4 << 20),
+    -(1 << 20),
+    -(16 << 20),
+    -(64 << 20),
+    -(256 << 20),
+    -(512 << 20),
+    -(1 << 30),
+    3 << 29,
+    1 << 30,
+    512 << 20,
+    256 << 20,
+    64 << 20,
+    16 << 20,
+    2 << 20,
+];
 
 /// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried.
 fn map_near(site: SiteAddr) -> Option<*mut Chunk> {

@@ -14,7 +14,7 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::call;
 use super::chunk::{self, Place};
@@ -52,6 +52,9 @@ pub(crate) struct Discovery {
     /// The counter that it has in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
     early: UnsafeCell<MaybeUninit<Early>>,
+    /// A name that is too long for the definition.
+    text: AtomicPtr<u8>,
+    text_len: AtomicUsize,
 }
 
 // SAFETY: atomics, but for `early`, which is written before the discovery is published, and taken by the holder of the
@@ -78,13 +81,21 @@ impl Hit {
 
 impl Discovery {
     /// Writes it, into a place that is nobody else's yet. With a member, hits have something to count with from the first one on.
-    pub(super) fn write(place: Place, key: usize, returns: usize, hit: Hit, state: State, member: Option<Member>, is_wanted: bool) {
+    pub(super) fn write(
+        place: Place,
+        key: usize,
+        returns: usize,
+        hit: Hit,
+        state: State,
+        member: Option<Member>,
+    ) {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
         it.returns.store(returns, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
+        let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which nobody else knows.
@@ -93,7 +104,14 @@ impl Discovery {
             let definition = place.definition();
             definition.entry().store(backend::entry(definition), Ordering::Relaxed);
             // SAFETY: as above; it lives where the definition does.
-            unsafe { Early::publish(it.early.get().cast(), definition, TallyAt::new(member.tally), member.subscription) };
+            unsafe {
+                Early::publish(
+                    it.early.get().cast(),
+                    definition,
+                    TallyAt::new(member.tally),
+                    member.subscription,
+                )
+            };
         }
         it.set_state(state);
     }
@@ -103,7 +121,8 @@ impl Discovery {
     }
 
     pub(super) fn hit(&self) -> Hit {
-        let kind = if self.kind.load(Ordering::Relaxed) == Kind::Exit as u8 { Kind::Exit } else { Kind::Entry };
+        let kind =
+            if self.kind.load(Ordering::Relaxed) == Kind::Exit as u8 { Kind::Exit } else { Kind::Entry };
         Hit { function: self.function.load(Ordering::Relaxed), kind }
     }
 
@@ -137,7 +156,7 @@ impl Discovery {
         self.state.store(number, Ordering::SeqCst);
     }
 
-    pub(super) fn is_patched(&self) -> bool {
+    pub(crate) fn is_patched(&self) -> bool {
         self.state() == State::Patched
     }
 
@@ -176,14 +195,35 @@ impl Discovery {
     }
 
     /// Names it: from now on its definition may be read.
-    pub(super) fn name(&'static self, object: u64, text: String, path_len: usize, file_len: usize, line: u32) {
+    pub(super) fn name(
+        &'static self,
+        object: u64,
+        text: String,
+        path_len: usize,
+        file_len: usize,
+        line: u32,
+    ) {
         let Some(place) = Place::of(self) else { return };
-        // As many as there are names; they live as long as the process, like the definition.
-        let text: &'static str = Box::leak(text.into_boxed_str());
+        // Most are copied into the definition.
+        let text: &'static mut str = Box::leak(text.into_boxed_str());
+        self.text_len.store(text.len(), Ordering::Relaxed);
+        self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
         let named = Definition::discovered(self.hit().kind, text, path_len, file_len, line);
         // SAFETY: nobody reads more of it than entry and hook before it is named, and the control lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
+        if named.text_elsewhere().is_none() {
+            self.forget_text();
+        }
         self.object.store(object.max(1), Ordering::Release);
+    }
+
+    fn forget_text(&self) {
+        let (start, len) =
+            (self.text.swap(std::ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
+        if !start.is_null() {
+            // SAFETY: from `name`, taken out once; no definition that is read refers to it.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+        }
     }
 
     /// Which counter it has in a growing attachment, of all counters.
@@ -226,9 +266,10 @@ pub(crate) struct Vanished(pub(super) &'static Discovery);
 
 impl Drop for Vanished {
     fn drop(&mut self) {
+        drop(self.0.take_early());
+        self.0.forget_text();
         if let Some(place) = Place::of(self.0) {
             chunk::give_back(place);
         }
     }
 }
-

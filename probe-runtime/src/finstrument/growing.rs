@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::stats;
+use super::counters;
 use crate::dispatch::{Inside, Subscription};
 
 static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
@@ -56,15 +56,28 @@ pub(crate) fn end() -> Option<Box<Growing>> {
     (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
 }
 
+/// A counter for a probe that was discovered before, if there is one left. For the holder of the control lock.
+pub(crate) fn take_tally() -> Option<usize> {
+    // SAFETY: ended by the holder of the control lock only.
+    let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
+    growing.take()
+}
+
+impl Growing {
+    fn take(&self) -> Option<usize> {
+        let next = |next: usize| self.tallies.contains(&next).then_some(next + 1);
+        self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    }
+}
+
 /// What the probe that is being discovered counts with, if somebody counts and has a counter left.
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
     // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
-    let tally = growing.next.fetch_add(1, Ordering::Relaxed);
-    if !growing.tallies.contains(&tally) {
-        stats::BEYOND.add();
+    let Some(tally) = growing.take() else {
+        counters::BEYOND.add();
         return None;
-    }
+    };
     let is_paused = growing.is_paused.load(Ordering::Relaxed);
     Some(Member { tally, subscription: Arc::clone(&growing.subscription), is_paused })
 }

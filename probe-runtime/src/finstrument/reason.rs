@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::registry::ProbeInfo;
+
 /// Why a call of a hook stays what it is. Its hits are delivered all the same, each by a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -20,6 +22,7 @@ pub enum Reason {
 }
 
 impl Reason {
+    #[cfg_attr(not(probe_discovers), cfg(test))]
     pub(super) fn encode(self) -> i32 {
         match self {
             Self::NotACall => -1,
@@ -28,6 +31,7 @@ impl Reason {
         }
     }
 
+    #[cfg_attr(not(probe_discovers), cfg(test))]
     pub(super) fn decode(number: i32) -> Self {
         match number {
             -1 => Self::NotACall,
@@ -52,6 +56,42 @@ impl fmt::Display for Reason {
                 "it lies across two aligned words, and another SIGTRAP handler was installed over the one of this crate",
             ),
         }
+    }
+}
+
+/// A call that stays one. From [`kept`](super::kept()).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    probe: ProbeInfo,
+    site: Option<usize>,
+    reason: Reason,
+}
+
+impl Kept {
+    #[cfg(probe_discovers)]
+    pub(super) fn new(probe: ProbeInfo, site: Option<usize>, reason: Reason) -> Self {
+        Self { probe, site, reason }
+    }
+
+    /// Its probe.
+    pub fn probe(&self) -> &ProbeInfo {
+        &self.probe
+    }
+
+    /// The address of the call's five bytes, where the call is known.
+    pub fn site(&self) -> Option<usize> {
+        self.site
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.probe.path(), self.probe.kind(), self.reason)
     }
 }
 
