@@ -70,7 +70,7 @@ fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
     // Where a hook was faster, and has put the new object's in its place, the old one is nobody's either.
     let entry = table::find(discovery.key())?;
-    entry.replace(Some(discovery), None).is_ok().then_some(Vanished(discovery))
+    entry.replace(Some(discovery), None).is_ok().then(|| Vanished(discovery))
 }
 
 /// Patches what waits, with all that a hook may not do.

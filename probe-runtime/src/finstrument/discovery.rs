@@ -233,7 +233,7 @@ impl Discovery {
 
     /// Takes its early hook's member, once the hook is no definition's any more. For the control lock's holder.
     pub(crate) fn take_early(&'static self) -> Option<Taken> {
-        (self.tally.swap(0, Ordering::Relaxed) != 0).then_some(Taken(self))
+        (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| Taken(self))
     }
 }
 
