@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use super::counters;
 use crate::dispatch::{Inside, Subscription};
 
+/// How many such counters are kept; what goes beyond is not used.
+const SPARES: usize = 64;
+
 static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
 
 /// What a hook needs to let a probe count.
@@ -18,6 +21,8 @@ pub(crate) struct Growing {
     subscription: Arc<Subscription>,
     tallies: Range<usize>,
     next: AtomicUsize,
+    /// Counters that were taken by threads that another one was faster than; 0 where there is none.
+    spare: [AtomicUsize; SPARES],
     is_paused: AtomicBool,
 }
 
@@ -32,7 +37,8 @@ pub(super) struct Member {
 /// Lets discoveries count from now on, with these counters.
 pub(crate) fn begin(subscription: Arc<Subscription>, tallies: Range<usize>) {
     let next = AtomicUsize::new(tallies.start);
-    let growing = Growing { subscription, tallies, next, is_paused: AtomicBool::new(false) };
+    let spare = [const { AtomicUsize::new(0) }; SPARES];
+    let growing = Growing { subscription, tallies, next, spare, is_paused: AtomicBool::new(false) };
     GROWING.store(Box::into_raw(Box::new(growing)), Ordering::SeqCst);
 }
 
@@ -65,8 +71,25 @@ pub(crate) fn take_tally() -> Option<usize> {
 
 impl Growing {
     fn take(&self) -> Option<usize> {
+        let spare = self.spare.iter().find_map(|spare| spare.swap(0, Ordering::Relaxed).checked_sub(1));
+        spare.or_else(|| self.take_new())
+    }
+
+    fn take_new(&self) -> Option<usize> {
         let next = |next: usize| self.tallies.contains(&next).then_some(next + 1);
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    }
+}
+
+/// Gives a counter back that nobody has counted with.
+pub(super) fn give_back(_inside: &Inside, tally: usize) {
+    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    let Some(growing) = (unsafe { GROWING.load(Ordering::Acquire).as_ref() }) else { return };
+    if growing.tallies.contains(&tally) {
+        let put = |spare: &AtomicUsize| {
+            spare.compare_exchange(0, tally + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
+        growing.spare.iter().any(put);
     }
 }
 

@@ -138,8 +138,10 @@ fn discover(
             return Some((place.discovery(), true));
         }
         // Another thread was faster. Nobody has seen this one.
+        let tally = place.discovery().tally();
         drop(place.discovery().take_early());
         chunk::give_back(place);
+        tally.into_iter().for_each(|tally| growing::give_back(inside, tally));
     }
 }
 
