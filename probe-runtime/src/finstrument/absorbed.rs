@@ -6,6 +6,7 @@
 use std::ptr;
 
 use super::call::Call;
+use super::chunk::{self, Place};
 use super::discovery::{Discovery, State, Vanished};
 use super::hooks::{self, call_of, patched, published};
 use super::naming::{hash, object_at};
@@ -33,6 +34,8 @@ pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
     if published().next().is_none() {
         return absorbed;
     }
+    let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
+    absorbed.gone.extend(left.map(Vanished::new));
     let objects = frozen.every();
     let mut holds = vec![false; objects.len()];
     for place in published() {
@@ -68,9 +71,9 @@ fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
 }
 
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
-    // Where a hook was faster, and has put the new object's in its place, the old one is nobody's either.
+    // Where a hook is faster, and puts the new object's in its place, that one says that it has left.
     let entry = table::find(discovery.key())?;
-    entry.replace(Some(discovery), None).is_ok().then(|| Vanished(discovery))
+    entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
 }
 
 /// Patches what waits, with all that a hook may not do.

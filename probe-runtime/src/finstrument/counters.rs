@@ -25,4 +25,5 @@ pub(super) static STRADDLERS: Counter = Counter::new();
 pub(super) static POSTPONED: Counter = Counter::new();
 pub(super) static LOST: Counter = Counter::new();
 pub(super) static UNTOLD: Counter = Counter::new();
+pub(super) static UNNAMED: Counter = Counter::new();
 pub(super) static BEYOND: Counter = Counter::new();

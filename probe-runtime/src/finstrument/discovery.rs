@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 use super::call;
 use super::chunk::{self, Place};
+use super::counters;
 use super::growing::Member;
 use super::reason::Reason;
 use crate::abi::{Definition, Kind};
@@ -47,6 +48,8 @@ pub(crate) struct Discovery {
     reason: AtomicI32,
     kind: AtomicU8,
     is_wanted: AtomicBool,
+    /// Another one has its place in the table.
+    is_left: AtomicBool,
     /// Which object it was named by; 0 before.
     object: AtomicU64,
     /// The counter that it has in a growing attachment, from 1; 0 without one.
@@ -95,6 +98,7 @@ impl Discovery {
         it.returns.store(returns, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
+        it.is_left.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
@@ -162,6 +166,16 @@ impl Discovery {
 
     pub(super) fn is_wanted(&self) -> bool {
         self.is_wanted.load(Ordering::SeqCst)
+    }
+
+    /// It is no call site's any more.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+    }
+
+    /// Whether that has been said; once.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_left.load(Ordering::Acquire) && self.is_left.swap(false, Ordering::AcqRel)
     }
 
     /// Says whether somebody listens to a real call. Tells whether it was one, or still is: its bytes may be another's to change.
@@ -262,7 +276,17 @@ impl Drop for Taken {
 }
 
 /// A discovery whose object is gone. Its place is given back once no hook can be looking at it.
-pub(crate) struct Vanished(pub(super) &'static Discovery);
+pub(crate) struct Vanished(&'static Discovery);
+
+impl Vanished {
+    /// The table does not lead there any more.
+    pub(super) fn new(discovery: &'static Discovery) -> Self {
+        if discovery.object().is_none() {
+            counters::UNNAMED.add();
+        }
+        Self(discovery)
+    }
+}
 
 impl Drop for Vanished {
     fn drop(&mut self) {

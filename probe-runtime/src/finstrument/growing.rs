@@ -71,7 +71,8 @@ pub(crate) fn take_tally() -> Option<usize> {
 
 impl Growing {
     fn take(&self) -> Option<usize> {
-        let spare = self.spare.iter().find_map(|spare| spare.swap(0, Ordering::Relaxed).checked_sub(1));
+        let taken = self.spare.iter().filter(|spare| spare.load(Ordering::Relaxed) != 0);
+        let spare = { taken }.find_map(|spare| spare.swap(0, Ordering::Relaxed).checked_sub(1));
         spare.or_else(|| self.take_new())
     }
 

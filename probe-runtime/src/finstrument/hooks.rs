@@ -134,6 +134,7 @@ fn discover(
         Discovery::write(place, key, returns, hit, state, member);
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
+            old.into_iter().for_each(Discovery::leave);
             policy::note();
             return Some((place.discovery(), true));
         }

@@ -59,7 +59,7 @@ pub fn text(policy: TextPolicy) {
 }
 
 /// Counts every discovered function: those known by now, and each from its first hit on, that hit included. There are `capacity` counters;
-/// a call site that is discovered takes one. What goes beyond stays latent ([`Stats::beyond_capacity`]).
+/// a call site that is discovered takes one, and takes another one when its object is loaded again. What goes beyond stays latent ([`Stats::beyond_capacity`]).
 ///
 /// # Errors
 /// [`Error::Growing`] while there is another, [`Error::OutOfCounters`], [`Error::Unpinned`].
@@ -96,6 +96,7 @@ pub fn stats() -> Stats {
         postponed: counters::POSTPONED.get(),
         lost: counters::LOST.get(),
         untold: counters::UNTOLD.get(),
+        unnamed: counters::UNNAMED.get(),
         beyond_capacity: counters::BEYOND.get(),
     }
 }

@@ -20,6 +20,9 @@ pub struct Stats {
     pub lost: usize,
     /// Discoveries that the callback was not told of, since it was itself at work on that thread, or a consumer was.
     pub untold: usize,
+    /// Discoveries whose objects were unloaded before an operation could name them. What they had counted is not in any
+    /// attachment's counts.
+    pub unnamed: usize,
     /// Discoveries that the growing attachment had no counter left for.
     pub beyond_capacity: usize,
 }
