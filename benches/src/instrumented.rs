@@ -41,7 +41,7 @@ impl Instrumented {
         let folder = folder();
         fs::create_dir_all(&folder).expect("a folder for temporary files");
         let (source, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
-        fs::write(&source, code(functions, hooks)).expect("a file in the folder");
+        fs::write(&source, code(&name.replace('-', "_"), functions, hooks)).expect("a file in the folder");
         compile(&source, &object, hooks);
         open(&object, functions)
     }
@@ -68,7 +68,7 @@ pub fn clean() {
     let _ = fs::remove_dir_all(folder());
 }
 
-fn code(functions: usize, hooks: Hooks) -> String {
+fn code(name: &str, functions: usize, hooks: Hooks) -> String {
     const PLAIN: &str = "__attribute__((no_instrument_function)) ";
     let mut code = String::from("#include <stdint.h>\ntypedef uint64_t function(uint64_t);\n");
     if hooks == Hooks::Empty {
@@ -80,16 +80,16 @@ fn code(functions: usize, hooks: Hooks) -> String {
     for number in 0..functions {
         writeln!(
             code,
-            "__attribute__((noinline)) static uint64_t f{number}(uint64_t x) {{ return x * {} + 1; }}",
+            "__attribute__((noinline)) static uint64_t {name}_{number}(uint64_t x) {{ return x * {} + 1; }}",
             2 * number + 3
         )
         .expect("a string");
     }
     code.push_str("function *const table[] = {");
-    (0..functions).for_each(|number| write!(code, "f{number},").expect("a string"));
+    (0..functions).for_each(|number| write!(code, "{name}_{number},").expect("a string"));
     write!(
         code,
-        "}};\n{PLAIN}uint64_t call_first(uint64_t n) {{ uint64_t x = 0; function *volatile f = f0;\n\
+        "}};\n{PLAIN}uint64_t call_first(uint64_t n) {{ uint64_t x = 0; function *volatile f = {name}_0;\n\
          for (; n; n--) x = f(x); return x; }}\n"
     )
     .expect("a string");

@@ -184,7 +184,7 @@ impl Definition {
         let from = ptr::from_ref(self).cast::<u8>();
         // SAFETY: the same type, whose head is left out; the caller's promise.
         unsafe {
-            ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD)
+            ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD);
         };
     }
 

@@ -83,8 +83,7 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Patched | State::Kept(_) => false,
     };
-    let waiting: Vec<&'static Discovery> =
-        published().map(|place| place.discovery()).filter(|it| waits(it)).collect();
+    let waiting: Vec<&'static Discovery> = published().map(Place::discovery).filter(|it| waits(it)).collect();
     if waiting.is_empty() {
         return;
     }

@@ -68,8 +68,9 @@ impl Call {
                 (at, call.into(), site.bytes().into())
             }
             Target::Through(_) => {
-                let [a, b, c, d, e] = site.bytes();
-                (at - 1, self.bytes.into(), [ADDRESS_SIZE, a, b, c, d, e].into())
+                let mut bytes = [ADDRESS_SIZE; LOOKED_AT];
+                bytes[1..].copy_from_slice(&site.bytes());
+                (at - 1, self.bytes.into(), bytes.into())
             }
         }
     }

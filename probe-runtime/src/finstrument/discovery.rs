@@ -114,7 +114,7 @@ impl Discovery {
                     definition,
                     TallyAt::new(member.tally),
                     member.subscription,
-                )
+                );
             };
         }
         it.set_state(state);

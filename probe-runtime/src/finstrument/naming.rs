@@ -2,7 +2,7 @@
 //!
 //! Life: never in a hook; at the first operation after a discovery, under the control lock, while objects may come and go: only
 //! files are read. An object's file is read once, as long as the object is loaded.
-//! Cost: some 10 ms for an object of SQLite's size with debug information, then some microseconds a function.
+//! Cost: some 10 ms for an object with some thousand functions with debug information, then some microseconds a function.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use addr2line::Loader;
 use cpp_demangle::{DemangleOptions, Symbol};
 
+use super::chunk::Place;
 use super::discovery::Discovery;
 use super::hooks::published;
 use crate::os::objects::{Object, freeze};
@@ -53,10 +54,8 @@ pub(super) fn object_at(objects: &[Object], addr: usize) -> Option<&Object> {
 impl Names {
     /// Names what has no name yet. For the holder of the control lock.
     pub(crate) fn name_new(&mut self) {
-        let new: Vec<&'static Discovery> = published()
-            .map(|place| place.discovery())
-            .filter(|discovery| discovery.object().is_none())
-            .collect();
+        let new: Vec<&'static Discovery> =
+            published().map(Place::discovery).filter(|discovery| discovery.object().is_none()).collect();
         if new.is_empty() {
             return;
         }
@@ -124,16 +123,12 @@ fn plain(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
     });
-    match demangled {
-        Some(name) => {
-            let name = name.split(" [clone").next().unwrap_or_default();
-            name.chars().filter(|char| *char != ' ').collect()
-        }
-        None => {
-            let end = symbol.char_indices().skip(1).find(|(_, char)| *char == '.').map(|(at, _)| at);
-            symbol[..end.unwrap_or(symbol.len())].to_owned()
-        }
+    if let Some(name) = demangled {
+        let name = name.split(" [clone").next().unwrap_or_default();
+        return name.chars().filter(|char| *char != ' ').collect();
     }
+    let suffix = symbol.char_indices().skip(1).find(|(_, char)| *char == '.');
+    symbol[..suffix.map_or(symbol.len(), |(at, _)| at)].to_owned()
 }
 
 #[cfg(test)]

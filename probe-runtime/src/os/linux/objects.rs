@@ -107,6 +107,7 @@ impl Frozen {
 #[cfg(probe_discovers)]
 impl Frozen {
     /// All loaded objects, whatever they carry.
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
     pub(crate) fn every(&self) -> Vec<Object> {
         let mut objects = Vec::new();
         iterate(&mut |info| {
