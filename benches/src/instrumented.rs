@@ -109,14 +109,14 @@ fn compile(source: &Path, object: &Path, hooks: Hooks) {
     assert!(status.success(), "gcc: {status}");
 }
 
-fn open(object: &PathBuf, functions: usize) -> Instrumented {
+fn open(object: &Path, functions: usize) -> Instrumented {
     let name = CString::new(object.as_os_str().as_encoded_bytes()).expect("a path without NUL");
     // SAFETY: an object of this module's own, without constructors.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null(), "{} can't be loaded", object.display());
-    // SAFETY: the handle stays open.
     let symbol = |name: &str| -> *mut c_void {
         let name = CString::new(name).expect("a name without NUL");
+        // SAFETY: the handle stays open.
         let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
         assert!(!symbol.is_null(), "{name:?} is not there");
         symbol

@@ -339,7 +339,10 @@ impl Control {
             hooks: Vec::new(),
             subscription: Some(attached.subscription),
             tallies: attached.tallies,
-            ..Retired::default()
+            #[cfg(probe_discovers)]
+            early: Vec::new(),
+            #[cfg(probe_discovers)]
+            vanished: Vec::new(),
         };
         #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);

@@ -46,6 +46,10 @@ pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
                 let at = objects.iter().position(|other| ptr::eq(other, object));
                 at.into_iter().for_each(|at| holds[at] = true);
                 absorbed.living.push(discovery);
+                if discovery.is_patched() && !discovery.is_settled() {
+                    // A hook is at it: the next look finds a site.
+                    policy::note();
+                }
             }
             // The next look names it.
             Some(_) => policy::note(),

@@ -48,6 +48,8 @@ pub(crate) struct Discovery {
     reason: AtomicI32,
     kind: AtomicU8,
     is_wanted: AtomicBool,
+    /// How many hooks are about to change its bytes.
+    busy: AtomicUsize,
     /// Another one has its place in the table.
     is_left: AtomicBool,
     /// Which object it was named by; 0 before.
@@ -98,6 +100,7 @@ impl Discovery {
         it.returns.store(returns, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
+        it.busy.store(0, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
@@ -160,8 +163,28 @@ impl Discovery {
         self.state.store(number, Ordering::SeqCst);
     }
 
+    /// A site from now on; tells whether it was none before.
+    pub(super) fn become_patched(&self) -> bool {
+        self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
+    }
+
     pub(crate) fn is_patched(&self) -> bool {
         self.state() == State::Patched
+    }
+
+    /// Whether its bytes are the control's alone to change. Until then, `is_wanted` says what they should be.
+    pub(crate) fn is_settled(&self) -> bool {
+        // In this order: whoever has patched it was busy before, and no other hook begins to change it.
+        self.is_patched() && self.busy.load(Ordering::SeqCst) == 0
+    }
+
+    /// Has a hook change its bytes, while they are a call's.
+    pub(super) fn while_busy(&self, change: impl FnOnce()) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        if self.state() == State::Waiting {
+            change();
+        }
+        self.busy.fetch_sub(1, Ordering::SeqCst);
     }
 
     pub(super) fn is_wanted(&self) -> bool {

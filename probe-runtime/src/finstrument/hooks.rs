@@ -80,7 +80,7 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
     if discovery.state() == State::Waiting
         && let Some(call) = call()
     {
-        patch_now(discovery, call);
+        discovery.while_busy(|| patch_now(discovery, call));
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
         dispatch(definition, ptr::null());
@@ -101,15 +101,26 @@ fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
 fn known(hit: Hit, returns: usize, hook: usize) -> Option<&'static Discovery> {
     let by_call = table::find(returns).and_then(Entry::discovery);
     if let Some(discovery) = by_call {
-        return (!is_stale(discovery, hit, hook)).then_some(discovery);
+        if is_stale(discovery, hook) {
+            return None;
+        }
+        if discovery.hit() == hit {
+            return Some(discovery);
+        }
     }
     table::find(hit.key()).and_then(Entry::discovery)
 }
 
-/// Whether another object is there by now, or the same one once more: the call is one again, or another function's.
-fn is_stale(discovery: &Discovery, hit: Hit, hook: usize) -> bool {
+/// Whether another object is there by now, or the same one once more: the call is one again.
+fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     let is_real = || discovery.returns().is_some_and(|returns| call_of(returns, hook).is_some());
-    discovery.hit() != hit || discovery.is_patched() && is_real()
+    discovery.is_patched() && is_real()
+}
+
+/// Whether a call is known as another function's: two inlined functions may end in one.
+fn is_shared(call: Call, hit: Hit, hook: usize) -> bool {
+    let known = table::find(call.returns()).and_then(Entry::discovery);
+    known.is_some_and(|known| known.hit() != hit && !is_stale(known, hook))
 }
 
 /// Puts a call into the table; tells whether it was not there before.
@@ -119,14 +130,14 @@ fn discover(
     call: Option<Call>,
     hook: usize,
 ) -> Option<(&'static Discovery, bool)> {
-    let (key, returns, near, state) = match call {
+    let (key, returns, near, state) = match call.filter(|call| !is_shared(*call, hit, hook)) {
         Some(call) => (call.returns(), call.returns(), call.site(), State::Waiting),
         None => (hit.key(), 0, SiteAddr(hit.function), State::Kept(Reason::NotACall)),
     };
     let entry = table::find_or_insert(key)?;
     loop {
         let old = entry.discovery();
-        if let Some(known) = old.filter(|old| !is_stale(old, hit, hook)) {
+        if let Some(known) = old.filter(|old| !is_stale(old, hook)) {
             return Some((known, false));
         }
         let place = chunk::take(near)?;
@@ -222,12 +233,13 @@ fn patch_now(discovery: &'static Discovery, call: Call) {
 
 /// A site is one from now on.
 pub(super) fn patched(discovery: &'static Discovery, is_straddler: bool) {
-    discovery.set_state(State::Patched);
-    counters::PATCHED.add();
-    if is_straddler {
-        counters::STRADDLERS.add();
+    if discovery.become_patched() {
+        counters::PATCHED.add();
+        if is_straddler {
+            counters::STRADDLERS.add();
+        }
+        policy::note();
     }
-    policy::note();
 }
 
 /// The place of a discovery that the table knows.

@@ -10,7 +10,8 @@ use crate::registry::ProbeInfo;
 #[non_exhaustive]
 pub enum Reason {
     /// It is no call that is understood: a function that ends in a jump to the hook, which the compiler makes of a call that
-    /// is the last thing to do (`-fno-optimize-sibling-calls` forbids it), or a call through a register.
+    /// is the last thing to do (`-fno-optimize-sibling-calls` forbids it), a call through a register, or one that is known as
+    /// another function's.
     NotACall,
     /// The system does not let the call's page be written.
     Protected {

@@ -1,8 +1,8 @@
 //! Replacing one instruction at once, or not at all: for a caller who may be in a signal handler, in the allocator, before `main`,
 //! or the holder of any of this crate's locks. No heap, no waiting; what would need either is left to a later try.
 //!
-//! Cost, measured: under `Sealed` two `mprotect` and a locked instruction, some 2 µs; a straddler two barriers more. Once for each
-//! mapping, the kernel is asked for its rights.
+//! Cost: under `Sealed` two `mprotect` and a locked instruction; a straddler two barriers more. Once for each mapping, the kernel is
+//! asked for its rights.
 
 // Safety: hands on what its callers promise.
 #![expect(unsafe_code, reason = "see above")]

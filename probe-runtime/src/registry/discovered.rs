@@ -22,7 +22,7 @@ impl Discovered {
 
     pub(super) fn add(&mut self, id: ProbeId, discovery: &'static Discovery) {
         self.all.push((id, discovery));
-        if !discovery.is_patched() {
+        if !discovery.is_settled() {
             self.calls.entry(id).or_default().push(discovery);
         }
     }
