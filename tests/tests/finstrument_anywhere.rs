@@ -115,8 +115,8 @@ fn allocator() {
         }
     });
     IN_ALLOCATOR.iter().for_each(|at| at.store(std::ptr::null_mut(), Ordering::Release));
-    for number in 0..FUNCTIONS {
-        let called = CALLED[number].load(Ordering::Relaxed);
+    for (number, called) in CALLED.iter().enumerate() {
+        let called = called.load(Ordering::Relaxed);
         assert!(called > 0);
         assert_counted(&calls, number, called);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::HeldText;
 use super::attachment::Attachment;
 use super::lock::operate;
 use super::members::Part;
@@ -64,7 +65,8 @@ impl Control {
             return Err(Error::Growing);
         }
         let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
-        let mut attached = Attached::new(Arc::default(), tallies.clone(), subscription, Policy::default());
+        let mut attached =
+            Attached::new(Arc::default(), tallies.clone(), subscription, Policy::default(), HeldText::new());
         attached.growth = Some(Growth::default());
         let number = self.place(attached);
         self.growing = Some(number);

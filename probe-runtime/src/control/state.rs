@@ -80,6 +80,7 @@ impl Attached {
         tallies: Range<usize>,
         subscription: &Arc<Subscription>,
         policy: Policy,
+        text: HeldText,
     ) -> Self {
         Self {
             runs: runs(&ids),
@@ -89,7 +90,7 @@ impl Attached {
             policy,
             is_paused: false,
             sole: 0,
-            text: HeldText::default(),
+            text,
             late: Report::default(),
             #[cfg(probe_discovers)]
             growth: None,
@@ -253,8 +254,8 @@ impl Control {
                 return Err(error);
             }
         };
-        let attached = Attached::new(Arc::clone(&ids), tallies.clone(), subscription, policy);
-        let attachment = self.place(Attached { text, ..attached });
+        let attached = Attached::new(Arc::clone(&ids), tallies.clone(), subscription, policy, text);
+        let attachment = self.place(attached);
         let mut retired = Retired::default();
         for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
             let action = match wants {

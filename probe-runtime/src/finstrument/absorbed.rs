@@ -115,14 +115,14 @@ fn patch(discovery: &'static Discovery, call: Call) {
     // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute what replaces it.
     match unsafe { Options::new().text(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery, is_straddler(at, value.len())),
-        Err(PatchError::Signal { .. }) => discovery.set_state(State::Kept(Reason::NoTrap)),
+        Err(PatchError::Signal { .. }) => discovery.keep(Reason::NoTrap),
         Err(PatchError::Text { error, .. }) => {
             let errno = error.errno().unwrap_or(libc::EFAULT);
-            discovery.set_state(State::Kept(Reason::Protected { errno }));
+            discovery.keep(Reason::Protected { errno });
         }
         Err(PatchError::Alias { error, .. }) => {
             let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
-            discovery.set_state(State::Kept(Reason::Protected { errno }));
+            discovery.keep(Reason::Protected { errno });
         }
         // A hook was faster, or somebody else holds it: the next time.
         Err(_) => {}

@@ -120,7 +120,7 @@ impl Discovery {
                 );
             };
         }
-        it.set_state(state);
+        it.begin(state);
     }
 
     pub(super) fn key(&self) -> usize {
@@ -151,7 +151,7 @@ impl Discovery {
         }
     }
 
-    pub(super) fn set_state(&self, state: State) {
+    fn begin(&self, state: State) {
         let number = match state {
             State::Waiting => WAITING,
             State::Patched => PATCHED,
@@ -161,6 +161,12 @@ impl Discovery {
             }
         };
         self.state.store(number, Ordering::SeqCst);
+    }
+
+    /// A real call for good, unless it is a site by now.
+    pub(super) fn keep(&self, reason: Reason) {
+        self.reason.store(reason.encode(), Ordering::Relaxed);
+        let _ = self.state.compare_exchange(WAITING, KEPT, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// A site from now on; tells whether it was none before.

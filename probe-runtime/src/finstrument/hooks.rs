@@ -214,9 +214,9 @@ fn patch_now(discovery: &'static Discovery, call: Call) {
         Err(NotNow::Later) => return counters::POSTPONED.add(),
         // Another thread was faster, or it is a debugger's by now.
         Err(NotNow::Changed) => return,
-        Err(NotNow::NoTrap) => return discovery.set_state(State::Kept(Reason::NoTrap)),
+        Err(NotNow::NoTrap) => return discovery.keep(Reason::NoTrap),
         Err(NotNow::Protected(errno)) => {
-            return discovery.set_state(State::Kept(Reason::Protected { errno }));
+            return discovery.keep(Reason::Protected { errno });
         }
     }
     // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
