@@ -1,12 +1,22 @@
 //! Where discoveries live: memory near the text that they are about, with a stub and a definition for each.
 //!
 //! ```text
-//! chunk   stubs        1,024 of 16 bytes    readable and executable
+//! chunk   stubs        1,024 of 32 bytes    readable and executable
 //!         which are taken                   readable and writable, like all that follows
 //!         definitions  1,024
 //!         discoveries  1,024
 //! ```
-//! A stub leads to the definition of the same number: `push rdi; lea rdi, [definition]; jmp [rdi]`. So all of a chunk's are
+//! A stub leads to the definition of the same number:
+//!
+//! ```text
+//! 48 39 3d rel32     cmp [function], rdi     the function that was discovered there?
+//! 75 0a              jne other
+//! 57                 push rdi
+//! 48 8d 3d rel32     lea rdi, [definition]
+//! ff 27              jmp [rdi]               its entry
+//! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
+//! ```
+//! So all of a chunk's are
 //! written at once, before anybody can execute them; no page is ever writable and executable, and a first hit writes no code but
 //! at its site.
 //!
@@ -31,7 +41,7 @@ use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 /// Discoveries of a chunk.
 const PLACES: usize = 1_024;
 /// Bytes from stub to stub.
-const STUB: usize = 16;
+const STUB: usize = 32;
 /// How many chunks there may be.
 const CHUNKS: usize = 4_096;
 
@@ -212,10 +222,20 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> bool {
     for number in 0..PLACES {
         let code = offset_of!(Chunk, stubs) + number * STUB;
         let definition = offset_of!(Chunk, definitions) + number * size_of::<Definition>();
-        // From the end of the `lea`.
-        let [a, b, c, d] = u32::try_from(definition - (code + 8)).unwrap_or_default().to_le_bytes();
-        let bytes: [u8; STUB] =
-            [0x57, 0x48, 0x8d, 0x3d, a, b, c, d, 0xff, 0x27, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc];
+        let discovery = offset_of!(Chunk, discoveries) + number * size_of::<Discovery>();
+        let mut bytes = [0xcc; STUB];
+        // Each instruction with the place that it names, which its last four bytes lead to.
+        let mut at = 0;
+        for (instruction, place) in [
+            (&[0x48, 0x39, 0x3d][..], discovery + offset_of!(Discovery, function)),
+            (&[0x75, 0x0a, 0x57, 0x48, 0x8d, 0x3d], definition),
+            (&[0xff, 0x27, 0xff, 0x25], discovery + offset_of!(Discovery, hook)),
+        ] {
+            bytes[at..at + instruction.len()].copy_from_slice(instruction);
+            at += instruction.len() + 4;
+            let distance = place - (code + at);
+            bytes[at - 4..at].copy_from_slice(&u32::try_from(distance).unwrap_or_default().to_le_bytes());
+        }
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }
@@ -236,10 +256,17 @@ mod tests {
         let site = SiteAddr(take as *const () as usize);
         let places: Vec<_> = (0..PLACES + 3).map(|_| take(site).unwrap()).collect();
         for place in &places {
-            // SAFETY: a stub, which can be read.
-            let code = unsafe { std::slice::from_raw_parts(place.stub() as *const u8, STUB_LEN) };
+            // SAFETY: a stub, which can be read; the part of it that is like other stubs.
+            let code = unsafe { std::slice::from_raw_parts((place.stub() + 9) as *const u8, STUB_LEN) };
             let definition = ptr::from_ref(place.definition()).addr();
-            assert_eq!(decode(place.stub(), code), Some(Stub::Definition(definition)));
+            assert_eq!(decode(place.stub() + 9, code), Some(Stub::Definition(definition)));
+            let (function, hook) = (&place.discovery().function, &place.discovery().hook);
+            for (end, named) in [(7, function), (25, hook)] {
+                // SAFETY: the same.
+                let distance = unsafe { ((place.stub() + end - 4) as *const i32).read_unaligned() };
+                let there = (place.stub() + end).wrapping_add_signed(distance as isize);
+                assert_eq!(there, ptr::from_ref(named).addr());
+            }
             assert!(Rel32::between(site, place.stub()).is_some());
             assert_eq!(Place::of(place.discovery()).map(Place::stub), Some(place.stub()));
         }

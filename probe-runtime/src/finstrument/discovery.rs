@@ -20,6 +20,7 @@ use super::call;
 use super::chunk::{self, Place};
 use super::counters;
 use super::growing::Member;
+use super::hooks;
 use super::reason::Reason;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
@@ -41,7 +42,9 @@ pub(super) enum State {
 #[repr(C, align(64))]
 pub(crate) struct Discovery {
     key: AtomicUsize,
-    function: AtomicUsize,
+    pub(super) function: AtomicUsize,
+    /// The hook, for calls of another function that share the site. Its stub reads both.
+    pub(super) hook: AtomicUsize,
     /// 0 where the call is not known: a jump to the hook, say.
     returns: AtomicUsize,
     state: AtomicU8,
@@ -97,6 +100,7 @@ impl Discovery {
         let it = place.discovery();
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
+        it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
         it.returns.store(returns, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);

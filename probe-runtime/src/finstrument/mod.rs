@@ -28,7 +28,7 @@
 //! ```
 //! 1. A function that is never called costs nothing: its bytes are the compiler's, and there is no probe.
 //! 2. The first hit takes a definition and a stub from memory near the text, notes the call site, and replaces the call by a NOP of
-//!    five bytes, or, while a [growing attachment](attach) counts, by a CALL of the stub: `push rdi; lea rdi, [definition]; jmp`. That
+//!    five bytes, or, while a [growing attachment](attach) counts, by a CALL of the stub: it makes sure that the function is the one, loads its definition, and jumps. That
 //!    is the paper's optimised argument one step further: the call site itself says which probe it is, and nothing is looked
 //!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix.
 //! 3. The next operation ([`probes`](crate::probes), [`select`](crate::select), [`attach`], …) gives what is new its number and name: the symbol of its
@@ -64,8 +64,8 @@
 //! which do nothing.
 //!
 //! # Known limits
-//! A compiler may let two inlined functions share one call of the exit hook, with different arguments. It is then the first's that hits it, while it is a
-//! site. `-fno-crossjumping` forbids that.
+//! A compiler may let two inlined functions share one call of the exit hook, with different arguments. The site is then the one's that reached it first; while that is
+//! active, its stub tells the other's hits apart, and the hook delivers them. While it is latent, so are they. `-fno-crossjumping` forbids such calls.
 //!
 //! On targets without patching the hooks do nothing, and nothing is discovered.
 
