@@ -15,6 +15,8 @@ pub mod code;
 pub mod destroyer;
 pub mod fixture;
 #[cfg(target_os = "linux")]
+pub mod instrumented;
+#[cfg(target_os = "linux")]
 pub mod library;
 #[cfg(target_arch = "x86_64")]
 pub mod machine_state;
