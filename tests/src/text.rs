@@ -1,22 +1,24 @@
-//! The text of this process against the text of its file.
+//! The text of this process, or of a library that it has loaded, against the text of its file.
 //!
 //! What the file says of its executable segment is what memory must hold once nobody is attached any more, byte
 //! for byte, and mapped readable and executable only. Nobody may be patching meanwhile.
 
 use std::fs;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::slice;
 
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// The executable segment of this process's program.
+/// The executable segment of this process's program, or of a library.
 pub struct Text {
+    path: PathBuf,
     start: usize,
     file: Vec<u8>,
 }
 
-/// One line of `/proc/self/maps` that maps the program's own file.
+/// One line of `/proc/self/maps` that maps the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mapping {
     /// The addresses.
@@ -43,7 +45,20 @@ impl Text {
     /// If the program is not an ELF file of 64 bits with one executable segment.
     #[must_use]
     pub fn of_this_process() -> Self {
-        let data = fs::read("/proc/self/exe").expect("the program's own file");
+        Self::of(fs::read_link("/proc/self/exe").expect("the program's path"))
+    }
+
+    /// The same of a library that is loaded.
+    ///
+    /// # Panics
+    /// If it is not loaded, or not such a file.
+    #[must_use]
+    pub fn of_library(path: &Path) -> Self {
+        Self::of(path.canonicalize().expect("the library's path"))
+    }
+
+    fn of(path: PathBuf) -> Self {
+        let data = fs::read(&path).expect("the file");
         let data = data.as_slice();
         let header = elf::FileHeader64::<object::Endianness>::parse(data).expect("an ELF header");
         let endian = header.endian().expect("a known byte order");
@@ -54,10 +69,10 @@ impl Text {
         let executable: Vec<_> =
             loads.iter().filter(|load| load.p_flags(endian).0 & elf::PF_X.0 != 0).collect();
         let [segment] = executable.as_slice() else { panic!("{} executable segments", executable.len()) };
-        let first = mappings().iter().map(|mapping| mapping.range.start).min().expect("a mapping");
+        let first = mappings(&path).iter().map(|mapping| mapping.range.start).min().expect("a mapping");
         let start = first - (lowest & !0xfff) + number(segment.p_vaddr(endian));
         let file = segment.data(endian, data).expect("the segment's bytes").to_vec();
-        Self { start, file }
+        Self { path, start, file }
     }
 
     /// The addresses.
@@ -81,7 +96,7 @@ impl Text {
     #[must_use]
     pub fn mappings(&self) -> Vec<Mapping> {
         let Range { start, end } = self.range();
-        mappings().into_iter().filter(|it| it.range.start < end && start < it.range.end).collect()
+        mappings(&self.path).into_iter().filter(|it| it.range.start < end && start < it.range.end).collect()
     }
 
     /// Asserts that every byte is the file's, and that no page is writable.
@@ -96,10 +111,9 @@ impl Text {
     }
 }
 
-/// The mappings of the program's own file, by address.
-fn mappings() -> Vec<Mapping> {
-    let program = fs::read_link("/proc/self/exe").expect("the program's path");
-    let program = program.to_str().expect("a path that is text");
+/// The mappings of a file, by address.
+fn mappings(path: &Path) -> Vec<Mapping> {
+    let program = path.to_str().expect("a path that is text");
     let maps = fs::read_to_string("/proc/self/maps").expect("the process's mappings");
     maps.lines().filter(|line| line.ends_with(program)).map(parse).collect()
 }
