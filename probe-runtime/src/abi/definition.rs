@@ -50,6 +50,24 @@ impl fmt::Display for Kind {
     }
 }
 
+/// How active sites reach the definition's `entry`, and so what of the processor's state they need to find again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u16)]
+pub enum Convention {
+    /// By a JMP to a cold block, which steps over the red zone, and gives up the vector registers.
+    ColdBlock = 0,
+    /// By a CALL that the compiler knows nothing of, at the entry of a function, before a return or before a tail call:
+    /// everything is kept, vector registers too.
+    Hidden = 1,
+    /// By a CALL where the compiler expects one: the registers that a callee may change are given up.
+    Call = 2,
+}
+
+impl Convention {
+    /// All conventions, in the order of their encoding.
+    pub const ALL: [Self; 3] = [Self::ColdBlock, Self::Hidden, Self::Call];
+}
+
 /// One probe of the source: what it is called, where it stands, and who listens.
 ///
 /// The first two words are all that a hit reads. `entry` is the code that an active site calls (with the
@@ -63,7 +81,7 @@ pub struct Definition {
     size: u16,
     kind: u8,
     field_count: u8,
-    reserved: u16,
+    convention: u16,
     line: u32,
     column: u32,
     path_len: u16,
@@ -80,6 +98,7 @@ const _: () = {
     assert!(offset_of!(Definition, hook) == 8);
     assert!(offset_of!(Definition, version) == 16);
     assert!(offset_of!(Definition, kind) == 20);
+    assert!(offset_of!(Definition, convention) == 22);
     assert!(offset_of!(Definition, line) == 24);
     assert!(offset_of!(Definition, path_len) == 32);
     assert!(offset_of!(Definition, long) == 40);
@@ -129,7 +148,7 @@ impl Definition {
             size: size_of::<Self>() as u16,
             kind: kind as u8,
             field_count,
-            reserved: 0,
+            convention: Convention::ColdBlock as u16,
             line,
             column,
             path_len: path_len as u16,
@@ -141,11 +160,12 @@ impl Definition {
         }
     }
 
-    /// Whether this reader understands the definition: the version, the size and the kind are known.
+    /// Whether this reader understands the definition: its version, size, kind and convention are known.
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
             && usize::from(self.kind) < Kind::ALL.len()
+            && usize::from(self.convention) < Convention::ALL.len()
             && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
     }
 
@@ -173,6 +193,12 @@ impl Definition {
     pub const fn kind(&self) -> Kind {
         // `is_readable` has refused other values.
         Kind::ALL[self.kind as usize]
+    }
+
+    /// How active sites reach `entry`.
+    pub const fn convention(&self) -> Convention {
+        // `is_readable` has refused other values.
+        Convention::ALL[self.convention as usize]
     }
 
     /// The fields' names, in the order of their values.

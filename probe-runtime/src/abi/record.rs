@@ -5,8 +5,10 @@
 
 use core::mem::{offset_of, size_of};
 
-/// A site that Rust macros made: NOP5 ↔ JMP to a cold block.
-pub const SITE_PROVIDER_RUST: u8 = 1;
+/// A site that is a JMP while it is active: to a cold block, which calls the stub. What macros make, of Rust and of `probe.h`.
+pub const SITE_JUMP: u8 = 1;
+/// A site that is a CALL while it is active, of the stub itself: where nothing lives below the stack pointer.
+pub const SITE_CALL: u8 = 2;
 
 /// Where one site is, where it jumps to, and which probe it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +18,13 @@ pub struct Record {
     pub version: u8,
     /// Size of this record in bytes: the way to the next one.
     pub size: u8,
-    /// What made the site, and so which instructions stand there.
-    pub provider: u8,
+    /// Which instruction an active site is: [`SITE_JUMP`] or [`SITE_CALL`].
+    pub form: u8,
     /// Zero.
     pub reserved: u8,
     /// The site, relative to this field.
     pub site: i32,
-    /// The cold block that an active site jumps to, relative to this field.
+    /// What an active site leads to, the cold block or the stub, relative to this field.
     pub target: i32,
     /// The probe's stub, relative to this field; its first instruction names the definition.
     pub stub: i32,

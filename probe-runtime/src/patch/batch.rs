@@ -10,14 +10,14 @@ use std::ops::Range;
 use super::poke::{poke, read};
 use super::refused::settle;
 use super::{Access, WritableRuns};
-use super::{Refusal, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use super::{Instruction, Refusal, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::pages;
 
-/// One site: where it is and where it jumps to.
+/// One site: where it is, and the instruction that it holds while it is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Site {
     pub(crate) addr: SiteAddr,
-    pub(crate) target: usize,
+    pub(crate) active: Instruction,
 }
 
 /// How many sites ahead a cache line is asked for: a locked instruction waits for its line alone, while lines that
@@ -28,11 +28,13 @@ const AHEAD: usize = 12;
 pub(crate) struct Batch<'a> {
     pub(super) wanted: SiteState,
     pub(super) report: &'a mut Report,
+    /// Sites that one write does not switch.
+    straddlers: Vec<Site>,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(wanted: SiteState, report: &'a mut Report) -> Self {
-        Self { wanted, report }
+        Self { wanted, report, straddlers: Vec::new() }
     }
 
     /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
@@ -44,6 +46,13 @@ impl<'a> Batch<'a> {
             Access::ByRun => self.write_by_run(sites),
             Access::ByRunStrictly => self.switch_strictly(sites),
             Access::Alias => self.switch_through_the_kernel(sites),
+        }
+        if !self.straddlers.is_empty() {
+            let straddlers = std::mem::take(&mut self.straddlers);
+            match access {
+                Access::Held => self.switch_straddlers(&straddlers),
+                _ => self.switch_strictly(&straddlers),
+            }
         }
     }
 
@@ -86,8 +95,9 @@ impl<'a> Batch<'a> {
                 prefetch_for_write(later.addr.word());
             }
             match write_one(*site, wanted) {
-                Ok(true) => patched += 1,
-                Ok(false) => unchanged += 1,
+                Ok(Done::Patched) => patched += 1,
+                Ok(Done::Unchanged) => unchanged += 1,
+                Ok(Done::Nothing) => self.straddlers.push(*site),
                 Err(refusal) => self.look_again(*site, refusal),
             }
         }
@@ -106,8 +116,9 @@ impl Batch<'_> {
                 return self.report.refuse(*refusal);
             }
             match write_one(site, self.wanted) {
-                Ok(true) => return self.report.add_patched(1),
-                Ok(false) => return self.report.add_unchanged(1),
+                Ok(Done::Patched) => return self.report.add_patched(1),
+                Ok(Done::Unchanged) => return self.report.add_unchanged(1),
+                Ok(Done::Nothing) => return self.straddlers.push(site),
                 Err(again) => refusal = again,
             }
         }
@@ -131,18 +142,27 @@ pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<us
     sites.chunk_by(same).map(|sites| (sites, pages(bytes(&sites[0]))))
 }
 
-/// Switches one site; returns whether that took a write.
+/// What has come of one site.
+enum Done {
+    Patched,
+    Unchanged,
+    /// It straddles.
+    Nothing,
+}
+
+/// Switches one site, if one write does.
 #[inline(always)]
-fn write_one(site: Site, wanted: SiteState) -> Result<bool, Box<Refusal>> {
+fn write_one(site: Site, wanted: SiteState) -> Result<Done, Box<Refusal>> {
     let word = site.addr.word();
     // SAFETY: a multiple of 8, in the text of a loaded object.
     let mut found = unsafe { read(word) };
     loop {
-        match plan(found, site.addr, site.target, wanted)? {
-            Step::Unchanged => return Ok(false),
+        match plan(found, site.addr, site.active, wanted)? {
+            Step::Unchanged => return Ok(Done::Unchanged),
+            Step::Straddles => return Ok(Done::Nothing),
             // SAFETY: as above; the text policy has made it writable.
             Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
-                Ok(()) => return Ok(true),
+                Ok(()) => return Ok(Done::Patched),
                 // Somebody wrote in between: plan again from what is there now.
                 Err(now) => found = now,
             },

@@ -28,6 +28,12 @@ impl Instruction {
         Self(0xe9 | (rel.0.cast_unsigned() as u64) << 8)
     }
 
+    /// `call rel32`.
+    #[inline]
+    pub const fn call(rel: Rel32) -> Self {
+        Self(0xe8 | (rel.0.cast_unsigned() as u64) << 8)
+    }
+
     /// Its bytes.
     pub const fn bytes(self) -> [u8; SITE_LEN] {
         let [bytes @ .., _, _, _] = self.0.to_le_bytes();
@@ -76,11 +82,14 @@ impl SiteAddr {
     }
 }
 
-/// The distance of a JMP, from the end of its instruction.
+/// The distance of a JMP or CALL, from the end of its instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rel32(i32);
 
 impl Rel32 {
+    /// To the next instruction.
+    pub const NEXT: Self = Self(0);
+
     /// The distance from `site` to `target`; `None` where it is farther than 2 GiB.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "compared afterwards")]
@@ -130,6 +139,11 @@ mod tests {
         assert_eq!(jmp(0x1005), [0xe9, 0, 0, 0, 0]);
         assert_eq!(jmp(0x1000), [0xe9, 0xfb, 0xff, 0xff, 0xff]);
         assert_eq!(jmp(0x1234_1005), [0xe9, 0, 0, 0x34, 0x12]);
+        assert_eq!(
+            Instruction::call(Rel32::between(site, 0xfff).unwrap()).bytes(),
+            [0xe8, 0xfa, 0xff, 0xff, 0xff]
+        );
+        assert_eq!(Instruction::jmp(Rel32::NEXT).bytes(), [0xe9, 0, 0, 0, 0]);
     }
 
     #[test]

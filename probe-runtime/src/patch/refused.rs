@@ -8,9 +8,11 @@
 
 use super::batch::by_page;
 use super::pages::check_readable;
-use super::poke::read;
-use super::word::{INT3, taken};
-use super::{Batch, Bytes, PatchError, Refusal, RefusalReason, Site, SiteState, Step, TextError, plan};
+use super::plan::replacement;
+use super::word::{INT3, read_instruction, taken};
+use super::{
+    Batch, Bytes, Instruction, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteState, TextError,
+};
 
 impl Batch<'_> {
     /// Refuses sites of a page that can't be opened.
@@ -43,8 +45,8 @@ impl Batch<'_> {
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
         // SAFETY: it can be read, as was just seen.
         match unsafe { look(site, self.wanted) } {
-            Ok(Step::Unchanged) => self.report.add_unchanged(1),
-            Ok(Step::Write { .. }) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
+            Ok(None) => self.report.add_unchanged(1),
+            Ok(Some(_)) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
             Err(refusal) => self.report.refuse(*refusal),
         }
     }
@@ -56,16 +58,23 @@ impl Batch<'_> {
     }
 }
 
-/// Plans a site from what is there.
+/// How a site's instruction is to be replaced.
+pub(super) struct Replacement {
+    pub(super) found: Instruction,
+    pub(super) new: Instruction,
+}
+
+/// What a site needs, wherever it lies; `None` where it is as wanted.
 ///
 /// # Safety
 /// Its text can be read.
-pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Step, Box<Refusal>> {
+pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Option<Replacement>, Box<Refusal>> {
     loop {
-        // SAFETY: a multiple of 8, in text that can be read.
-        let found = unsafe { read(site.addr.word()) };
-        match plan(found, site.addr, site.target, wanted) {
-            Ok(step) => return Ok(step),
+        // SAFETY: in text that can be read.
+        let bytes = unsafe { read_instruction(site.addr.0, SITE_LEN) };
+        let found = Instruction::from_bytes(<[u8; SITE_LEN]>::try_from(&*bytes).unwrap_or_default());
+        match replacement(found, site.addr, site.active, wanted) {
+            Ok(new) => return Ok(new.map(|new| Replacement { found, new })),
             Err(refusal) => {
                 // SAFETY: as above.
                 let settled = unsafe { settle(site, refusal) };

@@ -104,7 +104,7 @@ pub struct Refusal {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// The site holds neither its NOP nor its jump: a breakpoint, or somebody else's patch.
+    /// The site holds neither its NOP nor its jump or call: a breakpoint, or somebody else's patch.
     Foreign {
         /// What should be there.
         expected: [u8; SITE_LEN],
@@ -129,20 +129,14 @@ pub enum RefusalReason {
     },
     /// Somebody else, a [`word`](super::word) patch say, is replacing the site's instruction.
     Busy,
-    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy) and strict patching do.
+    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy), strict patching, and sites that
+    /// lie across two aligned words need it.
     NoTrap {
         /// What is in the way, and what to do about it.
         problem: String,
     },
     /// The site's page is not mapped, or may not be read.
     Unreadable,
-    /// The cold block is more than 2 GiB away from the site.
-    OutOfReach {
-        /// Where the cold block is.
-        target: usize,
-    },
-    /// The site does not lie in one aligned word; whoever emitted it did not align it.
-    Straddles,
     /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
     Taken,
     /// The attachment's consumer is called no more, see [`Attachment::failure`](crate::Attachment::failure).
@@ -203,10 +197,6 @@ impl fmt::Display for Refusal {
             RefusalReason::Busy => write!(f, "somebody else is replacing its instruction"),
             RefusalReason::NoTrap { problem } => write!(f, "it can't be switched through int3: {problem}"),
             RefusalReason::Unreadable => write!(f, "its page is not mapped, or may not be read"),
-            RefusalReason::OutOfReach { target } => {
-                write!(f, "its cold block at {target:#x} is more than 2 GiB away")
-            }
-            RefusalReason::Straddles => write!(f, "it lies across two aligned words"),
             RefusalReason::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
             RefusalReason::Failed => {
                 write!(f, "its consumer has failed: see `Attachment::failure`; attach anew")
@@ -224,15 +214,12 @@ mod tests {
         let mut report = Report::default();
         report.add_patched(2);
         for site in 0..100 {
-            report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Straddles));
+            report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Busy));
         }
         assert_eq!((report.refused(), report.refusals().len()), (100, KEPT));
         assert!(!report.is_complete());
         let text = report.to_string();
-        assert!(
-            text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: it lies across"),
-            "{text}"
-        );
+        assert!(text.starts_with("2 patched, 0 unchanged, 100 refused\n  site 0x0: somebody else"), "{text}");
         assert!(text.ends_with("and 36 more"), "{text}");
     }
 

@@ -1,4 +1,5 @@
-//! Sites that are switched through `int3`: where strict patching is asked for, or the kernel writes in the program's place.
+//! Sites that are switched through `int3`: straddlers; all of them where strict patching is asked for, or the kernel writes in
+//! the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
 
@@ -10,11 +11,10 @@ use std::sync::Arc;
 
 use super::batch::{by_page, by_run};
 use super::pages::check_readable;
-use super::refused::look;
+use super::refused::{Replacement, look};
 use super::word::{Plan, Writable, replace_each};
 use super::{
-    Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, Step, TextError,
-    TextWord,
+    Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
 };
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
@@ -30,6 +30,15 @@ impl Batch<'_> {
                 self.report.add_unsealed();
             }
         }
+    }
+
+    /// Straddlers, in text that is held open.
+    #[cold]
+    pub(super) fn switch_straddlers(&mut self, sites: &[Site]) {
+        let _whole = Uncancellable::new();
+        let mut plans = Vec::new();
+        self.plan(sites, &mut plans);
+        self.switch_trapped(&plans, &Writable::ByCaller);
     }
 
     /// The kernel writes single bytes, under an `int3`.
@@ -77,10 +86,13 @@ impl Batch<'_> {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
             match unsafe { look(*site, self.wanted) } {
-                Ok(Step::Unchanged) => self.report.add_unchanged(1),
-                Ok(Step::Write { expected, new }) => {
-                    let bytes = |word: TextWord| Bytes::from(word.instruction(site.addr).bytes());
-                    plans.extend(Plan::new(site.addr.0, bytes(expected), bytes(new)));
+                Ok(None) => self.report.add_unchanged(1),
+                Ok(Some(Replacement { found, new })) => {
+                    plans.extend(Plan::new(
+                        site.addr.0,
+                        Bytes::from(found.bytes()),
+                        Bytes::from(new.bytes()),
+                    ));
                 }
                 Err(refusal) => self.report.refuse(*refusal),
             }

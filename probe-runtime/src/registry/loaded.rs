@@ -11,7 +11,7 @@ use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
 use crate::os::objects::{Frozen, Generation, Object};
 use crate::os::text::pages;
-use crate::patch::{Site, SiteAddr};
+use crate::patch::{Instruction, Site, SiteAddr};
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
@@ -183,7 +183,7 @@ impl Registry {
         }
         self.starts.clone_from(&next);
         let total = self.starts.last().map_or(0, |end| *end as usize);
-        self.sites = vec![Site { addr: SiteAddr(0), target: 0 }; total];
+        self.sites = vec![Site { addr: SiteAddr(0), active: Instruction::NOP5 }; total];
         for (tables, found) in tables.iter().zip(found) {
             for (id, record) in found {
                 let next = &mut next[id.index()];

@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
-use crate::abi::{Definition, Note, Record, SITE_PROVIDER_RUST, VERSION};
+use crate::abi::{Definition, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 use crate::arch::backend::stub::{self, Stub};
 use crate::os::objects::Object;
-use crate::patch::{SITE_LEN, Site, SiteAddr};
+use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
 
 /// The tables of one object.
 pub(super) struct Tables<'a> {
@@ -130,7 +130,7 @@ impl<'a> Tables<'a> {
         let (mut at, mut skipped) = (self.records.start, 0);
         while at + size_of::<[u8; 4]>() <= self.records.end {
             // SAFETY: within the mapped table.
-            let [version, size, provider, _] = unsafe { ptr::read_unaligned(at as *const [u8; 4]) };
+            let [version, size, form, _] = unsafe { ptr::read_unaligned(at as *const [u8; 4]) };
             let size = usize::from(size);
             if size < 4 || at + size > self.records.end {
                 // Without a size there is no way on.
@@ -138,7 +138,7 @@ impl<'a> Tables<'a> {
             }
             let record = u32::try_from(at - self.records.start).ok().map(RecordAt);
             let is_known = u16::from(version) == VERSION
-                && provider == SITE_PROVIDER_RUST
+                && [SITE_JUMP, SITE_CALL].contains(&form)
                 && size >= size_of::<Record>();
             let known = record.filter(|_| is_known);
             match known.and_then(|record| Some((record, self.definition_at(record)?))) {
@@ -153,7 +153,11 @@ impl<'a> Tables<'a> {
     /// The site of a record that [`for_each_site`](Self::for_each_site) has understood.
     pub(super) fn site(&self, at: RecordAt) -> Site {
         let (record, at) = self.record(at);
-        Site { addr: SiteAddr(relative(at + 4, record.site)), target: relative(at + 8, record.target) }
+        let (addr, target) = ends(&record, at);
+        // It is near: that has been checked.
+        let rel = Rel32::between(addr, target).unwrap_or(Rel32::NEXT);
+        let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
+        Site { addr, active }
     }
 
     fn record(&self, at: RecordAt) -> (Record, usize) {
@@ -165,13 +169,14 @@ impl<'a> Tables<'a> {
 
     /// The definition of the record's site, if that lies in text.
     fn definition_at(&self, at: RecordAt) -> Option<usize> {
-        let Site { addr, target } = self.site(at);
+        let (record, at) = self.record(at);
+        let (addr, target) = ends(&record, at);
         let is_sound = self.is_text(&(addr.word()..addr.0.wrapping_add(SITE_LEN)))
-            && self.is_text(&(target..target.wrapping_add(1)));
+            && self.is_text(&(target..target.wrapping_add(1)))
+            && Rel32::between(addr, target).is_some();
         if !is_sound {
             return None;
         }
-        let (record, at) = self.record(at);
         self.definition_of(relative(at + 12, record.stub), true)
     }
 
@@ -223,6 +228,11 @@ fn is_text(object: &Object, bytes: &Range<usize>) -> bool {
     (object.segments.iter()).any(|segment| {
         segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
     })
+}
+
+/// The site of the record at `at`, and what it leads to.
+fn ends(record: &Record, at: usize) -> (SiteAddr, usize) {
+    (SiteAddr(relative(at + 4, record.site)), relative(at + 8, record.target))
 }
 
 fn relative(field: usize, offset: i32) -> usize {

@@ -3,9 +3,10 @@
 //! ```text
 //! on entry   rdi = &Definition, [rsp] = the rdi to restore, [rsp + 8] = a return address in the cold block,
 //!            [rsp + 16] = the values, if the probe has fields
-//! on return  every general register is kept; vector registers, x87 and flags are not
+//! on return  every general register is kept; vector registers, x87 and flags are not, but for `Convention::Hidden`
 //! ```
-//! (docs/abi.md, "Entry".) A probe that is only counted is done here, in 20 instructions: the thread's slot
+//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, in C code, vector and x87 registers are kept, too, on the
+//! way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
 //! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`.
 //!
@@ -24,12 +25,17 @@ use std::arch::{asm, naked_asm};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use crate::abi::{Definition, Value};
+use super::vectors::{self, AREA};
+use crate::abi::{Convention, Definition, Value};
 use crate::dispatch::{Slot, dispatch};
 
-/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first.
+/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first; `$save` and `$restore`
+/// stand around the call of `$dispatch`, with the stack pointer aligned to 16, and `rax`, `rdx` free.
 macro_rules! enter {
     ($step:literal, [$($tls:literal,)*], $dispatch:ident) => {
+        enter!($step, [$($tls,)*], $dispatch, [], [],)
+    };
+    ($step:literal, [$($tls:literal,)*], $dispatch:ident, [$($save:literal,)*], [$($restore:literal,)*], $($area:tt)*) => {
         naked_asm!(
             $($tls,)*
             ".cfi_startproc",
@@ -94,7 +100,9 @@ macro_rules! enter {
             "lea rsi, [rbp + 40]", // above rbp, rcx, rax, rdi and the return address
             "and rsp, -16", // the cold block may be anywhere in its function's frame
             "cld",
+            $($save,)*
             "call {dispatch}",
+            $($restore,)*
             "lea rsp, [rbp - 48]",
             "pop r11",
             "pop r10",
@@ -114,6 +122,36 @@ macro_rules! enter {
             ".cfi_endproc",
             enter = sym enter,
             dispatch = sym $dispatch,
+            $($area)*
+        )
+    };
+}
+
+/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero ([`vectors`](super::vectors)).
+macro_rules! enter_hidden {
+    ($save:literal, $restore:literal) => {
+        enter!(
+            "0",
+            [],
+            without_values,
+            [
+                "sub rsp, [rip + {area}]",
+                "and rsp, -64",
+                "xor eax, eax",
+                "mov [rsp + 512], rax",
+                "mov [rsp + 520], rax",
+                "mov [rsp + 528], rax",
+                "mov [rsp + 536], rax",
+                "mov [rsp + 544], rax",
+                "mov [rsp + 552], rax",
+                "mov [rsp + 560], rax",
+                "mov [rsp + 568], rax",
+                "mov eax, [rip + {area} + 8]",
+                "xor edx, edx",
+                $save,
+            ],
+            ["mov eax, [rip + {area} + 8]", "xor edx, edx", $restore,],
+            area = sym AREA,
         )
     };
 }
@@ -146,6 +184,30 @@ unsafe extern "C" fn enter() {
 #[unsafe(naked)]
 unsafe extern "C" fn enter_with_values() {
     enter!("192", [], with_values)
+}
+
+/// The way in for C code's sites where the compiler expects a call: nothing was stepped over.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_called() {
+    enter!("0", [], without_values)
+}
+
+/// The way in for C code's sites that the compiler knows nothing of, on a processor with `XSAVEC`.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_hidden_xsavec() {
+    enter_hidden!("xsavec64 [rsp]", "xrstor64 [rsp]")
+}
+
+/// The same, with `XSAVE`.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_hidden_xsave() {
+    enter_hidden!("xsave64 [rsp]", "xrstor64 [rsp]")
+}
+
+/// The same, without either.
+#[unsafe(naked)]
+unsafe extern "C" fn enter_hidden_fxsave() {
+    enter_hidden!("fxsave64 [rsp]", "fxrstor64 [rsp]")
 }
 
 extern "C" fn without_values(definition: &'static Definition, _frame: *const Value<'_>) {
@@ -202,7 +264,16 @@ pub(crate) fn set_slot(slot: *mut Slot) {
 
 /// What the definition's `entry` is while this runtime owns it.
 pub(crate) fn entry(definition: &Definition) -> *mut () {
-    let enter = if definition.field_count() == 0 { enter } else { enter_with_values };
+    let enter = match definition.convention() {
+        Convention::ColdBlock if definition.field_count() == 0 => enter,
+        Convention::ColdBlock => enter_with_values,
+        Convention::Call => enter_called,
+        Convention::Hidden => match vectors::prepare() {
+            vectors::Way::Xsavec => enter_hidden_xsavec,
+            vectors::Way::Xsave => enter_hidden_xsave,
+            vectors::Way::Fxsave => enter_hidden_fxsave,
+        },
+    };
     (enter as *const ()).cast_mut()
 }
 

@@ -6,6 +6,8 @@ pub mod site;
 pub(crate) mod enter;
 #[cfg(feature = "std")]
 pub(crate) mod stub;
+#[cfg(feature = "std")]
+mod vectors;
 
 #[cfg(feature = "std")]
 pub(crate) use enter::{bump, entry, light_barrier, set_slot, slot};

@@ -116,7 +116,7 @@ pub use trap::traps;
 pub use wait::{Ticks, Wait};
 
 pub(crate) use many::replace_each;
-pub(super) use options::taken;
+pub(super) use options::{read_instruction, taken};
 pub(crate) use writable::Writable;
 
 use super::{Bytes, PatchError};

@@ -173,7 +173,7 @@ pub(in crate::patch) unsafe fn taken(addr: usize, expected: Bytes) -> PatchError
 ///
 /// # Safety
 /// Its text is mapped.
-pub(super) unsafe fn read_instruction(addr: usize, len: usize) -> Bytes {
+pub(in crate::patch) unsafe fn read_instruction(addr: usize, len: usize) -> Bytes {
     let word = addr & !(MAX_LEN - 1);
     let shift = 8 * (addr - word);
     loop {
