@@ -35,6 +35,17 @@ impl Built {
     pub fn load(&self) -> Loaded {
         Loaded::new(self.clone())
     }
+
+    /// The same code in a file of its own, so that it can be loaded once more.
+    ///
+    /// # Panics
+    /// If there can be no such file.
+    #[must_use]
+    pub fn copy(&self, name: &str) -> Self {
+        let library = self.library.with_file_name(format!("{name}.so"));
+        fs::copy(&self.library, &library).expect("a file beside the library");
+        Self { library, ..self.clone() }
+    }
 }
 
 const LIBRARY: &str = "lib.so";
@@ -157,22 +168,27 @@ fn link(base: &CodeBase, folder: &Path, objects: &[PathBuf], way: Way) {
     let text = format!("{{ global: workload; {}; local: *; }};\n", counters::NAME);
     fs::write(&exports, text).expect("a file for the linker");
     let mut command = compiler(base, folder).to_command();
-    command.args(["-shared", "-Wl,-z,defs", "-o"]).arg(folder.join(LIBRARY)).args(objects);
+    command.args(["-shared", "-o"]).arg(folder.join(LIBRARY)).args(objects);
     if way == Way::EmptyHooks {
         let hooks = folder.join("hooks.c");
         fs::write(&hooks, EMPTY_HOOKS).expect("a file for the hooks");
         command.arg(hooks);
     }
-    if way == Way::Hooks {
-        // They are to be found in the program.
-        command.arg("-Wl,-z,undefs");
+    if way != Way::Hooks {
+        // There, the hooks are the program's.
+        command.arg("-Wl,-z,defs");
     }
     run(command.args(base.libraries).arg(format!("-Wl,--version-script={}", exports.display())));
 }
 
 const EMPTY_HOOKS: &str = "\
-__attribute__((no_instrument_function)) void __cyg_profile_func_enter(void *function, void *caller) {}
-__attribute__((no_instrument_function)) void __cyg_profile_func_exit(void *function, void *caller) {}
+#ifdef __cplusplus
+#define HOOK extern \"C\" __attribute__((no_instrument_function)) void
+#else
+#define HOOK __attribute__((no_instrument_function)) void
+#endif
+HOOK __cyg_profile_func_enter(void *function, void *caller) {}
+HOOK __cyg_profile_func_exit(void *function, void *caller) {}
 ";
 
 fn run(command: &mut Command) {
