@@ -1,0 +1,108 @@
+//! What is printed, in cc's way: lines for cargo on stdout, or to the logger that the user has set.
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use cc::{BuildMessage, BuildMessageKind, BuildMessageLogger};
+
+use crate::{FileReport, Outcome, PlainReason, Report};
+
+/// Lines about one file before the rest is only counted.
+const LINES: usize = 5;
+
+/// Where messages go. The same settings as cc's, which does not tell them.
+#[derive(Clone)]
+pub(crate) struct Console {
+    pub(crate) metadata: bool,
+    pub(crate) warnings: bool,
+    pub(crate) output: bool,
+    pub(crate) logger: Option<Arc<dyn BuildMessageLogger>>,
+}
+
+impl Console {
+    pub(crate) fn new() -> Self {
+        Self { metadata: true, warnings: true, output: true, logger: None }
+    }
+
+    /// Passes on what a compiler printed.
+    pub(crate) fn forward(&self, command: &Command, output: &Output) {
+        let mut stdout = io::stdout().lock();
+        if self.output {
+            // Who does not read this is not told; the objects are what counts.
+            let _ = stdout.write_all(&output.stdout);
+        }
+        for line in output.stderr.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            if self.warnings {
+                let _ = stdout.write_all(&[b"cargo:warning=", line, b"\n"].concat());
+            }
+            if let Some(logger) = &self.logger {
+                let text = String::from_utf8_lossy(line);
+                logger.log(BuildMessageKind::StderrForwarding, BuildMessage::Str(text.trim_end()), command);
+            }
+        }
+    }
+
+    /// A warning of our own. Outside build scripts nobody reads cargo's lines.
+    fn warn(&self, message: &dyn Display) {
+        let message = message.to_string().replace('\n', " ");
+        if self.warnings && self.metadata {
+            println!("cargo:warning={message}");
+        }
+        if let Some(logger) = &self.logger {
+            logger.log(BuildMessageKind::GeneralWarning, BuildMessage::Str(&message), &());
+        }
+    }
+
+    /// Says which files and functions have no sites though they were to have some.
+    pub(crate) fn tell(&self, report: &Report) {
+        let mut said: Vec<&PlainReason> = Vec::new();
+        for file in report.files() {
+            match file.plain() {
+                Some(reason) if !reason.is_worth_a_warning() || said.contains(&reason) => {}
+                Some(reason) if reason.is_of_the_build() => {
+                    said.push(reason);
+                    self.warn(&format_args!("C and C++ code has no probes: {reason}"));
+                }
+                Some(reason) => {
+                    self.warn(&format_args!("{} has no probes: {reason}", file.source().display()));
+                }
+                None => self.tell_left_out(file),
+            }
+        }
+    }
+
+    fn tell_left_out(&self, file: &FileReport) {
+        let left_out: Vec<_> = file
+            .functions()
+            .iter()
+            .filter_map(|function| match function.outcome() {
+                Outcome::LeftOut(reason) => Some((function, reason)),
+                _ => None,
+            })
+            .collect();
+        let source = file.source().display();
+        for (function, reason) in left_out.iter().take(LINES) {
+            self.warn(&format_args!("{source}: no probes in `{}`: {reason}", function.path()));
+        }
+        if left_out.len() > LINES {
+            let rest = left_out.len() - LINES;
+            self.warn(&format_args!(
+                "{source}: no probes in {rest} more functions (see probe_build::Report)"
+            ));
+        }
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { metadata, warnings, output, logger } = self;
+        f.debug_struct("Console")
+            .field("metadata", metadata)
+            .field("warnings", warnings)
+            .field("output", output)
+            .field("logger", &logger.is_some())
+            .finish()
+    }
+}

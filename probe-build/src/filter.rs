@@ -1,0 +1,110 @@
+//! Which functions the user wants sites in.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::asm::Function;
+use crate::{Error, Exclusion};
+
+/// The settings that exclude functions, as the user has made them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exclusions {
+    pub(crate) functions: Vec<String>,
+    pub(crate) files: Vec<String>,
+    pub(crate) system_headers: bool,
+    pub(crate) min_instructions: usize,
+}
+
+impl Exclusions {
+    /// Checks the patterns.
+    pub(crate) fn compile(&self) -> Result<Filter, Error> {
+        Ok(Filter {
+            // A path of C++ is one name: `*` goes over `::`.
+            functions: Patterns::compile("exclude_functions", &self.functions, false)?,
+            files: Patterns::compile("exclude_files", &self.files, true)?,
+            system_headers: self.system_headers,
+            min_instructions: self.min_instructions,
+        })
+    }
+}
+
+/// The patterns of one setting.
+#[derive(Clone, Debug)]
+struct Patterns {
+    set: GlobSet,
+    texts: Vec<String>,
+}
+
+impl Patterns {
+    fn compile(setting: &'static str, texts: &[String], is_path: bool) -> Result<Self, Error> {
+        let wrong = |pattern: &str, error: &globset::Error| Error::Pattern {
+            setting,
+            pattern: pattern.to_owned(),
+            error: error.kind().to_string(),
+        };
+        let mut set = GlobSetBuilder::new();
+        for text in texts {
+            let glob = GlobBuilder::new(text).literal_separator(is_path).build();
+            set.add(glob.map_err(|error| wrong(text, &error))?);
+        }
+        let set = set.build().map_err(|error| wrong(&texts.join(", "), &error))?;
+        Ok(Self { set, texts: texts.to_vec() })
+    }
+
+    /// The first pattern that matches.
+    fn matching(&self, text: impl AsRef<Path>) -> Option<&str> {
+        self.set.matches(text).first().map(|at| self.texts[*at].as_str())
+    }
+}
+
+/// [`Exclusions`], ready to be asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    functions: Patterns,
+    files: Patterns,
+    system_headers: bool,
+    min_instructions: usize,
+}
+
+impl Filter {
+    /// Answers for the functions of one unit, compiled with these system include directories.
+    pub(crate) fn for_unit<'a>(
+        &'a self,
+        system: &'a [PathBuf],
+    ) -> impl Fn(&Function) -> Result<(), Exclusion> + 'a {
+        let system: Vec<PathBuf> = system.iter().map(|path| resolved(path)).collect();
+        let is_system_file = RefCell::new(HashMap::new());
+        move |function| {
+            if let Some(pattern) = self.functions.matching(&function.path) {
+                return Err(Exclusion::Function(pattern.to_owned()));
+            }
+            if let Some(pattern) = self.files.matching(&function.file) {
+                return Err(Exclusion::File(pattern.to_owned()));
+            }
+            let is_in_system_header = || {
+                let mut known = is_system_file.borrow_mut();
+                *known.entry(function.file.clone()).or_insert_with(|| {
+                    let file = resolved(Path::new(&function.file));
+                    system.iter().any(|directory| file.starts_with(directory))
+                })
+            };
+            if !self.system_headers && !function.file.is_empty() && is_in_system_header() {
+                return Err(Exclusion::SystemHeader);
+            }
+            if function.instructions < self.min_instructions {
+                let (instructions, minimum) = (function.instructions, self.min_instructions);
+                return Err(Exclusion::TooSmall { instructions, minimum });
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The path without `..` and links, where it exists: compilers spell the same directory in many ways.
+fn resolved(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

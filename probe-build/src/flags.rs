@@ -1,0 +1,219 @@
+//! Reading a compiler's command line: what rules sites out, whether debug info was asked for, and which arguments
+//! are of no use, or do harm, where a command is run a second time.
+//!
+//! Pure. What a flag means is decided by the last one that speaks of it, as in the compilers. What a flag leaves
+//! open (the target, the code model) is asked from the compiler itself, see `dialect`.
+
+use std::ffi::{OsStr, OsString};
+
+use crate::PlainReason;
+
+/// Arguments whose value is the next argument.
+const WITH_VALUE: &[&str] = &[
+    "-I",
+    "-D",
+    "-U",
+    "-o",
+    "-x",
+    "-include",
+    "-imacros",
+    "-include-pch",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "-imultilib",
+    "-Xclang",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xlinker",
+    "-mllvm",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-arch",
+    "-target",
+    "-aux-info",
+    "-T",
+    "-L",
+    "-l",
+    "-B",
+    "--param",
+];
+
+/// The arguments, each with its value where that stands apart.
+fn options(args: &[OsString]) -> impl Iterator<Item = (&str, &[OsString])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let first = args.get(at)?.to_str().unwrap_or_default();
+        let len = if WITH_VALUE.contains(&first) && at + 1 < args.len() { 2 } else { 1 };
+        let option = &args[at..at + len];
+        at += len;
+        Some((first, option))
+    })
+}
+
+/// Why code that is compiled with these arguments gets no sites.
+pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
+    // Each of these can be taken back by a later flag.
+    let (mut lto, mut split_stack, mut split_dwarf, mut intel) = (None, None, None, None);
+    let mut others = None;
+    for (flag, option) in options(args) {
+        match flag {
+            "-fno-lto" => lto = None,
+            "-fno-split-stack" => split_stack = None,
+            "-gno-split-dwarf" => split_dwarf = None,
+            "-fsplit-stack" => split_stack = Some(flag),
+            "-emit-llvm" | "-fsyntax-only" | "-S" | "-E" | "-M" | "-MM" => others = Some(flag),
+            "-x" => others = others.or(option.get(1).and_then(|name| foreign_language(name))),
+            _ if flag == "-flto" || flag.starts_with("-flto=") => lto = Some(flag),
+            _ if flag.starts_with("-gsplit-dwarf") => split_dwarf = Some(flag),
+            _ if flag.starts_with("-masm=") => intel = (flag != "-masm=att").then_some(flag),
+            _ if flag.starts_with("-x") => others = others.or(foreign_language(OsStr::new(&flag[2..]))),
+            _ => {}
+        }
+    }
+    let flag = lto.or(split_stack).or(split_dwarf).or(intel).or(others)?;
+    Some(PlainReason::Flag(flag.to_owned()))
+}
+
+/// The name in `-x name`, unless it says C or C++, or nothing.
+fn foreign_language(name: &OsStr) -> Option<&str> {
+    let name = name.to_str().unwrap_or("-x");
+    (!matches!(name, "c" | "c++" | "none" | "cpp-output" | "c++-cpp-output")).then_some(name)
+}
+
+/// Whether the arguments ask for debug info.
+pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
+    let level = |flag: &str| match flag {
+        "-g0" | "-ggdb0" => Some(false),
+        "-g"
+        | "-g1"
+        | "-g2"
+        | "-g3"
+        | "-gmlt"
+        | "-gfull"
+        | "-gused"
+        | "-gline-tables-only"
+        | "-gline-directives-only" => Some(true),
+        _ if flag.starts_with("-gdwarf") && flag != "-gdwarf64" && flag != "-gdwarf32" => Some(true),
+        _ if flag.starts_with("-ggdb") || flag.starts_with("-gstabs") || flag.starts_with("-glldb") => {
+            Some(true)
+        }
+        _ => None,
+    };
+    options(args).filter_map(|(flag, _)| level(flag)).last().unwrap_or(false)
+}
+
+/// The arguments for asking the compiler about itself: without those that write files, add directories of the
+/// project, or read headers, which may not be there for an empty file.
+pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
+    keep(args, |flag| {
+        !is_dependency_output(flag)
+            && !is_inclusion(flag)
+            && !flag.starts_with("-I")
+            && !flag.starts_with("-save-temps")
+            && !matches!(flag, "-o" | "-Werror")
+    })
+}
+
+/// The arguments for assembling what was compiled: without those that say what language a file is in, read headers
+/// or write dependency files.
+pub(crate) fn for_assembly(args: &[OsString]) -> Vec<OsString> {
+    keep(args, |flag| {
+        !is_dependency_output(flag)
+            && !is_inclusion(flag)
+            && !flag.starts_with("-x")
+            && !flag.starts_with("-save-temps")
+            && flag != "-o"
+    })
+}
+
+fn keep(args: &[OsString], is_kept: impl Fn(&str) -> bool) -> Vec<OsString> {
+    options(args).filter(|(flag, _)| is_kept(flag)).flat_map(|(_, option)| option.iter().cloned()).collect()
+}
+
+fn is_dependency_output(flag: &str) -> bool {
+    flag.starts_with("-M") || flag.starts_with("-Wp,-M")
+}
+
+fn is_inclusion(flag: &str) -> bool {
+    flag.starts_with("-include") || flag.starts_with("-imacros")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Vec<OsString> {
+        line.split_whitespace().map(OsString::from).collect()
+    }
+
+    fn joined(args: &[OsString]) -> String {
+        args.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn the_last_flag_decides_what_rules_sites_out() {
+        let cases = [
+            ("-O2 -fPIC -Wall", None),
+            ("-flto", Some("-flto")),
+            ("-flto=thin -O2", Some("-flto=thin")),
+            ("-flto -fno-lto", None),
+            ("-fno-lto -flto=auto", Some("-flto=auto")),
+            ("-ffat-lto-objects", None),
+            ("-fsplit-stack", Some("-fsplit-stack")),
+            ("-fsplit-stack -fno-split-stack", None),
+            ("-gsplit-dwarf", Some("-gsplit-dwarf")),
+            ("-gsplit-dwarf=single", Some("-gsplit-dwarf=single")),
+            ("-masm=intel", Some("-masm=intel")),
+            ("-masm=intel -masm=att", None),
+            ("-emit-llvm", Some("-emit-llvm")),
+            ("-x c", None),
+            ("-x c++", None),
+            ("-xc++", None),
+            ("-x objective-c", Some("objective-c")),
+            ("-xassembler-with-cpp", Some("assembler-with-cpp")),
+            // Values of other flags.
+            ("-D -flto -I -emit-llvm", None),
+            ("-Xclang -flto", None),
+        ];
+        for (line, expected) in cases {
+            let expected = expected.map(|flag| PlainReason::Flag(flag.to_owned()));
+            assert_eq!(obstacle(&args(line)), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_last_level_decides_about_debug_info() {
+        let cases = [
+            ("-O2", false),
+            ("-g", true),
+            ("-g0", false),
+            ("-g -g0", false),
+            ("-g0 -g1", true),
+            ("-g2 -gz", true),
+            ("-gz -grecord-gcc-switches -gcolumn-info -gno-column-info -gdwarf64", false),
+            ("-gdwarf-4", true),
+            ("-ggdb3 -ggdb0", false),
+            ("-gline-tables-only", true),
+            ("-D -g", false),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(wants_debug_info(&args(line)), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_second_run_writes_nothing_that_the_first_one_has_written() {
+        let line = args(
+            "-O2 -I a -Ib -isystem c -MD -MF x.d -Wp,-MD,y.d -include h.h -x c++ -save-temps=obj -DX -Wa,-a",
+        );
+        assert_eq!(joined(&for_query(&line)), "-O2 -isystem c -x c++ -DX -Wa,-a");
+        assert_eq!(joined(&for_assembly(&line)), "-O2 -I a -Ib -isystem c -DX -Wa,-a");
+    }
+}

@@ -1,0 +1,56 @@
+//! Further threads, each with a token of cargo's jobserver while it works.
+//!
+//! # Safety: file descriptors from the environment
+//! `jobserver::Client::from_env` takes over file descriptors whose numbers stand in the environment. Cargo opens them
+//! for its build scripts and leaves them open; nothing in this process closes descriptors that it has not opened.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::env;
+use std::num::NonZero;
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use jobserver::Client;
+
+/// How often a thread without a token asks for one.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Runs `own` on this thread and, beside it, `step` on further ones as long as it returns true. At most as many
+/// threads as there are `units`, or as `NUM_JOBS` says.
+pub(super) fn beside(
+    units: usize,
+    is_done: &(dyn Fn() -> bool + Sync),
+    step: &(dyn Fn() -> bool + Sync),
+    own: impl FnOnce(),
+) {
+    let threads = units.min(limit());
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|| {
+                while !is_done() {
+                    match client().map(Client::try_acquire) {
+                        // No jobserver: `NUM_JOBS` is the limit.
+                        None => _ = step(),
+                        Some(Ok(Some(_token))) => _ = step(),
+                        Some(Ok(None)) => thread::sleep(PATIENCE),
+                        // It can't be asked without waiting: no further thread.
+                        Some(Err(_)) => return,
+                    }
+                }
+            });
+        }
+        own();
+    });
+}
+
+fn limit() -> usize {
+    let said = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok());
+    said.or_else(|| thread::available_parallelism().ok().map(NonZero::get)).unwrap_or(1)
+}
+
+fn client() -> Option<&'static Client> {
+    static CLIENT: OnceLock<Option<Client>> = OnceLock::new();
+    // SAFETY: the descriptors in the environment are cargo's, see the module's documentation.
+    CLIENT.get_or_init(|| unsafe { Client::from_env() }).as_ref()
+}

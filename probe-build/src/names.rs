@@ -1,0 +1,91 @@
+//! The names of the objects.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The files that are made of one source, without an extension.
+///
+/// A name is the source's, after a hash of its path: files of the same name in two folders have objects of their
+/// own. The hash is of the path in the package, or in `OUT_DIR`, so that it is the same on every machine.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    out_dir: &'a Path,
+    roots: Vec<(&'static str, PathBuf)>,
+    taken: HashMap<String, PathBuf>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(out_dir: &'a Path) -> Self {
+        let root = |name| env::var_os(name).map(|value| (name, PathBuf::from(value)));
+        Self {
+            out_dir,
+            roots: ["OUT_DIR", "CARGO_MANIFEST_DIR"].into_iter().filter_map(root).collect(),
+            taken: HashMap::new(),
+        }
+    }
+
+    /// The stem for this source: the same for the same path, another for another.
+    pub(crate) fn stem(&mut self, source: &Path) -> Result<PathBuf, Error> {
+        let Some(name) = source.file_name() else { return Err(Error::Source(source.to_owned())) };
+        let name = name.to_string_lossy().replace('.', "-");
+        let inside = |(root, path): &(&'static str, PathBuf)| Some((*root, source.strip_prefix(path).ok()?));
+        let (root, path) = self.roots.iter().find_map(inside).unwrap_or(("", source));
+        let mut hash = fnv(&[root.as_bytes(), b"\0", path.as_os_str().as_encoded_bytes()].concat());
+        loop {
+            let stem = format!("{hash:016x}-{name}");
+            match self.taken.entry(stem) {
+                Entry::Vacant(entry) => {
+                    let stem = self.out_dir.join(entry.key());
+                    entry.insert(source.to_owned());
+                    return Ok(stem);
+                }
+                Entry::Occupied(entry) if entry.get() == source => return Ok(self.out_dir.join(entry.key())),
+                Entry::Occupied(_) => hash = hash.wrapping_add(1),
+            }
+        }
+    }
+}
+
+/// FNV-1a: small, and the same in every run.
+fn fnv(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_apart_and_stable() {
+        let mut names = Names { out_dir: Path::new("/out"), roots: Vec::new(), taken: HashMap::new() };
+        let mut stem = |source: &str| names.stem(Path::new(source)).unwrap();
+        let all = ["a/x.c", "b/x.c", "a/x.cpp", "/a/x.c", "../a/x.c", "a/y.c"].map(&mut stem);
+        for (at, one) in all.iter().enumerate() {
+            assert!(!all[..at].contains(one), "{all:?}");
+            assert_eq!(one.parent(), Some(Path::new("/out")));
+            assert_eq!(one.extension(), None);
+        }
+        assert_eq!(stem("a/x.c"), all[0]);
+        assert_eq!(all[5], Path::new("/out/3ccbf5609fddac05-y-c"));
+        assert!(matches!(names.stem(Path::new("..")), Err(Error::Source(_))));
+    }
+
+    #[test]
+    fn a_package_may_lie_anywhere() {
+        let names = |root: &str| Names {
+            out_dir: Path::new("out"),
+            roots: vec![("CARGO_MANIFEST_DIR", root.into())],
+            taken: HashMap::new(),
+        };
+        let here = names("/here").stem(Path::new("/here/src/a.c")).unwrap();
+        let there = names("/there").stem(Path::new("/there/src/a.c")).unwrap();
+        assert_eq!(here, there);
+        // A relative path is not the package's path.
+        assert_ne!(names("/here").stem(Path::new("src/a.c")).unwrap(), here);
+    }
+}

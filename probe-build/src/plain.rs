@@ -1,0 +1,64 @@
+//! Why a file was compiled as cc would, without sites.
+
+use std::fmt;
+
+/// Why a file has no sites.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PlainReason {
+    /// [`Sites::None`](crate::Sites::None) was asked for.
+    Asked,
+    /// The program is built with `--cfg probe_off`.
+    Off,
+    /// The program is built with `--cfg probe_portable`: nothing is patched.
+    Portable,
+    /// The compiler's target is none where code is patched. The text names it.
+    Target(String),
+    /// Not C or C++: the file name's extension.
+    Language(String),
+    /// A compiler that is neither gcc nor clang, or does not say what it is. The text names it.
+    Compiler(String),
+    /// A flag that stands in the way.
+    Flag(String),
+    /// The compiler makes an object of the file, but no assembly. The text is what it said.
+    Assembly(String),
+    /// The assembly has something that is not understood well enough to change it. The text says what, and where.
+    Unplaced(String),
+    /// The assembler does not take the assembly with the sites. The text is what it said.
+    Assembler(String),
+}
+
+impl PlainReason {
+    /// Whether this is worth a line for the user: not what was asked for, and not where there is no C.
+    pub(crate) fn is_worth_a_warning(&self) -> bool {
+        match self {
+            Self::Asked | Self::Off => false,
+            Self::Language(extension) => !matches!(extension.as_str(), "s" | "S" | "asm" | "sx"),
+            _ => true,
+        }
+    }
+
+    /// Whether this is the same for all files of a build, and is said once.
+    pub(crate) fn is_of_the_build(&self) -> bool {
+        matches!(self, Self::Portable | Self::Target(_) | Self::Compiler(_) | Self::Flag(_))
+    }
+}
+
+impl fmt::Display for PlainReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Asked => f.write_str("no sites were asked for"),
+            Self::Off => f.write_str("probes are off (--cfg probe_off)"),
+            Self::Portable => f.write_str("code is not patched under --cfg probe_portable"),
+            Self::Target(target) => {
+                write!(f, "code is not patched on this target ({target}), only on x86-64 Linux")
+            }
+            Self::Language(extension) => write!(f, "not C or C++ (.{extension})"),
+            Self::Compiler(compiler) => write!(f, "{compiler}; sites are placed with gcc and clang"),
+            Self::Flag(flag) => write!(f, "sites are not placed in what {flag} makes"),
+            Self::Assembly(message) => write!(f, "the compiler makes no assembly of it: {message}"),
+            Self::Unplaced(message) => write!(f, "its assembly is not understood: {message}"),
+            Self::Assembler(message) => write!(f, "the assembler refuses its sites: {message}"),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The life of one file: compile to assembly, place sites, assemble. Or, where one of these does not work, the object
+//! that cc alone would make.
+//!
+//! What the compiler prints is held back until it is known which of the two it is: of a plain object cc itself says
+//! what there is to say. So a mistake in the user's code is reported once, in cc's words.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::asm::{self, Family, Function, Request};
+use crate::command::{self, complaint};
+use crate::console::Console;
+use crate::dialect::Dialect;
+use crate::filter::Filter;
+use crate::flags;
+use crate::{Error, FileReport, Outcome, PlainReason, Sites};
+
+/// One file to compile.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    /// The source, as it was given.
+    pub(crate) source: PathBuf,
+    /// The path of what is made of it, without an extension.
+    pub(crate) stem: PathBuf,
+}
+
+impl Unit {
+    /// The source's extension; empty if it has none.
+    pub(crate) fn extension(&self) -> &str {
+        self.source.extension().and_then(OsStr::to_str).unwrap_or_default()
+    }
+}
+
+/// What all units have in common.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    /// Everything but the files.
+    pub(crate) cc: cc::Build,
+    /// The compiler with its arguments, none of them a file.
+    pub(crate) compiler: Command,
+    /// By extension.
+    pub(crate) dialects: HashMap<String, Result<Dialect, PlainReason>>,
+    pub(crate) filter: Filter,
+    pub(crate) sites: Sites,
+    pub(crate) console: Console,
+}
+
+impl Workshop {
+    /// Makes the object of a unit.
+    pub(crate) fn compile(&self, unit: &Unit) -> Result<FileReport, Error> {
+        match self.place(unit)? {
+            Ok((object, functions)) => Ok(FileReport::placed(unit.source.clone(), object, functions)),
+            Err(reason) => Ok(FileReport::plain_object(unit.source.clone(), self.plain(unit)?, reason)),
+        }
+    }
+
+    /// What cc makes of the unit.
+    fn plain(&self, unit: &Unit) -> Result<PathBuf, Error> {
+        let mut cc = self.cc.clone();
+        let objects = cc.file(&unit.source).try_compile_intermediates()?;
+        // The last one: `configure_cc` may have added files.
+        objects.into_iter().next_back().ok_or_else(|| Error::Source(unit.source.clone()))
+    }
+
+    /// The object with sites.
+    #[expect(clippy::type_complexity, reason = "the object and its functions, used here only")]
+    fn place(&self, unit: &Unit) -> Result<Result<(PathBuf, Vec<(Function, Outcome)>), PlainReason>, Error> {
+        let dialect = match self.dialects.get(unit.extension()) {
+            Some(Ok(dialect)) => dialect,
+            Some(Err(reason)) => return Ok(Err(reason.clone())),
+            None => return Ok(Err(PlainReason::Language(unit.extension().to_owned()))),
+        };
+        let files = Files::of(&unit.stem);
+        let mut compile = self.to_assembly(dialect.family, &unit.source, &files.assembly);
+        let compiled = match run(&mut compile) {
+            Ok(output) => output,
+            Err(message) => return Ok(Err(PlainReason::Assembly(message))),
+        };
+        let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
+        let Ok(source) = str::from_utf8(&source) else {
+            return Ok(Err(PlainReason::Unplaced("it is not UTF-8".to_owned())));
+        };
+        let wants = self.filter.for_unit(&dialect.system);
+        let request = Request {
+            sites: self.sites,
+            compiler: dialect.family,
+            keep_debug: self.keeps_debug(),
+            wants: &wants,
+        };
+        let placed = match asm::place(source, &request) {
+            Ok(placed) => placed,
+            Err(unplaced) => return Ok(Err(PlainReason::Unplaced(unplaced.to_string()))),
+        };
+        fs::write(&files.placed, placed.text).map_err(Error::file(&files.placed, "write"))?;
+        let mut assemble = self.to_object(dialect.family, &files);
+        let assembled = match run(&mut assemble) {
+            Ok(output) => output,
+            Err(message) => return Ok(Err(PlainReason::Assembler(message))),
+        };
+        self.console.forward(&compile, &compiled);
+        self.console.forward(&assemble, &assembled);
+        if !self.saves_temporaries() {
+            files.remove();
+        }
+        Ok(Ok((files.object, placed.functions)))
+    }
+
+    /// The command that compiles to assembly.
+    fn to_assembly(&self, family: Family, source: &Path, assembly: &Path) -> Command {
+        let mut command = command::again(&self.compiler);
+        if !self.keeps_debug() {
+            // For the functions' files and lines. What is made of it for debuggers is taken out again.
+            command.arg("-g1");
+        }
+        if family == Family::Gnu {
+            // Each instruction's length; and callers that rely on nothing but the ABI: gcc would let them keep values
+            // in registers that it knows the callee to leave alone, and that a probe may change.
+            command.args(["-dp", "-fno-ipa-ra"]);
+        }
+        if self.sites == Sites::InstrumentFunctions {
+            command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
+        }
+        command.arg("-S").arg("-o").arg(assembly).arg(source);
+        command
+    }
+
+    /// The command that assembles.
+    fn to_object(&self, family: Family, files: &Files) -> Command {
+        let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
+        let mut command = command::with_arguments(&self.compiler, &flags::for_assembly(&arguments));
+        if family == Family::Clang {
+            // Flags of the compiler are of no use here, and no mistake.
+            command.arg("-Qunused-arguments");
+        }
+        command.args(["-x", "assembler", "-c", "-o"]).arg(&files.object).arg(&files.placed);
+        command
+    }
+
+    fn keeps_debug(&self) -> bool {
+        let arguments: Vec<_> = self.compiler.get_args().map(OsStr::to_owned).collect();
+        flags::wants_debug_info(&arguments)
+    }
+
+    fn saves_temporaries(&self) -> bool {
+        let is_such = |argument: &OsStr| argument.as_encoded_bytes().starts_with(b"-save-temps");
+        self.compiler.get_args().any(is_such)
+    }
+}
+
+/// The files that are made of a unit.
+#[derive(Debug)]
+struct Files {
+    assembly: PathBuf,
+    placed: PathBuf,
+    object: PathBuf,
+}
+
+impl Files {
+    fn of(stem: &Path) -> Self {
+        Self {
+            assembly: stem.with_extension("s"),
+            placed: stem.with_extension("probes.s"),
+            object: stem.with_extension("o"),
+        }
+    }
+
+    fn remove(&self) {
+        for file in [&self.assembly, &self.placed] {
+            // What stays is of no harm.
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Runs a command to its end; the error is what it complained about.
+fn run(command: &mut Command) -> Result<Output, String> {
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(output),
+        Ok(output) => Err(complaint(&output.stderr)),
+        Err(error) => Err(format!("{}: {error}", command.get_program().display())),
+    }
+}
