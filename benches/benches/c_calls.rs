@@ -9,17 +9,22 @@ use probe_benches::{Case, IS_PATCHED, Scale, aligned, aligned_calls, interleave,
 use probe_runtime::{Count, probe, select};
 use probe_tests::real::{CodeBase, Way};
 
+const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+
 const SMALL: CodeBase = CodeBase {
     name: "small",
     package: None,
     files: &[],
     includes: &[],
-    workload: ("small.c", include_str!("../c/small.c")),
+    workload: concat!(env!("CARGO_MANIFEST_DIR"), "/c/small.c"),
     is_cpp: false,
-    flags: &["-falign-loops=64"],
+    flags: &["-falign-loops=64", "-DSMALL=small"],
     libraries: &[],
     counted: &[],
 };
+
+/// The same under a name of its own, so that its probes are its own.
+const SMALL_HOOKED: CodeBase = CodeBase { flags: &["-falign-loops=64", "-DSMALL=small_hooked"], ..SMALL };
 
 #[inline(never)]
 #[unsafe(link_section = ".text.c_calls.plain")]
@@ -53,9 +58,9 @@ fn main() -> Result<(), probe_runtime::Error> {
     let scale = Scale::from_args();
     pin(0);
     let (calls, rounds) = (scale.of(20_000), scale.of(2_000));
-    let load = |way| SMALL.load(env!("CARGO_TARGET_TMPDIR"), way);
-    let [plain_c, entry_return, hooks_removed, empty_hooks] =
-        [Way::Plain, Way::EntryReturn, Way::InstrumentFunctions, Way::EmptyHooks].map(load);
+    let [plain_c, entry_return, empty_hooks] =
+        [Way::Plain, Way::EntryReturn, Way::EmptyHooks].map(|way| SMALL.load(ROOT, way));
+    let hooks_removed = SMALL_HOOKED.load(ROOT, Way::InstrumentFunctions);
     let case = |name, loaded: &probe_tests::real::Loaded| {
         let workload = loaded.workload_function();
         Case::new(name, calls, move |calls| assert_eq!(workload(calls), calls))
@@ -75,7 +80,7 @@ fn main() -> Result<(), probe_runtime::Error> {
         timing("c_calls", &latent, case, if case.starts_with("rust") { "rust-plain" } else { "plain" });
     }
 
-    let counts = ["small @*entry-return*/small.c", "small @*instrument-functions*/small.c", "c_calls::counted"]
+    let counts = ["small", "small_hooked", "c_calls::counted"]
         .map(|selector| select(selector).and_then(|set| set.attach(Count::new())));
     let active = interleave(
         rounds,

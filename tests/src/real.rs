@@ -30,8 +30,8 @@ pub struct CodeBase {
     pub files: &'static [&'static str],
     /// Folders of headers, in the package's folder.
     pub includes: &'static [&'static str],
-    /// The workload: what it is called, and its text.
-    pub workload: (&'static str, &'static str),
+    /// The file of the workload.
+    pub workload: &'static str,
     /// Whether this is C++.
     pub is_cpp: bool,
     /// Flags for the compiler.
@@ -108,8 +108,8 @@ impl CodeBase {
         self.build(root, way).load()
     }
 
-    /// The folder of the package, or of the workload if there is no package.
+    /// The folder of the package.
     fn folder(&self) -> PathBuf {
-        self.package.map_or_else(|| workload::folder(), crate::sources::folder_of)
+        self.package.map_or_else(PathBuf::new, crate::sources::folder_of)
     }
 }

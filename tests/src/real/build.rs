@@ -79,7 +79,7 @@ fn key(base: &CodeBase, package: &Path, way: Way) -> u64 {
     let mut key = DefaultHasher::new();
     let compiler = compiler(base, Path::new("/")).to_command().arg("--version").output().expect("a C compiler");
     (compiler.stdout, package, format!("{base:?}"), way.name(), include_str!("build.rs")).hash(&mut key);
-    include_str!("counters.rs").hash(&mut key);
+    (include_str!("counters.rs"), fs::read(base.workload).expect("the workload")).hash(&mut key);
     if Way::PROBED.contains(&way) {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
         hash_files(&tests.with_file_name("probe-build"), &mut key);
@@ -123,9 +123,7 @@ fn compile(base: &CodeBase, package: &Path, out: &Path, way: Way) -> (Vec<PathBu
     if way == Way::Counted {
         files = counting_files(base, package, out);
     }
-    let own = out.join(base.workload.0);
-    fs::write(&own, base.workload.1).expect("a file for the workload");
-    files.push(own);
+    files.push(base.workload.into());
     let sites = match way {
         Way::EntryReturn => Sites::EntryReturn,
         Way::InstrumentFunctions => Sites::InstrumentFunctions,

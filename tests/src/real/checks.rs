@@ -25,14 +25,15 @@ pub fn prepare(base: &CodeBase, root: &str) {
 /// # Panics
 /// If not.
 pub fn accounts_are_complete(built: &Built) {
-    let defined: BTreeSet<String> = built.objects.iter().flat_map(|object| functions(object)).collect();
-    let said: BTreeSet<String> = built.accounts.iter().map(|it| it.symbol.clone()).collect();
+    let defined: Vec<BTreeSet<String>> = built.objects.iter().flat_map(|object| functions(object)).collect();
+    let said: BTreeSet<&str> = built.accounts.iter().map(|it| it.symbol.as_str()).collect();
     assert!(!said.is_empty());
     // What the compiler moved out of the way is of the function that it was taken from.
-    let of = |symbol: &String| symbol.strip_suffix(".cold").unwrap_or(symbol).to_owned();
-    let missing: Vec<_> = defined.iter().filter(|it| !said.contains(*it) && !said.contains(&of(it))).collect();
+    let is_said = |symbol: &String| said.contains(symbol.strip_suffix(".cold").unwrap_or(symbol));
+    let missing: Vec<_> = defined.iter().filter(|names| !names.iter().any(is_said)).collect();
     assert!(missing.is_empty(), "without an account: {missing:?}");
-    let invented: Vec<_> = said.difference(&defined).collect();
+    let all: BTreeSet<_> = defined.iter().flatten().map(String::as_str).collect();
+    let invented: Vec<_> = said.difference(&all).collect();
     assert!(invented.is_empty(), "not in the objects: {invented:?}");
     let hooks: usize = built.objects.iter().map(|object| hook_references(object)).sum();
     assert_eq!(hooks, 0, "references to hooks");
@@ -73,7 +74,8 @@ pub fn listing_is_right(base: &CodeBase, built: &Built) {
     loaded.close();
 }
 
-/// In the source, the line of each function has the last part of its name.
+/// In the source, the line of each function is of its head, which has the last part of its name: compilers give the line where the
+/// body begins, and parameters may take several.
 fn names_are_on_their_lines(built: &Built) {
     let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -85,9 +87,12 @@ fn names_are_on_their_lines(built: &Built) {
             let bytes = fs::read(file).unwrap_or_else(|error| panic!("{path}: {file}: {error}"));
             String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
         });
-        let text = usize::try_from(*line).ok().and_then(|line| lines.get(line.checked_sub(1)?));
-        if !text.is_some_and(|text| has_name(text, path)) {
-            wrong.push(format!("{path} {file}:{line} {text:?}"));
+        let above = &lines[..lines.len().min(usize::try_from(*line).expect("a line"))];
+        // The line itself, and those before it up to the end of whatever comes before the function.
+        let is_end = |line: &&String| line.contains([';', '}']);
+        let head = above.last().into_iter().chain(above.iter().rev().skip(1).take_while(|it| !is_end(it)));
+        if !head.into_iter().any(|text| has_name(text, path)) {
+            wrong.push(format!("{path} {file}:{line} {:?}", above.last()));
         }
     }
     assert!(wrong.is_empty(), "{} lines without the function's name: {wrong:#?}", wrong.len());
@@ -95,7 +100,8 @@ fn names_are_on_their_lines(built: &Built) {
 
 /// Lambdas have no name, and macros make some.
 fn has_name(text: &str, path: &str) -> bool {
-    let without_arguments = path.split('<').next().unwrap_or(path);
+    let whole = path.split(".part").next().unwrap_or(path);
+    let without_arguments = whole.split('<').next().unwrap_or(whole);
     let name = without_arguments.rsplit("::").next().unwrap_or(path);
     text.contains(name.trim_start_matches('~')) || path.contains("{lambda") && text.contains('[')
 }

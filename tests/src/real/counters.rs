@@ -40,61 +40,69 @@ fn declaration(linkage: &str) -> String {
 
 /// Where the body of the function with this name begins: after the brace that follows its parameters.
 fn body(text: &str, name: &str) -> usize {
-    let code = Code(text);
-    let found: Vec<_> = text.match_indices(name).filter_map(|(at, _)| code.body_after(at..at + name.len())).collect();
+    let code = code(text);
+    let found: Vec<_> = text
+        .match_indices(name)
+        .filter(|(at, _)| code[*at] == name.as_bytes()[0])
+        .filter_map(|(at, _)| body_after(&code, at..at + name.len()))
+        .collect();
     let [body] = *found else { panic!("{name} is defined {} times", found.len()) };
     body
 }
 
-/// Source text whose comments don't count.
-struct Code<'a>(&'a str);
-
-impl Code<'_> {
-    fn body_after(&self, name: Range<usize>) -> Option<usize> {
-        let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b':';
-        let bytes = self.0.as_bytes();
-        let before = name.start.checked_sub(1).and_then(|at| bytes.get(at));
-        if before.is_some_and(is_part) || bytes.get(name.end) != Some(&b'(') {
-            return None;
-        }
-        let mut depth = 0_usize;
-        let mut at = name.end;
-        loop {
-            at = self.after_comments(at);
-            match bytes.get(at)? {
-                b'(' => depth += 1,
-                b')' if depth == 1 => break,
-                b')' => depth -= 1,
-                _ => {}
-            }
-            at += 1;
-        }
-        at += 1;
-        while bytes.get(self.after_comments(at))?.is_ascii_whitespace() {
-            at = self.after_comments(at) + 1;
-        }
-        let at = self.after_comments(at);
-        (bytes.get(at) == Some(&b'{')).then_some(at + 1)
+fn body_after(code: &[u8], name: Range<usize>) -> Option<usize> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte == b':';
+    let before = name.start.checked_sub(1).and_then(|at| code.get(at));
+    if before.is_some_and(is_part) || code.get(name.end) != Some(&b'(') {
+        return None;
     }
+    let mut depth = 0_usize;
+    let mut rest = code.iter().enumerate().skip(name.end);
+    rest.find(|(_, byte)| {
+        depth += usize::from(**byte == b'(');
+        depth -= usize::from(**byte == b')');
+        depth == 0
+    })?;
+    let (at, byte) = rest.find(|(_, byte)| !byte.is_ascii_whitespace())?;
+    (*byte == b'{').then_some(at + 1)
+}
 
-    fn after_comments(&self, mut at: usize) -> usize {
-        loop {
-            let rest = &self.0.as_bytes()[at..];
-            let end = |text: &str| self.0[at..].find(text).map(|length| at + length + text.len());
-            match rest {
-                [b'/', b'*', ..] => at = end("*/").unwrap_or(self.0.len()),
-                [b'/', b'/', ..] => at = end("\n").unwrap_or(self.0.len()),
-                _ => return at,
+/// The text with blanks instead of comments and literals.
+fn code(text: &str) -> Vec<u8> {
+    let mut code = text.as_bytes().to_vec();
+    let mut at = 0;
+    while at < code.len() {
+        let end = |pattern: &str, from: usize| text[from..].find(pattern).map_or(text.len(), |it| from + it);
+        let length = match &code[at..] {
+            [b'/', b'*', ..] => end("*/", at + 2) + 2 - at,
+            [b'/', b'/', ..] => end("\n", at) - at,
+            [quote @ (b'"' | b'\''), ..] => literal(&code[at..], *quote),
+            _ => {
+                at += 1;
+                continue;
             }
-        }
+        };
+        let end = code.len().min(at + length);
+        code[at..end].fill(b' ');
+        at = end;
     }
+    code
+}
+
+/// The length of a literal, which ends on its line.
+fn literal(code: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < code.len() && code[at] != quote && code[at] != b'\n' {
+        at += if code[at] == b'\\' { 2 } else { 1 };
+    }
+    at + 1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "int f(int); /* f(1) { */\nint unf(int a) {}\n#define F f(2)\nint f( /* ) { */ int (*a)(int))\n{ if (f(1)) { g(a); } }";
+    const TEXT: &str = "char q = '\\'', *s = \"f(3) {\"; // don't f(4) {\nint f(int); /* f(1) { */\nint unf(int a) {}\n#define F f(2)\nint f( /* ) { */ int (*a)(int))\n{ if (f(1)) { g(a); } }";
 
     #[test]
     fn a_definition_is_told_from_calls_and_declarations() {

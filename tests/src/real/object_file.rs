@@ -1,21 +1,27 @@
 //! What is in an object, or in a library: functions, references to hooks, the size of the text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SectionKind, SymbolKind};
 
-/// The names of the functions that it defines; `probe_build`'s own stubs are none.
+/// The functions that it defines, each with all of its names; `probe_build`'s own stubs are none.
 ///
 /// # Panics
 /// If it can't be read.
 #[must_use]
-pub fn functions(path: &Path) -> BTreeSet<String> {
+pub fn functions(path: &Path) -> Vec<BTreeSet<String>> {
     read(path, |file| {
-        let defined = file.symbols().filter(|it| it.kind() == SymbolKind::Text && !it.is_undefined());
-        let names = defined.map(|it| it.name().expect("a name").to_owned());
-        names.filter(|it| !it.starts_with("__probe_stub_")).collect()
+        let mut functions: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for symbol in file.symbols().filter(|it| it.kind() == SymbolKind::Text && !it.is_undefined()) {
+            let name = symbol.name().expect("a name");
+            if !name.starts_with("__probe_stub_") {
+                let place = (symbol.section_index().map(|it| it.0), symbol.address());
+                functions.entry(place).or_default().insert(name.to_owned());
+            }
+        }
+        functions.into_values().collect()
     })
 }
 

@@ -1,16 +1,9 @@
 //! A built code base, loaded: its workload and its counters.
 
-use std::path::{Path, PathBuf};
-
 use crate::library::Library;
 use crate::text::Text;
 
 use super::Built;
-
-/// The folder of the workloads.
-pub(super) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("real")
-}
 
 /// A library that was built and loaded. It stays loaded until it is closed.
 #[derive(Debug)]
