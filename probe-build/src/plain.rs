@@ -57,7 +57,7 @@ impl fmt::Display for PlainReason {
             Self::Compiler(compiler) => write!(f, "{compiler}; sites are placed with gcc and clang"),
             Self::Flag(flag) => write!(f, "sites are not placed in what {flag} makes"),
             Self::Assembly(message) => write!(f, "the compiler makes no assembly of it: {message}"),
-            Self::Unplaced(message) => write!(f, "its assembly is not understood: {message}"),
+            Self::Unplaced(message) => write!(f, "{message}"),
             Self::Assembler(message) => write!(f, "the assembler refuses its sites: {message}"),
         }
     }

@@ -81,7 +81,7 @@ impl Workshop {
         };
         let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
         let Ok(source) = str::from_utf8(&source) else {
-            return Ok(Err(PlainReason::Unplaced("it is not UTF-8".to_owned())));
+            return Ok(Err(PlainReason::Unplaced("the assembly is not UTF-8".to_owned())));
         };
         let wants = self.filter.for_unit(&dialect.system);
         let request = Request {

@@ -1,0 +1,162 @@
+//! What a file says of its source: `.file` and `.loc`, and how to take debug information out again.
+//!
+//! The compiler was asked for line numbers (`-g1`) for the sake of the definitions. Where the user did not ask for
+//! them, they and the `.debug_*` sections are removed, so that the object is what it would have been.
+
+use super::emit::Edits;
+use super::line::{Line, Statement};
+use super::section::Sections;
+use std::collections::HashMap;
+
+/// A place in the source. Line 0: unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub file: String,
+    pub line: u32,
+}
+
+/// The names of the source files.
+pub(super) struct Files {
+    by_number: HashMap<u32, String>,
+    main: String,
+}
+
+impl Files {
+    pub(super) fn read(lines: &[Line<'_>]) -> Self {
+        let mut files = Self { by_number: HashMap::new(), main: String::new() };
+        let mut root = None;
+        for line in lines {
+            let Statement::Directive { name: ".file", arguments } = line.statement else { continue };
+            let strings = strings(arguments);
+            let number =
+                arguments.split(|c: char| !c.is_ascii_digit()).next().and_then(|it| it.parse::<u32>().ok());
+            match (number, strings.as_slice()) {
+                (Some(0), [folder, name, ..]) => {
+                    root = Some(folder.clone());
+                    files.by_number.insert(0, name.clone());
+                }
+                (Some(number), [name]) => {
+                    files.by_number.insert(number, name.clone());
+                }
+                (Some(number), [folder, name, ..]) => {
+                    let here = name.starts_with('/') || folder == "." || Some(folder) == root.as_ref();
+                    files
+                        .by_number
+                        .insert(number, if here { name.clone() } else { format!("{folder}/{name}") });
+                }
+                (None, [name, ..]) => files.main.clone_from(name),
+                (_, []) => {}
+            }
+        }
+        files
+    }
+
+    /// The place that a `.loc` speaks of, if it names a line.
+    pub(super) fn place(&self, line: &Line<'_>) -> Option<Place> {
+        let Statement::Directive { name: ".loc", arguments } = line.statement else { return None };
+        let mut numbers = arguments.split_whitespace().map_while(|word| word.parse::<u32>().ok());
+        let (file, line) = (numbers.next()?, numbers.next()?);
+        let file = self.by_number.get(&file)?.clone();
+        (line > 0).then_some(Place { file, line })
+    }
+
+    /// The file that the compiler was called with.
+    pub(super) fn main(&self) -> &str {
+        if self.main.is_empty() { self.by_number.get(&0).map_or("", String::as_str) } else { &self.main }
+    }
+}
+
+/// The quoted strings of a directive.
+fn strings(arguments: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut characters = arguments.chars();
+    while characters.any(|c| c == '"') {
+        let mut bytes = Vec::new();
+        loop {
+            match characters.next() {
+                None | Some('"') => break,
+                Some('\\') => escape(&mut characters, &mut bytes),
+                Some(c) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
+            }
+        }
+        all.push(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    all
+}
+
+/// What follows a backslash: an octal number of up to three digits, or a character.
+fn escape(characters: &mut core::str::Chars<'_>, bytes: &mut Vec<u8>) {
+    let mut value = None;
+    for _ in 0..3 {
+        let Some(digit) = characters.clone().next().and_then(|c| c.to_digit(8)) else { break };
+        characters.next();
+        value = Some(value.unwrap_or(0) * 8 + digit);
+    }
+    match value {
+        Some(value) => bytes.push(u8::try_from(value & 0xff).unwrap_or_default()),
+        None => bytes.extend(characters.next().into_iter().flat_map(|c| c.to_string().into_bytes())),
+    }
+}
+
+/// Removes the lines of debug information.
+pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edits) {
+    // Unwind tables for the debugger only: the compiler was not asked for tables that are loaded.
+    let mut frames_only = false;
+    for (at, line) in lines.iter().enumerate() {
+        let debug = is_debug(sections.name(sections.of(at)));
+        match &line.statement {
+            Statement::Directive { name, arguments } => {
+                frames_only |= *name == ".cfi_sections" && *arguments == ".debug_frame";
+                let loc = *name == ".loc"
+                    || (*name == ".file" && arguments.starts_with(|c: char| c.is_ascii_digit()));
+                let data =
+                    debug && (matches!(*name, ".section" | ".text" | ".data" | ".bss") || is_data(name));
+                if loc || data || (frames_only && name.starts_with(".cfi_")) {
+                    edits.remove(at);
+                }
+            }
+            Statement::Empty if debug && !line.labels.is_empty() => edits.remove(at),
+            _ => {}
+        }
+    }
+}
+
+fn is_debug(section: &str) -> bool {
+    section.starts_with(".debug_") && section != ".debug_gdb_scripts"
+}
+
+/// Whether a directive puts bytes into the section, or aligns it; all else in a debug section is about symbols, or
+/// comes from the end of the file, and stays.
+pub(super) fn is_data(directive: &str) -> bool {
+    matches!(
+        directive,
+        ".byte"
+            | ".2byte"
+            | ".4byte"
+            | ".8byte"
+            | ".octa"
+            | ".value"
+            | ".short"
+            | ".hword"
+            | ".word"
+            | ".int"
+            | ".long"
+            | ".quad"
+            | ".ascii"
+            | ".asciz"
+            | ".string"
+            | ".uleb128"
+            | ".sleb128"
+            | ".zero"
+            | ".skip"
+            | ".space"
+            | ".fill"
+            | ".align"
+            | ".balign"
+            | ".p2align"
+            | ".float"
+            | ".double"
+            | ".single"
+            | ".tfloat"
+    )
+}

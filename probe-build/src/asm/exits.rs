@@ -1,0 +1,429 @@
+//! Which lines of a function are its entry and its exits.
+
+use super::debug::is_data;
+use super::function::{Extent, Extents};
+use super::inline;
+use super::line::{Instruction, Line, Statement, unquoted};
+use crate::outcome::{Cause, Reason};
+
+/// The compiler that printed the assembly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// gcc, called with `-dp`: each instruction is followed by the name of its pattern.
+    Gnu,
+    /// clang: tail calls are followed by `TAILCALL`.
+    Clang,
+}
+
+/// An exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// The site goes before this line.
+    Before(usize),
+    /// A conditional tail call.
+    Conditional(usize),
+}
+
+/// Where a function's sites go.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Exits {
+    /// The entry's site goes before this line.
+    pub entry: usize,
+    pub exits: Vec<Exit>,
+    pub dead_ends: usize,
+}
+
+/// What an instruction does to control, as far as sites are concerned.
+#[derive(Debug, PartialEq, Eq)]
+enum Flow {
+    Stays,
+    Leaves,
+    LeavesIf,
+}
+
+/// Finds entry and exits, or says why it can't.
+pub(super) fn find(
+    extent: &Extent,
+    extents: &Extents<'_>,
+    lines: &[Line<'_>],
+    family: Family,
+) -> Result<Exits, Reason> {
+    let first = &extents.parts[extent.parts[0]];
+    let reason = |(cause, at): (Cause, usize)| Reason { cause, line: at + 1 };
+    if !extent.has_start {
+        return Err(reason((Cause::NoStart, first.label)));
+    }
+    if extents.indirect.contains(first.symbol) {
+        return Err(reason((Cause::IndirectFunction, first.label)));
+    }
+    if is_thunk(first.symbol) {
+        return Err(reason((Cause::Thunk, first.label)));
+    }
+    let function = Function { extent, extents, lines, family };
+    let mut found = Exits { entry: function.entry().map_err(reason)?, exits: Vec::new(), dead_ends: 0 };
+    let mut seen = 0;
+    for part in &extent.parts {
+        let part = &extents.parts[*part];
+        if let Some(flaw) = &part.flaw {
+            return Err(reason(flaw.clone()));
+        }
+        seen += function.part(&part.lines, &mut found).map_err(reason)?;
+    }
+    if seen == 0 {
+        return Err(reason((Cause::Naked, first.label)));
+    }
+    Ok(found)
+}
+
+/// The compiler's own thunks return, or jump, on behalf of others.
+fn is_thunk(symbol: &str) -> bool {
+    ["__x86_indirect_", "__x86_return_thunk", "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
+        .iter()
+        .any(|prefix| symbol.starts_with(prefix))
+}
+
+struct Function<'f, 'a> {
+    extent: &'f Extent,
+    extents: &'f Extents<'a>,
+    lines: &'f [Line<'a>],
+    family: Family,
+}
+
+impl Function<'_, '_> {
+    /// The line before which the entry's site goes: after the label, what opens the unwind table, the first
+    /// `.loc` (so that the site has the function's line) and `endbr64`; before any label that is jumped to.
+    fn entry(&self) -> Result<usize, (Cause, usize)> {
+        let part = &self.extents.parts[self.extent.parts[0]];
+        let (mut after, mut places) = (part.label, 0);
+        for (index, &at) in part.lines.iter().enumerate() {
+            let line = &self.lines[at];
+            if !line.labels.iter().all(|label| self.heads(label)) {
+                break;
+            }
+            match &line.statement {
+                Statement::Empty if line.labels.is_empty() => {}
+                Statement::Empty => after = at,
+                Statement::Directive {
+                    name: ".cfi_startproc" | ".cfi_personality" | ".cfi_lsda", ..
+                } => after = at,
+                Statement::Directive { name: ".loc", .. } => {
+                    places += 1;
+                    if places == 1 {
+                        after = at;
+                    }
+                }
+                Statement::Directive { name, .. } if is_data(name) && !is_alignment(name) => {
+                    return Err((Cause::Directive((*name).to_owned()), at));
+                }
+                Statement::Directive { name, .. } if is_alignment(name) => break,
+                Statement::Directive { .. } => {}
+                Statement::Instruction(it) if it.mnemonic == "endbr64" && index > 0 => {
+                    after = at;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        Ok(after + 1)
+    }
+
+    /// Whether a label stands for the function's start, rather than for a loop's head there.
+    fn heads(&self, label: &str) -> bool {
+        let part = &self.extents.parts[self.extent.parts[0]];
+        label == part.symbol
+            || [".LFB", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
+            || label.ends_with("$local")
+            || !label.starts_with('.')
+    }
+
+    /// Goes through the lines of a part. Returns how many instructions of the compiler's it has.
+    fn part(&self, part: &[usize], found: &mut Exits) -> Result<usize, (Cause, usize)> {
+        let (mut seen, mut last, mut prefix, mut index) = (0, None, false, 0);
+        while let Some(&at) = part.get(index) {
+            index += 1;
+            match &self.lines[at].statement {
+                Statement::Empty | Statement::NoApp => {}
+                Statement::App => {
+                    let inside = &part[index..];
+                    let length =
+                        inside.iter().take_while(|at| self.lines[**at].statement != Statement::NoApp).count();
+                    inline::judge(inside[..length].iter().map(|at| &self.lines[*at]))
+                        .map_err(|cause| (cause, at))?;
+                    index += length;
+                    last = None;
+                }
+                Statement::Inline => return Err((Cause::InlineAssembly(String::new()), at)),
+                Statement::Unclear(why) => return Err((Cause::Line((*why).to_owned()), at)),
+                Statement::Directive { name, arguments } => {
+                    if is_data(name) && !is_alignment(name) {
+                        // Parts of the call of `__tls_get_addr`, and `ud2`.
+                        if !matches!((*name, *arguments), (".byte", "0x66") | (".value", "0x6666" | "0x0b0f"))
+                        {
+                            return Err((Cause::Directive((*name).to_owned()), at));
+                        }
+                        prefix = true;
+                    } else if !is_harmless(name) {
+                        return Err((Cause::Directive((*name).to_owned()), at));
+                    }
+                }
+                Statement::Instruction(it) if it.mnemonic.is_empty() => prefix = true,
+                Statement::Instruction(it) => {
+                    seen += usize::from(!matches!(it.mnemonic, "nop" | "ud2" | "endbr64" | "int3"));
+                    let flow =
+                        self.flow(it, &self.lines[at], part, index - 1).map_err(|cause| (cause, at))?;
+                    let labelled = !self.lines[at].labels.is_empty();
+                    if flow != Flow::Stays && (prefix || labelled) {
+                        return Err((Cause::Prefix, at));
+                    }
+                    match flow {
+                        Flow::Stays => {}
+                        Flow::Leaves => found.exits.push(Exit::Before(at)),
+                        Flow::LeavesIf => found.exits.push(Exit::Conditional(at)),
+                    }
+                    prefix = false;
+                    // What stops a processor that speculates past an exit is no end of its own.
+                    if it.mnemonic != "int3" {
+                        last = Some(it.mnemonic);
+                    }
+                }
+            }
+        }
+        let ends = last.is_some_and(|it| it.starts_with("call") || matches!(it, "ud2" | "hlt"));
+        found.dead_ends += usize::from(ends);
+        Ok(seen)
+    }
+
+    fn flow(
+        &self,
+        it: &Instruction<'_>,
+        line: &Line<'_>,
+        part: &[usize],
+        index: usize,
+    ) -> Result<Flow, Cause> {
+        match it.mnemonic {
+            "ret" | "retq" => self.returns(line, part, index),
+            "jmp" | "jmpq" => self.jump(it, line, part, index),
+            "call" | "callq" => called(it).map(|()| Flow::Stays),
+            "xbegin" => self.inside(target(it)?).then_some(Flow::Stays).ok_or_else(|| jump(it)),
+            mnemonic if mnemonic.starts_with('j') => {
+                let target = target(it)?;
+                if self.inside(target) {
+                    Ok(Flow::Stays)
+                } else if opposite(mnemonic).is_some() && self.is_function(target) {
+                    Ok(Flow::LeavesIf)
+                } else {
+                    Err(jump(it))
+                }
+            }
+            mnemonic if mnemonic.starts_with("loop") => {
+                self.inside(target(it)?).then_some(Flow::Stays).ok_or_else(|| jump(it))
+            }
+            mnemonic if is_special(mnemonic) => Err(Cause::SpecialReturn(mnemonic.to_owned())),
+            _ => Ok(Flow::Stays),
+        }
+    }
+
+    /// A return, unless it goes to where `__builtin_eh_return` has put the stack pointer.
+    fn returns(&self, line: &Line<'_>, part: &[usize], index: usize) -> Result<Flow, Cause> {
+        let moved =
+            self.instruction_before(part, index).is_some_and(|it| match (it.mnemonic, &it.operands[..]) {
+                ("mov" | "movq", [from, "%rsp"]) => from.starts_with('%'),
+                ("lea" | "leaq", [from, "%rsp"]) => from.contains("(%rsp,"),
+                _ => false,
+            });
+        if moved || line.comment.contains("eh_return") {
+            Err(Cause::ExceptionReturn)
+        } else {
+            Ok(Flow::Leaves)
+        }
+    }
+
+    fn jump(
+        &self,
+        it: &Instruction<'_>,
+        line: &Line<'_>,
+        part: &[usize],
+        index: usize,
+    ) -> Result<Flow, Cause> {
+        let target = target(it)?;
+        let tail = match self.family {
+            Family::Gnu => pattern(line.comment).map(|name| name.starts_with("*sibcall")),
+            Family::Clang => Some(line.comment.contains("TAILCALL")),
+        };
+        let thunk = target.starts_with("__x86_indirect_thunk") || target.starts_with("__llvm_");
+        if target.starts_with('*') || thunk {
+            if below_stack_pointer(target) {
+                return Err(Cause::BelowStackPointer);
+            }
+            let within = match self.family {
+                Family::Gnu => matches!(pattern(line.comment), Some("*tablejump_1" | "*indirect_jump")),
+                // Without comments clang would not say of a tail call, either. `lfence; jmp *` may be a return.
+                Family::Clang => !thunk && self.is_verbose() && !self.follows_fence(part, index),
+            };
+            return match tail {
+                Some(true) => Ok(Flow::Leaves),
+                _ if within => Ok(Flow::Stays),
+                _ => Err(Cause::IndirectJump),
+            };
+        }
+        if target == "__x86_return_thunk" {
+            return self.returns(line, part, index);
+        }
+        if self.inside(target) && tail != Some(true) {
+            return Ok(Flow::Stays);
+        }
+        let leaves = tail == Some(true) || self.is_function(target);
+        if leaves { Ok(Flow::Leaves) } else { Err(jump(it)) }
+    }
+
+    /// Whether a label is one of this function's, other than its start: jumping there is going round.
+    fn inside(&self, target: &str) -> bool {
+        let target = unquoted(target);
+        let Some(part) = self.extents.labels.get(target) else { return false };
+        let starts = *part == self.extent.parts[0] && self.heads(target);
+        self.extent.parts.contains(part) && !starts
+    }
+
+    /// Whether the target is a function: not a label, unless that is another name of one.
+    fn is_function(&self, target: &str) -> bool {
+        let target = target.strip_suffix("@PLT").unwrap_or(target);
+        let quoted = target.starts_with('"');
+        let plain = quoted || (!target.is_empty() && target.chars().all(super::line::symbolic));
+        let symbol = self.extents.resolve(unquoted(target));
+        plain
+            && (!symbol.starts_with(".L") || symbol.ends_with("$local"))
+            && !symbol.starts_with(|c: char| c.is_ascii_digit())
+    }
+
+    /// Whether clang said more than it had to: the name of the function beside its label.
+    fn is_verbose(&self) -> bool {
+        let part = &self.extents.parts[self.extent.parts[0]];
+        self.lines[part.label].comment.starts_with('@')
+    }
+
+    fn follows_fence(&self, part: &[usize], index: usize) -> bool {
+        self.instruction_before(part, index).is_some_and(|it| it.mnemonic == "lfence")
+    }
+
+    fn instruction_before(&self, part: &[usize], index: usize) -> Option<&Instruction<'_>> {
+        part[..index].iter().rev().find_map(|at| match &self.lines[*at].statement {
+            Statement::Instruction(it) => Some(it),
+            _ => None,
+        })
+    }
+}
+
+fn jump(it: &Instruction<'_>) -> Cause {
+    Cause::Jump(it.operands.join(", "))
+}
+
+/// The only operand of a jump.
+fn target<'a>(it: &Instruction<'a>) -> Result<&'a str, Cause> {
+    match it.operands[..] {
+        [target] if !target.is_empty() => Ok(target),
+        _ => Err(jump(it)),
+    }
+}
+
+/// Calls that do something to where returns go.
+fn called(it: &Instruction<'_>) -> Result<(), Cause> {
+    let target = target(it)?;
+    if target.starts_with(".L") && !target.ends_with("$local") {
+        return Err(Cause::CallOfLabel);
+    }
+    if target.starts_with("__morestack") {
+        return Err(Cause::SplitStack);
+    }
+    Ok(())
+}
+
+/// Whether the operand lies at a negative offset from the stack pointer.
+fn below_stack_pointer(target: &str) -> bool {
+    target.contains("(%rsp") && target.trim_start_matches('*').trim_start().starts_with('-')
+}
+
+fn is_special(mnemonic: &str) -> bool {
+    ["iret", "lret", "sysret", "sysexit", "uiret", "ljmp", "lcall", "retf", "retw", "retl", "rsm", "eret"]
+        .iter()
+        .any(|it| mnemonic.starts_with(it))
+}
+
+/// The name of the instruction's pattern, which gcc prints after its cost (`[c=4 l=2]  *tablejump_1`), older ones
+/// before its length (`*tablejump_1  [length = 2]`).
+fn pattern(comment: &str) -> Option<&str> {
+    let name = if let Some((_, rest)) = comment.split_once("[c=") {
+        rest.split_once(']')?.1.split_whitespace().next()?
+    } else {
+        comment.split_once("[length =")?.0.split_whitespace().next_back()?
+    };
+    Some(name.split('/').next().unwrap_or(name))
+}
+
+fn is_alignment(directive: &str) -> bool {
+    matches!(directive, ".align" | ".balign" | ".p2align")
+}
+
+/// Directives that put nothing into the function.
+fn is_harmless(directive: &str) -> bool {
+    let known = matches!(
+        directive,
+        ".align"
+            | ".balign"
+            | ".p2align"
+            | ".loc"
+            | ".file"
+            | ".text"
+            | ".section"
+            | ".pushsection"
+            | ".popsection"
+            | ".previous"
+            | ".subsection"
+            | ".data"
+            | ".bss"
+            | ".size"
+            | ".type"
+            | ".globl"
+            | ".global"
+            | ".weak"
+            | ".hidden"
+            | ".internal"
+            | ".protected"
+            | ".local"
+            | ".set"
+            | ".equ"
+            | "="
+            | ".symver"
+            | ".ident"
+            | ".weakref"
+            | ".comm"
+            | ".lcomm"
+            | ".addrsig"
+            | ".addrsig_sym"
+            | ".pseudoprobe"
+            | ".loc_mark_labels"
+    );
+    known || directive.starts_with(".cfi_")
+}
+
+/// The jump that is taken where the given one is not.
+pub(super) fn opposite(mnemonic: &str) -> Option<&'static str> {
+    Some(match mnemonic {
+        "ja" | "jnbe" => "jbe",
+        "jae" | "jnb" | "jnc" => "jb",
+        "jb" | "jnae" | "jc" => "jae",
+        "jbe" | "jna" => "ja",
+        "je" | "jz" => "jne",
+        "jne" | "jnz" => "je",
+        "jg" | "jnle" => "jle",
+        "jge" | "jnl" => "jl",
+        "jl" | "jnge" => "jge",
+        "jle" | "jng" => "jg",
+        "jo" => "jno",
+        "jno" => "jo",
+        "js" => "jns",
+        "jns" => "js",
+        "jp" | "jpe" => "jnp",
+        "jnp" | "jpo" => "jp",
+        _ => return None,
+    })
+}

@@ -1,0 +1,210 @@
+//! Where each function's lines are.
+//!
+//! ```text
+//!     .type f, @function
+//! f:  …                          a part, until `.size f`, as far as it is in f's section
+//!     .section .rodata           a jump table, within
+//!     .text
+//!     …
+//!     .section .text.unlikely
+//! f.cold: …                      another part of f
+//!     .size f.cold, .-f.cold
+//! ```
+//!
+//! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has its own open part.
+
+use super::line::{Line, Statement, operands, unquoted};
+use super::name::whole_of;
+use super::section::{Section, Sections};
+use crate::outcome::Cause;
+use std::collections::{HashMap, HashSet};
+
+/// The lines of one symbol.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub symbol: &'a str,
+    /// The line of its label.
+    pub label: usize,
+    /// All of its lines, its label's first.
+    pub lines: Vec<usize>,
+    /// What is wrong with its extent, and where.
+    pub flaw: Option<(Cause, usize)>,
+    /// Whether an instruction was seen, or inline assembly.
+    begun: bool,
+}
+
+/// A function: its parts, the one with its entry first.
+#[derive(Debug)]
+pub(super) struct Extent {
+    pub parts: Vec<usize>,
+    /// Whether its start is in this file.
+    pub has_start: bool,
+}
+
+/// The functions of a file.
+pub(super) struct Extents<'a> {
+    pub parts: Vec<Part<'a>>,
+    pub functions: Vec<Extent>,
+    /// The part that each label of a function is in.
+    pub labels: HashMap<&'a str, usize>,
+    /// Symbols that are other names of something: `.set alias, symbol`.
+    pub aliases: HashMap<&'a str, &'a str>,
+    /// Symbols that stand for the resolver of an `ifunc`.
+    pub indirect: HashSet<&'a str>,
+}
+
+impl<'a> Extents<'a> {
+    pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>) -> Self {
+        let symbols = Symbols::read(lines);
+        let mut reader = Reader { parts: Vec::new(), open: HashMap::new(), labels: HashMap::new() };
+        for (at, line) in lines.iter().enumerate() {
+            reader.line(at, line, sections.of(at), &symbols);
+        }
+        for part in reader.open.into_values() {
+            let at = reader.parts[part].label;
+            reader.parts[part].flaw.get_or_insert((Cause::NoEnd, at));
+        }
+        let functions = group(&reader.parts, &symbols.called);
+        let Symbols { aliases, indirect, .. } = symbols;
+        Self { parts: reader.parts, functions, labels: reader.labels, aliases, indirect }
+    }
+
+    /// What a symbol stands for, through all of its aliases.
+    pub(super) fn resolve<'s>(&self, mut symbol: &'s str) -> &'s str
+    where
+        'a: 's,
+    {
+        // A circle of aliases is no valid assembly; no chain is longer than their number.
+        for _ in 0..=self.aliases.len() {
+            match self.aliases.get(symbol) {
+                Some(next) => symbol = next,
+                None => break,
+            }
+        }
+        symbol
+    }
+}
+
+/// What directives say of symbols.
+struct Symbols<'a> {
+    functions: HashSet<&'a str>,
+    indirect: HashSet<&'a str>,
+    aliases: HashMap<&'a str, &'a str>,
+    called: HashSet<&'a str>,
+}
+
+impl<'a> Symbols<'a> {
+    fn read(lines: &[Line<'a>]) -> Self {
+        let mut all = Self {
+            functions: HashSet::new(),
+            indirect: HashSet::new(),
+            aliases: HashMap::new(),
+            called: HashSet::new(),
+        };
+        for line in lines {
+            match &line.statement {
+                Statement::Directive { name, arguments } => all.directive(name, arguments),
+                Statement::Instruction(it) if it.mnemonic.starts_with("call") => {
+                    let target = it.operands.first().map_or("", |target| target.trim_end_matches("@PLT"));
+                    if whole_of(target).is_some() {
+                        all.called.insert(unquoted(target));
+                    }
+                }
+                _ => {}
+            }
+        }
+        all
+    }
+
+    fn directive(&mut self, name: &str, arguments: &'a str) {
+        match name {
+            ".type" => {
+                let [symbol, kind] = operands(arguments)[..] else { return };
+                match kind.trim_start_matches(['@', '%', '#']).trim_matches('"') {
+                    "function" | "STT_FUNC" => self.functions.insert(unquoted(symbol)),
+                    "gnu_indirect_function" | "STT_GNU_IFUNC" => self.indirect.insert(unquoted(symbol)),
+                    _ => false,
+                };
+            }
+            ".set" | ".equ" => {
+                if let [alias, value] = operands(arguments)[..] {
+                    self.aliases.insert(unquoted(alias), unquoted(value));
+                }
+            }
+            "=" => {
+                if let Some((alias, value)) = arguments.split_once('=') {
+                    self.aliases.insert(unquoted(alias.trim()), unquoted(value.trim()));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Reader<'a> {
+    parts: Vec<Part<'a>>,
+    open: HashMap<Section, usize>,
+    labels: HashMap<&'a str, usize>,
+}
+
+impl<'a> Reader<'a> {
+    fn line(&mut self, at: usize, line: &Line<'a>, section: Section, symbols: &Symbols<'a>) {
+        for label in &line.labels {
+            if symbols.functions.contains(label) || symbols.indirect.contains(label) {
+                self.begin(label, at, section);
+            }
+            if let Some(part) = self.open.get(&section) {
+                self.labels.insert(label, *part);
+            }
+        }
+        if let Some(part) = self.open.get(&section) {
+            let part = &mut self.parts[*part];
+            if part.lines.last() != Some(&at) {
+                part.lines.push(at);
+            }
+            // A second name of the same function stands before all that is in it.
+            part.begun |= !matches!(line.statement, Statement::Empty | Statement::Directive { .. });
+        }
+        if let Statement::Directive { name: ".size", arguments } = line.statement {
+            let symbol = operands(arguments).first().copied().map_or("", unquoted);
+            self.open.retain(|_, part| self.parts[*part].symbol != symbol);
+        }
+    }
+
+    fn begin(&mut self, symbol: &'a str, at: usize, section: Section) {
+        let new = self.parts.len();
+        if let Some(open) = self.open.get(&section) {
+            let open = &mut self.parts[*open];
+            if !open.begun {
+                return;
+            }
+            open.flaw.get_or_insert((Cause::Nested, at));
+        }
+        let flaw = self.open.contains_key(&section).then_some((Cause::Nested, at));
+        self.open.insert(section, new);
+        self.parts.push(Part { symbol, label: at, lines: vec![at], flaw, begun: false });
+    }
+}
+
+/// Puts cold parts to their functions. One that is called is a function that the compiler took out of another.
+fn group(parts: &[Part<'_>], called: &HashSet<&str>) -> Vec<Extent> {
+    let cold = |part: &Part<'_>| {
+        if called.contains(part.symbol) { None } else { whole_of(part.symbol).map(str::to_owned) }
+    };
+    let mut functions = Vec::new();
+    let mut by_symbol = HashMap::new();
+    for (number, part) in parts.iter().enumerate() {
+        if cold(part).is_none() {
+            by_symbol.insert(part.symbol.to_owned(), functions.len());
+            functions.push(Extent { parts: vec![number], has_start: true });
+        }
+    }
+    for (number, part) in parts.iter().enumerate() {
+        let Some(whole) = cold(part) else { continue };
+        match by_symbol.get(&whole) {
+            Some(function) => functions[*function].parts.push(number),
+            None => functions.push(Extent { parts: vec![number], has_start: false }),
+        }
+    }
+    functions
+}

@@ -1,0 +1,223 @@
+//! Whether a function's inline assembly leaves the function alone.
+//!
+//! It does if control comes in at its top and goes out at its bottom, or to labels of the function, and if it does
+//! nothing to the assembler that the lines after it could feel.
+
+use super::debug::is_data;
+use super::line::{Line, OPEN_COMMENT, operands};
+use crate::outcome::Cause;
+
+/// Judges the lines between `#APP` and `#NO_APP`.
+pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Result<(), Cause> {
+    let mut elsewhere = Elsewhere::default();
+    for line in lines {
+        for statement in statements(line.text)? {
+            elsewhere.statement(statement)?;
+        }
+    }
+    if elsewhere.pushed > 0 || elsewhere.switched {
+        return Err(Cause::InlineAssembly(".section".into()));
+    }
+    Ok(())
+}
+
+/// Where inline assembly has gone: into another section.
+#[derive(Default)]
+struct Elsewhere {
+    pushed: usize,
+    switched: bool,
+}
+
+impl Elsewhere {
+    fn statement(&mut self, statement: &str) -> Result<(), Cause> {
+        let bad = || Err(Cause::InlineAssembly(statement.chars().take(60).collect()));
+        let statement = after_labels(statement);
+        let mut words = statement.split_whitespace().skip_while(|word| is_prefix(word));
+        let Some(name) = words.next() else { return Ok(()) };
+        let rest = statement[statement.find(name).unwrap_or(0) + name.len()..].trim();
+        if let Some(directive) = name.strip_prefix('.') {
+            match directive {
+                "pushsection" => self.pushed += 1,
+                "popsection" if self.pushed > 0 => self.pushed -= 1,
+                "section" | "subsection" if self.pushed == 0 => self.switched = true,
+                "previous" | "text" if self.switched && self.pushed == 0 => self.switched = false,
+                "section" | "subsection" | "previous" => {}
+                "align" | "balign" | "p2align" | "globl" | "global" | "weak" | "hidden" | "type" | "size"
+                | "set" | "local" | "loc" | "symver" | "ident" | "extern" | "equ" => {}
+                _ if directive.starts_with("cfi_") => {}
+                _ if is_data(name) && (self.pushed > 0 || self.switched) => {}
+                _ => return bad(),
+            }
+            return Ok(());
+        }
+        if name.contains('=') || rest.starts_with('=') {
+            return Ok(());
+        }
+        // Apart from the stream of instructions, nothing falls through to what follows.
+        if leaves(name, rest) { bad() } else { Ok(()) }
+    }
+}
+
+/// Whether an instruction may leave the function, other than by a call.
+fn leaves(mnemonic: &str, operands_text: &str) -> bool {
+    let mnemonic = mnemonic.to_ascii_lowercase();
+    let special = [
+        "ret", "iret", "lret", "sysret", "sysexit", "uiret", "ljmp", "lcall", "retf", "eretu", "erets", "rsm",
+    ];
+    if special.iter().any(|it| mnemonic.starts_with(it)) {
+        return true;
+    }
+    let target = operands(operands_text).pop().unwrap_or_default().trim();
+    let near = is_local(target);
+    if mnemonic.starts_with("call") {
+        // What follows a call of a label may return to anywhere.
+        return near;
+    }
+    let jump = mnemonic.starts_with('j') || mnemonic.starts_with("loop") || mnemonic.starts_with("xbegin");
+    jump && !near
+}
+
+/// `1f`, `2b`, or a label of the compiler's.
+fn is_local(target: &str) -> bool {
+    let digits = target.trim_end_matches(['f', 'b']);
+    let numeric =
+        digits.len() + 1 == target.len() && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    numeric || (target.starts_with(".L") && !target.contains(['+', '-', '@', '(']))
+}
+
+fn is_prefix(word: &str) -> bool {
+    matches!(
+        word,
+        "rep"
+            | "repz"
+            | "repe"
+            | "repne"
+            | "repnz"
+            | "lock"
+            | "bnd"
+            | "notrack"
+            | "data16"
+            | "rex64"
+            | "rex.W"
+    )
+}
+
+fn after_labels(mut statement: &str) -> &str {
+    while let Some((label, rest)) = statement.split_once(':') {
+        let plain = !label.trim().is_empty() && label.trim().chars().all(super::line::symbolic);
+        if !plain {
+            break;
+        }
+        statement = rest.trim();
+    }
+    statement.trim()
+}
+
+/// The statements of a line of inline assembly, without comments.
+fn statements(text: &str) -> Result<Vec<&str>, Cause> {
+    let text = text.trim();
+    if text.starts_with("//") || text.starts_with('/') {
+        return Err(Cause::InlineAssembly("/".into()));
+    }
+    let (mut all, mut quoted, mut escaped, mut start) = (Vec::new(), false, false, 0);
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                return Err(Cause::InlineAssembly(OPEN_COMMENT.into()));
+            }
+            b'\'' => return Err(Cause::InlineAssembly("'".into())),
+            b'#' => {
+                all.push(text[start..at].trim());
+                return Ok(all);
+            }
+            b';' => {
+                all.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if quoted {
+        return Err(Cause::InlineAssembly("a string without an end".into()));
+    }
+    all.push(text[start..].trim());
+    Ok(all)
+}
+
+/// Whether inline assembly leaves the assembler reading Intel syntax, 16- or 32-bit code, or macros by
+/// another rule: the compiler's own lines after it mean something else then.
+pub(super) fn changes_the_language<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Option<&'static str> {
+    let (mut intel, mut other) = (false, None);
+    for line in lines {
+        for word in line.text.split([' ', '\t', ';', '\n', ':']) {
+            match word {
+                ".intel_syntax" => intel = true,
+                ".att_syntax" => intel = false,
+                ".code32" | ".code16" | ".code16gcc" => other = Some("another mode of the processor"),
+                ".code64" => other = None,
+                ".altmacro" => other = Some("alternate macro syntax"),
+                ".noaltmacro" => other = None,
+                _ => {}
+            }
+        }
+    }
+    if intel { Some("Intel syntax") } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asm::line::lines;
+
+    fn judge_text(text: &str) -> Result<(), Cause> {
+        judge(
+            lines(&format!("#APP\n{text}\n#NO_APP\n"))[1..]
+                .iter()
+                .take_while(|line| line.text != "#NO_APP\n"),
+        )
+    }
+
+    #[test]
+    fn what_stays_is_allowed() {
+        for text in [
+            "",
+            "# 3 \"a.c\" 1\n\tcpuid",
+            "lock; cmpxchgl %eax, (%rdi)",
+            "1: pause; jne 1b; jmp 2f; 2:",
+            "jmp .L7",
+            "call foo",
+            ".pushsection .note.x, \"a\"; .byte 3; .popsection",
+            ".section .x; .long 1b; .previous",
+            "xchg %ax, %ax # ret",
+        ] {
+            assert_eq!(judge_text(text), Ok(()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_leaves_is_not() {
+        for text in [
+            "ret",
+            "rep; ret",
+            "1: iretq",
+            "jmp foo",
+            "jmp *%rax",
+            "jne foo",
+            "call 1f",
+            "jmp .L7+2",
+            ".byte 0xc3",
+            ".macro m",
+            ".section .x",
+            ".pushsection .x",
+            "nop /* x */",
+            ".rept 3",
+        ] {
+            assert!(judge_text(text).is_err(), "{text}");
+        }
+    }
+}

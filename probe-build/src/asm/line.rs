@@ -1,0 +1,296 @@
+//! One line of assembly, taken apart.
+//!
+//! Compilers print one statement a line. What a line holds beyond that (several statements, C comments, character
+//! constants) occurs in inline assembly only, which is between `#APP` and `#NO_APP` and not taken apart here;
+//! elsewhere it is [`Statement::Unclear`], and whatever it belongs to is left alone.
+
+/// A line, and what the assembler would see in it.
+#[derive(Debug)]
+pub(super) struct Line<'a> {
+    /// All of it, with its line feed if it has one.
+    pub text: &'a str,
+    /// The labels that it defines, without quotes.
+    pub labels: Vec<&'a str>,
+    pub statement: Statement<'a>,
+    /// What follows the `#`, trimmed.
+    pub comment: &'a str,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Statement<'a> {
+    /// Nothing, or a comment.
+    Empty,
+    /// `name` with its dot; `=` for an assignment, whose arguments are the symbol and the value.
+    Directive {
+        name: &'a str,
+        arguments: &'a str,
+    },
+    Instruction(Instruction<'a>),
+    /// `#APP`: what follows was written by the user.
+    App,
+    /// `#NO_APP`: what follows was written by the compiler.
+    NoApp,
+    /// A line of inline assembly.
+    Inline,
+    /// Not understood, and why.
+    Unclear(&'static str),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Instruction<'a> {
+    /// `rep`, `lock`, `notrack`…
+    pub prefixes: Vec<&'a str>,
+    /// Empty for a line that holds only prefixes.
+    pub mnemonic: &'a str,
+    pub operands: Vec<&'a str>,
+}
+
+const PREFIXES: [&str; 18] = [
+    "rep", "repe", "repz", "repne", "repnz", "lock", "bnd", "notrack", "data16", "data32", "addr32", "rex64",
+    "rex", "rex.W", "xacquire", "xrelease", "cs", "ds",
+];
+
+/// Why a file that holds such a comment can't be read line by line.
+pub(super) const OPEN_COMMENT: &str = "a comment that goes on in the next line";
+
+/// Takes `source` apart. A line without an end is a line.
+pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
+    let mut inline = false;
+    source
+        .split_inclusive('\n')
+        .map(|text| {
+            let mut line = match text.trim() {
+                "#APP" => Line { text, labels: Vec::new(), statement: Statement::App, comment: "" },
+                "#NO_APP" => Line { text, labels: Vec::new(), statement: Statement::NoApp, comment: "" },
+                _ if inline => Line { text, labels: Vec::new(), statement: Statement::Inline, comment: "" },
+                _ => line(text),
+            };
+            match line.statement {
+                Statement::App if inline => line.statement = Statement::Inline,
+                Statement::App => inline = true,
+                Statement::NoApp => inline = false,
+                _ => {}
+            }
+            line
+        })
+        .collect()
+}
+
+fn line(text: &str) -> Line<'_> {
+    let mut line = Line { text, labels: Vec::new(), statement: Statement::Empty, comment: "" };
+    let code = match split(text.trim()) {
+        Ok((code, comment)) => {
+            line.comment = comment;
+            code
+        }
+        Err(why) => {
+            line.statement = Statement::Unclear(why);
+            return line;
+        }
+    };
+    let mut rest = code.trim();
+    while let Some((label, after)) = label(rest) {
+        line.labels.push(label);
+        rest = after.trim_start();
+    }
+    line.statement = statement(rest);
+    line
+}
+
+/// Code and comment; an error where the line is more than one plain statement.
+fn split(text: &str) -> Result<(&str, &str), &'static str> {
+    let bytes = text.as_bytes();
+    let mut quoted = false;
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if quoted => at += 1,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'#' => return Ok((&text[..at], text[at + 1..].trim())),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                let closed = text[at + 2..].contains("*/");
+                return Err(if closed { "a comment within the line" } else { OPEN_COMMENT });
+            }
+            b'/' if bytes.get(at + 1) == Some(&b'/') || at == 0 => return Err("a comment of another style"),
+            b';' => {
+                // `rep;movsq` and older compilers' `rep; ret` are one instruction.
+                if !PREFIXES.contains(&text[..at].trim()) {
+                    return Err("several statements in a line");
+                }
+            }
+            b'\'' => return Err("a character constant"),
+            0 => return Err("a zero byte"),
+            _ => {}
+        }
+        at += 1;
+    }
+    if quoted { Err("a string without an end") } else { Ok((text, "")) }
+}
+
+/// A label at the start, without quotes, and what follows its colon.
+fn label(text: &str) -> Option<(&str, &str)> {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let (name, rest) = quoted.split_once('"')?;
+        return Some((name, rest.strip_prefix(':')?)).filter(|_| !name.is_empty() && !name.contains('\\'));
+    }
+    let end = text.find(|c| !symbolic(c))?;
+    let rest = text[end..].strip_prefix(':')?;
+    (end > 0).then_some((&text[..end], rest))
+}
+
+/// Whether a symbol's name may hold it without quotes.
+pub(super) fn symbolic(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$' | '?') || !c.is_ascii()
+}
+
+fn statement(text: &str) -> Statement<'_> {
+    let (first, rest) = word(text);
+    if first.is_empty() {
+        return Statement::Empty;
+    }
+    let assignment = rest.strip_prefix('=').is_some_and(|value| !value.starts_with('='));
+    if assignment || (!first.starts_with('"') && first.contains('=')) {
+        // `symbol = value`: as `.set symbol, value`, but for the comma.
+        return Statement::Directive { name: "=", arguments: text };
+    }
+    if first.starts_with('.') {
+        return Statement::Directive { name: first, arguments: rest };
+    }
+    instruction(text).map_or(Statement::Unclear("what is neither a directive nor an instruction"), |it| {
+        Statement::Instruction(it)
+    })
+}
+
+fn instruction(mut text: &str) -> Option<Instruction<'_>> {
+    let mut prefixes = Vec::new();
+    loop {
+        // `{vex3}`, `{disp32}`: how to encode what follows.
+        while let Some(pseudo) = text.strip_prefix('{') {
+            text = pseudo.split_once('}')?.1.trim_start();
+        }
+        let (first, rest) = word(text);
+        if PREFIXES.contains(&first) {
+            prefixes.push(first);
+            text = rest;
+            continue;
+        }
+        let plain = first.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        if !plain || first.starts_with(|c: char| c.is_ascii_digit()) || (first.is_empty() && !text.is_empty())
+        {
+            return None;
+        }
+        return Some(Instruction { prefixes, mnemonic: first, operands: operands(rest) });
+    }
+}
+
+/// The first word and the rest, both trimmed.
+fn word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let end = text.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(text.len());
+    // A directive may be followed by a string at once.
+    let end = text[..end].find('"').filter(|_| text.starts_with('.')).unwrap_or(end);
+    (&text[..end], text[end..].trim_start_matches(|c: char| c.is_whitespace() || c == ';'))
+}
+
+/// Splits at the commas that are not within parentheses, braces or quotes.
+pub(super) fn operands(text: &str) -> Vec<&str> {
+    let mut all = Vec::new();
+    let (mut depth, mut quoted, mut escaped, mut start) = (0_usize, false, false, 0);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'(' | b'{' => depth += 1,
+            b')' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                all.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !text[start..].trim().is_empty() || start > 0 {
+        all.push(text[start..].trim());
+    }
+    all
+}
+
+/// A symbol's name without its quotes.
+pub(super) fn unquoted(name: &str) -> &str {
+    name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Line<'_> {
+        lines(text).pop().expect("a line")
+    }
+
+    #[test]
+    fn statements() {
+        let line = one("\tjmp\t*%rax\t# 17\t[c=4 l=2]  *tablejump_1\n");
+        assert_eq!(line.comment, "17\t[c=4 l=2]  *tablejump_1");
+        let jump = Instruction { prefixes: vec![], mnemonic: "jmp", operands: vec!["*%rax"] };
+        assert_eq!(line.statement, Statement::Instruction(jump));
+        let line = one("1:\tcall\tmcount");
+        assert_eq!(line.labels, ["1"]);
+        let section = one("\t.section\t.text.f,\"ax\",@progbits # \"#\"");
+        let arguments = ".text.f,\"ax\",@progbits";
+        assert_eq!(section.statement, Statement::Directive { name: ".section", arguments });
+        assert_eq!(one("\"a b\": # @\"a b\"").labels, ["a b"]);
+        assert_eq!(one(".L1=.L2").statement, Statement::Directive { name: "=", arguments: ".L1=.L2" });
+        assert_eq!(one("a = b").statement, Statement::Directive { name: "=", arguments: "a = b" });
+    }
+
+    #[test]
+    fn operands_with_commas_of_their_own() {
+        assert_eq!(
+            operands("8(%rax,%rbx,4), %xmm0{%k1}, \"a,b\"(%rip)"),
+            ["8(%rax,%rbx,4)", "%xmm0{%k1}", "\"a,b\"(%rip)"]
+        );
+        assert_eq!(operands(""), [""; 0]);
+        assert_eq!(operands("a,"), ["a", ""]);
+    }
+
+    #[test]
+    fn prefixes() {
+        for text in ["rep ret", "rep; ret", "rep ; ret # 3"] {
+            let ret = Instruction { prefixes: vec!["rep"], mnemonic: "ret", operands: vec![] };
+            assert_eq!(one(text).statement, Statement::Instruction(ret), "{text}");
+        }
+        let copy = ["(%rsi)", "%es:(%rdi)"];
+        let copy = Instruction { prefixes: vec!["rep"], mnemonic: "movsq", operands: copy.to_vec() };
+        assert_eq!(one("\trep;movsq\t(%rsi), %es:(%rdi)").statement, Statement::Instruction(copy));
+        let alone = Instruction { prefixes: vec!["data16"], mnemonic: "", operands: vec![] };
+        assert_eq!(one("\tdata16").statement, Statement::Instruction(alone));
+    }
+
+    #[test]
+    fn unclear() {
+        for (text, why) in [
+            ("nop; nop", "several statements in a line"),
+            ("nop /* x */", "a comment within the line"),
+            ("nop /* x", OPEN_COMMENT),
+            ("movb $'a, %al", "a character constant"),
+            (".ascii \"x", "a string without an end"),
+            ("; ModuleID", "several statements in a line"),
+            ("%rax", "what is neither a directive nor an instruction"),
+        ] {
+            assert_eq!(one(text).statement, Statement::Unclear(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn inline_assembly_is_not_taken_apart() {
+        let all = lines("nop\n#APP\n# 3 \"a.c\" 1\n\tjmp 1f; 1:\n#NO_APP\nret\n");
+        assert_eq!(all[2].statement, Statement::Inline);
+        assert_eq!(all[3].statement, Statement::Inline);
+        assert_eq!(all[4].statement, Statement::NoApp);
+        assert!(matches!(all[5].statement, Statement::Instruction(_)));
+    }
+}

@@ -1,0 +1,250 @@
+//! Places probe sites in the assembly that a compiler prints. Pure: text in, text out.
+//!
+//! ```text
+//! source ──▶ line      each line taken apart
+//!        ──▶ section   the section of each line
+//!        ──▶ debug     file and line; debug information taken out
+//!        ──▶ function  the lines of each function
+//!        ──▶ exits     EntryReturn: entry, returns and tail calls      (inline: what the user wrote himself)
+//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with)
+//!        ──▶ definition, emit     the text again, with sites, stubs and definitions
+//! ```
+//!
+//! What a function's lines do is understood wholly, or the function stays as the compiler made it and is named: a
+//! return or tail call is never guessed. In `EntryReturn` no line of the compiler's changes, but for a conditional
+//! tail call, which becomes a jump around an unconditional one. Entry and exits are the places where nothing lives
+//! below the stack pointer, so that an active site's CALL may write there.
+
+mod debug;
+mod definition;
+mod emit;
+mod exits;
+mod function;
+mod inline;
+mod line;
+mod name;
+mod section;
+
+pub(crate) use exits::Family;
+
+use crate::outcome::{Cause, Exclusion, Outcome, Reason};
+use crate::sites::Sites;
+use core::fmt;
+use definition::{Convention, Definitions, Identity, Kind};
+use emit::Edits;
+use exits::{Exit, Exits};
+use function::{Extent, Extents};
+use line::{Line, Statement};
+use section::Sections;
+
+/// What to do with a file.
+pub(crate) struct Request<'a> {
+    pub sites: Sites,
+    pub compiler: Family,
+    /// Whether the user asked for debug information; otherwise there is none in the result.
+    pub keep_debug: bool,
+    /// Whether a function is to have sites.
+    pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
+}
+
+/// A function of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    pub symbol: String,
+    /// The path of its probes: the demangled name.
+    pub path: String,
+    pub file: String,
+    /// 0 if unknown.
+    pub line: u32,
+    pub instructions: usize,
+}
+
+/// A file with sites.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub text: String,
+    pub functions: Vec<(Function, Outcome)>,
+}
+
+/// Why a whole file is not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unplaced {
+    what: String,
+    line: usize,
+}
+
+impl fmt::Display for Unplaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the assembly is not understood: {} (line {})", self.what, self.line)
+    }
+}
+
+impl std::error::Error for Unplaced {}
+
+/// Places the sites that `request` asks for in a compiler's assembly.
+pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unplaced> {
+    let lines = line::lines(source);
+    check(&lines)?;
+    let sections = Sections::read(&lines);
+    let mut edits = Edits::new(lines.len());
+    if !request.keep_debug {
+        debug::strip(&lines, &sections, &mut edits);
+    }
+    let mut file = File {
+        request,
+        files: debug::Files::read(&lines),
+        extents: Extents::read(&lines, &sections),
+        lines: &lines,
+        edits,
+        definitions: Definitions::default(),
+    };
+    let functions = match request.sites {
+        Sites::EntryReturn => file.entries_and_returns(),
+        Sites::InstrumentFunctions | Sites::None => Vec::new(),
+    };
+    let text = file.edits.apply(&lines, file.definitions.head(), &file.definitions.foot());
+    Ok(Placed { text, functions })
+}
+
+/// A file in the course of the work.
+struct File<'a> {
+    request: &'a Request<'a>,
+    files: debug::Files,
+    extents: Extents<'a>,
+    lines: &'a [Line<'a>],
+    edits: Edits,
+    definitions: Definitions,
+}
+
+impl File<'_> {
+    fn entries_and_returns(&mut self) -> Vec<(Function, Outcome)> {
+        let extents = core::mem::take(&mut self.extents.functions);
+        let mut skips = 0;
+        let functions = extents.iter().map(|extent| {
+            let function = self.function(extent);
+            let outcome = if let Err(why) = (self.request.wants)(&function) {
+                Outcome::Excluded(why)
+            } else {
+                match exits::find(extent, &self.extents, self.lines, self.request.compiler)
+                    .and_then(|exits| fits(&function, exits, self.extents.parts[extent.parts[0]].label))
+                {
+                    Ok(exits) => self.place(&function, &exits, &mut skips),
+                    Err(reason) => Outcome::LeftOut(reason),
+                }
+            };
+            (function, outcome)
+        });
+        functions.collect()
+    }
+
+    fn function(&self, extent: &Extent) -> Function {
+        let parts = extent.parts.iter().map(|part| &self.extents.parts[*part]);
+        let symbol = self.extents.parts[extent.parts[0]].symbol;
+        let all = || parts.clone().flat_map(|part| &part.lines).map(|at| &self.lines[*at]);
+        let place = all().find_map(|line| self.files.place(line));
+        let instructions = all().filter(|line| match line.statement {
+            Statement::Instruction(_) => true,
+            Statement::Inline => !line.text.trim_start().starts_with(['#', '\n']),
+            _ => false,
+        });
+        Function {
+            symbol: symbol.to_owned(),
+            path: name::path(symbol),
+            instructions: instructions.count(),
+            line: place.as_ref().map_or(0, |place| place.line),
+            file: place.map_or_else(|| self.files.main().to_owned(), |place| place.file),
+        }
+    }
+
+    fn place(&mut self, function: &Function, found: &Exits, skips: &mut usize) -> Outcome {
+        let identity = |kind| Identity {
+            path: function.path.clone(),
+            file: function.file.clone(),
+            line: function.line,
+            kind,
+            convention: Convention::KeepAll,
+        };
+        let entry = self.definitions.site(&identity(Kind::Entry));
+        self.edits.before(found.entry, &entry);
+        for exit in &found.exits {
+            let site = self.definitions.site(&identity(Kind::Exit));
+            match *exit {
+                Exit::Before(line) => self.edits.before(line, &site),
+                Exit::Conditional(line) => {
+                    let around = conditional(&self.lines[line], &site, *skips);
+                    self.edits.replace(line, around);
+                    *skips += 1;
+                }
+            }
+        }
+        Outcome::Placed { entries: 1, exits: found.exits.len(), dead_ends: found.dead_ends, unknown_hooks: 0 }
+    }
+}
+
+/// A conditional tail call as a jump around a site and an unconditional one.
+fn conditional(line: &Line<'_>, site: &str, number: usize) -> String {
+    let Statement::Instruction(it) = &line.statement else { return line.text.to_owned() };
+    let Some(opposite) = exits::opposite(it.mnemonic) else { return line.text.to_owned() };
+    let target = it.operands.join(", ");
+    format!("\t{opposite}\t.Lprobe_skip_{number}\n{site}\tjmp\t{target}\n.Lprobe_skip_{number}:\n")
+}
+
+/// A definition counts its text in 16 bits.
+fn fits(function: &Function, exits: Exits, label: usize) -> Result<Exits, Reason> {
+    let bytes = function.path.len() + function.file.len();
+    if bytes <= usize::from(u16::MAX) {
+        Ok(exits)
+    } else {
+        Err(Reason { cause: Cause::Name(bytes), line: label + 1 })
+    }
+}
+
+/// Refuses a file that is not what it is taken for.
+fn check(lines: &[Line<'_>]) -> Result<(), Unplaced> {
+    let mut inline = None;
+    for (at, line) in lines.iter().enumerate() {
+        let refuse = |what: &str| Err(Unplaced { what: what.to_owned(), line: at + 1 });
+        match &line.statement {
+            Statement::App => inline = Some(at),
+            Statement::NoApp => {
+                let start = inline.take().unwrap_or(at);
+                if let Some(what) = inline::changes_the_language(lines[start..at].iter()) {
+                    return refuse(&format!("inline assembly goes over to {what} and does not come back"));
+                }
+            }
+            Statement::Unclear(line::OPEN_COMMENT) => return refuse(line::OPEN_COMMENT),
+            Statement::Directive { name, arguments } => {
+                if let Some(what) = foreign(name, arguments) {
+                    return refuse(what);
+                }
+            }
+            _ => {}
+        }
+        if line.text.contains("__probe_site") || line.text.contains(".Lprobe_") {
+            return refuse("it has probe sites already");
+        }
+    }
+    match inline {
+        Some(at) => Err(Unplaced { what: "inline assembly without an end".to_owned(), line: at + 1 }),
+        None => Ok(()),
+    }
+}
+
+/// Directives of other syntaxes and processors, and such as give names a meaning that is not seen here.
+fn foreign(directive: &str, arguments: &str) -> Option<&'static str> {
+    match directive {
+        ".intel_syntax" => Some("Intel syntax"),
+        ".att_syntax" if arguments.contains("noprefix") => Some("registers without a prefix"),
+        ".code32" | ".code16" | ".code16gcc" => Some("it is not for x86-64"),
+        ".arch" | ".arch_extension" | ".cpu" | ".fpu" | ".syntax" | ".thumb" | ".arm" | ".eabi_attribute"
+        | ".attribute" | ".option" | ".machine" | ".abiversion" | ".module" | ".nan" | ".variant_pcs" => {
+            Some("it is for another processor")
+        }
+        ".subsections_via_symbols" | ".build_version" | ".def" | ".macosx_version_min" => {
+            Some("it is not for an ELF object")
+        }
+        ".macro" | ".rept" | ".irp" | ".irpc" | ".include" | ".altmacro" | ".if" | ".ifdef" | ".ifndef"
+        | ".else" | ".end" | ".line" | ".psize" => Some("directives that compilers do not print"),
+        _ => None,
+    }
+}

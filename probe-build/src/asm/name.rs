@@ -1,0 +1,149 @@
+//! From a symbol to the path of a probe.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+/// A symbol whose suffixes were looked at.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    /// The symbol without suffixes.
+    base: &'a str,
+    /// The suffixes that make it a function of its own, such as `.part.0`.
+    own: String,
+}
+
+/// Copies of a function for certain arguments, or renamed: sites of the same probe.
+const CLONES: [&str; 5] = ["constprop", "isra", "llvm", "lto_priv", "cold"];
+
+/// The function that a symbol of a cold part belongs to: `f` of `f.cold`, `f.cold.3` and `f.__part.1`.
+pub(super) fn whole_of(symbol: &str) -> Option<&str> {
+    if let Some(whole) = symbol.strip_suffix(".cold") {
+        return Some(whole);
+    }
+    let (rest, number) = symbol.rsplit_once('.')?;
+    if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    rest.strip_suffix(".cold").or_else(|| rest.strip_suffix(".__part"))
+}
+
+/// The path of the probe that a function's sites belong to.
+pub(super) fn path(symbol: &str) -> String {
+    let Name { base, own } = Name::of(symbol);
+    let (mangled, thunk) = match target_of_thunk(base) {
+        Some(target) => (format!("_Z{target}"), "{thunk}"),
+        None => (base.to_owned(), ""),
+    };
+    let name = if mangled.starts_with("_Z") { demangled(&mangled) } else { None };
+    let mut path = name.unwrap_or_else(|| base.to_owned());
+    path.push_str(thunk);
+    path.push_str(&own);
+    path
+}
+
+impl<'a> Name<'a> {
+    fn of(symbol: &'a str) -> Self {
+        let Some(dot) = symbol.char_indices().skip(1).find(|(_, c)| *c == '.').map(|(at, _)| at) else {
+            return Self { base: symbol, own: String::new() };
+        };
+        let mut own = String::new();
+        let mut words = symbol[dot + 1..].split('.').peekable();
+        while let Some(word) = words.next() {
+            let clone = CLONES.contains(&word);
+            if !clone {
+                own.push('.');
+                own.push_str(word);
+            }
+            while let Some(number) = words.next_if(|next| next.bytes().all(|byte| byte.is_ascii_digit())) {
+                if !clone {
+                    own.push('.');
+                    own.push_str(number);
+                }
+            }
+        }
+        Self { base: &symbol[..dot], own }
+    }
+}
+
+/// The encoding of the function that a virtual thunk leads to (Itanium C++ ABI, 5.1.4.2).
+fn target_of_thunk(symbol: &str) -> Option<&str> {
+    let rest = symbol.strip_prefix("_ZT")?;
+    match rest.strip_prefix('c') {
+        Some(covariant) => after_offset(after_offset(covariant)?),
+        None => after_offset(rest),
+    }
+}
+
+/// What follows a call offset: `h` and a number, or `v` and two, each with an underscore after it.
+fn after_offset(text: &str) -> Option<&str> {
+    let (numbers, mut rest) = match text.strip_prefix('h') {
+        Some(rest) => (1, rest),
+        None => (2, text.strip_prefix('v')?),
+    };
+    for _ in 0..numbers {
+        let (number, after) = rest.split_once('_')?;
+        let digits = number.strip_prefix('n').unwrap_or(number);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        rest = after;
+    }
+    Some(rest)
+}
+
+/// Without return type, parameters, what follows them, and spaces.
+fn demangled(symbol: &str) -> Option<String> {
+    let options = DemangleOptions::new().no_params().no_return_type();
+    let text = Symbol::new(symbol).ok()?.demangle_with_options(&options).ok()?;
+    let mut text = text.as_str();
+    while let Some(plain) = [" const", " volatile", " &", " &&"].iter().find_map(|it| text.strip_suffix(it)) {
+        text = plain;
+    }
+    let text: String = text.split_whitespace().collect();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths() {
+        for (symbol, expected) in [
+            ("sqlite3VdbeExec", "sqlite3VdbeExec"),
+            ("f.constprop.0", "f"),
+            ("f.isra.0.constprop.12", "f"),
+            ("f.llvm.1234567", "f"),
+            ("f.part.0", "f.part.0"),
+            ("f.part.0.isra.0", "f.part.0"),
+            ("f.isra.0.part.1.cold", "f.part.1"),
+            ("f.avx2.0", "f.avx2.0"),
+            (".hidden", ".hidden"),
+            ("_ZN3geo5StackIiE4pushEi", "geo::Stack<int>::push"),
+            ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
+            ("_ZN1BC2Ei", "B::B"),
+            ("_ZN1BD0Ev", "B::~B"),
+            ("_Z3maxIiET_S0_S0_", "max<int>"),
+            ("_ZZ1fiENKUliE_clEi", "f(int)::{lambda(int)#1}::operator()"),
+            ("_ZThn16_N1D1gEv", "D::g{thunk}"),
+            ("_ZTv0_n24_N1D1gEv", "D::g{thunk}"),
+            ("_ZTch0_h16_N1D1gEv", "D::g{thunk}"),
+            ("_ZTcv0_n24_v0_n32_N1D1gEv", "D::g{thunk}"),
+            ("_ZN12_GLOBAL__N_11fEv", "(anonymousnamespace)::f"),
+            ("_ZN1BC2Ei.cold", "B::B"),
+            ("_ZN1BC2Ei.part.0", "B::B.part.0"),
+        ] {
+            assert_eq!(path(symbol), expected, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn cold_parts() {
+        assert_eq!(whole_of("f.cold"), Some("f"));
+        assert_eq!(whole_of("f.constprop.0.cold"), Some("f.constprop.0"));
+        assert_eq!(whole_of("f.cold.17"), Some("f"));
+        assert_eq!(whole_of("f.__part.2"), Some("f"));
+        assert_eq!(whole_of("f.part.2"), None);
+        assert_eq!(whole_of("f"), None);
+        assert_eq!(whole_of("f.cold.x"), None);
+    }
+}

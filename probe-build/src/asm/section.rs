@@ -1,0 +1,121 @@
+//! In which section each line stands.
+//!
+//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it found it.
+
+use super::line::{Line, Statement, operands, unquoted};
+use std::collections::HashMap;
+
+/// A section, as a number within the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Section(usize);
+
+/// The sections of a file, line by line.
+pub(super) struct Sections<'a> {
+    of_line: Vec<Section>,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Sections<'a> {
+    pub(super) fn read(lines: &[Line<'a>]) -> Self {
+        let mut reader = Reader { known: HashMap::new(), names: Vec::new(), stack: Vec::new() };
+        let start = reader.number(vec![".text"]);
+        let (mut current, mut previous) = (start, start);
+        let mut of_line = Vec::with_capacity(lines.len());
+        for line in lines {
+            if let Statement::Directive { name, arguments } = line.statement {
+                (current, previous) = reader.switch(name, arguments, current, previous);
+            }
+            of_line.push(current);
+        }
+        Self { of_line, names: reader.names }
+    }
+
+    /// The section that holds what the line defines.
+    pub(super) fn of(&self, line: usize) -> Section {
+        self.of_line[line]
+    }
+
+    pub(super) fn name(&self, section: Section) -> &'a str {
+        self.names[section.0]
+    }
+}
+
+struct Reader<'a> {
+    known: HashMap<Vec<&'a str>, Section>,
+    names: Vec<&'a str>,
+    stack: Vec<(Section, Section)>,
+}
+
+impl<'a> Reader<'a> {
+    fn number(&mut self, key: Vec<&'a str>) -> Section {
+        let name = key[0];
+        *self.known.entry(key).or_insert_with(|| {
+            self.names.push(name);
+            Section(self.names.len() - 1)
+        })
+    }
+
+    /// The current and the previous section after a directive.
+    fn switch(
+        &mut self,
+        name: &'a str,
+        arguments: &'a str,
+        current: Section,
+        previous: Section,
+    ) -> (Section, Section) {
+        match name {
+            ".text" | ".data" | ".bss" => {
+                let mut key = vec![name];
+                key.extend((!arguments.is_empty() && arguments != "0").then_some(arguments));
+                (self.number(key), current)
+            }
+            ".section" => (self.named(arguments), current),
+            ".pushsection" => {
+                self.stack.push((current, previous));
+                (self.named(arguments), current)
+            }
+            ".popsection" => self.stack.pop().unwrap_or((current, previous)),
+            ".previous" => (previous, current),
+            ".subsection" => {
+                let key = vec![self.names[current.0], ".subsection", arguments];
+                (self.number(key), current)
+            }
+            _ => (current, previous),
+        }
+    }
+
+    /// Compilers leave flags and type away once they have said them, but repeat group and `unique` number.
+    fn named(&mut self, arguments: &'a str) -> Section {
+        let mut all = operands(arguments).into_iter();
+        let mut key = vec![unquoted(all.next().unwrap_or_default())];
+        key.extend(all.skip(2));
+        self.number(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::asm::line::lines;
+
+    #[test]
+    fn each_line_has_the_section_it_is_in() {
+        let lines = lines(concat!(
+            "a:\n.section .rodata,\"a\"\nb:\n.text\nc:\n.section .text.f,\"axG\",@progbits,f,comdat\nd:\n",
+            ".section .text.f,\"axG\",@progbits,g,comdat\ne:\n.previous\nf:\n.pushsection .text\ng:\n.popsection\nh:\n",
+            ".section .text.u,\"ax\",@progbits\ni:\n.section .text.u\nj:\n.text 1\nk:\n",
+        ));
+        let sections = Sections::read(&lines);
+        let of = |label: &str| {
+            sections.of(lines.iter().position(|line| line.labels.first() == Some(&label)).expect("the label"))
+        };
+        assert_eq!(of("a"), of("c"));
+        assert_eq!(sections.name(of("b")), ".rodata");
+        assert_ne!(of("d"), of("e"));
+        assert_eq!(of("d"), of("f"));
+        assert_eq!(of("a"), of("g"));
+        assert_eq!(of("d"), of("h"));
+        assert_eq!(of("i"), of("j"));
+        assert_ne!(of("a"), of("k"));
+    }
+}

@@ -1,0 +1,171 @@
+//! What cargo's environment decides, and what is printed for cargo. Each scenario is a child process: this test binary,
+//! executed once more.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use probe_build::{Build, PlainReason};
+
+use crate::objects::Elf;
+use crate::place::{TARGET, directory, source, write};
+
+const SCENARIO: &str = "PROBE_BUILD_SCENARIO";
+
+/// Runs the child's part of this test, as a build script is run.
+fn as_build_script(test: &str, variables: &[(&str, &str)]) -> Output {
+    let out_dir = directory(test);
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command
+        .args(["--exact", &format!("environment::{test}"), "--nocapture", "--test-threads=1"])
+        .env(SCENARIO, "1")
+        .env("OUT_DIR", &out_dir)
+        .env("TARGET", TARGET)
+        .env("HOST", TARGET)
+        .env("OPT_LEVEL", "2")
+        .env("CC", "gcc");
+    command.envs(variables.iter().copied());
+    let output = command.output().expect("the child runs");
+    assert!(output.status.success(), "{output:?}");
+    output
+}
+
+fn is_child() -> bool {
+    env::var_os(SCENARIO).is_some()
+}
+
+/// The lines for cargo that are warnings.
+fn warnings(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The test harness may have begun the line.
+    text.lines()
+        .filter_map(|line| line.split_once("cargo:warning=").map(|(_, warning)| warning.to_owned()))
+        .collect()
+}
+
+fn two_files() -> Build {
+    let mut build = Build::new();
+    build.files([source("left/part.c"), source("right/part.c")]).include(source("include"));
+    build
+}
+
+/// Both objects are plain, for this reason.
+fn assert_plain(build: &Build, reason: &PlainReason) {
+    let report = build.try_compile("two").expect("it compiles");
+    assert_eq!(report.files().len(), 2);
+    for file in report.files() {
+        assert_eq!(file.plain(), Some(reason));
+        assert_eq!(Elf::read(file.object()).nops(), 0);
+    }
+}
+
+#[test]
+fn probes_are_off() {
+    if is_child() {
+        return assert_plain(&two_files(), &PlainReason::Off);
+    }
+    let output = as_build_script("probes_are_off", &[("CARGO_CFG_PROBE_OFF", "")]);
+    assert_eq!(warnings(&output), [] as [&str; 0]);
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("cargo:rustc-link-lib=static=two\n"), "{printed}");
+}
+
+#[test]
+fn the_backend_is_portable() {
+    if is_child() {
+        return assert_plain(&two_files(), &PlainReason::Portable);
+    }
+    let output = as_build_script("the_backend_is_portable", &[("CARGO_CFG_PROBE_PORTABLE", "")]);
+    assert_eq!(
+        warnings(&output),
+        ["C and C++ code has no probes: code is not patched under --cfg probe_portable"]
+    );
+}
+
+#[test]
+fn flags_of_the_environment_count() {
+    if is_child() {
+        return assert_plain(&two_files(), &PlainReason::Flag("-flto".to_owned()));
+    }
+    let output = as_build_script("flags_of_the_environment_count", &[("CFLAGS", "-flto -ffat-lto-objects")]);
+    assert_eq!(warnings(&output), ["C and C++ code has no probes: sites are not placed in what -flto makes"]);
+}
+
+#[test]
+fn defaults_may_be_left_out() {
+    if is_child() {
+        let (_, report) = two_files().compile_intermediates();
+        assert_eq!(report.placed(), 8, "{report}");
+        return;
+    }
+    let variables = [("CRATE_CC_NO_DEFAULTS", "1"), ("CFLAGS", "-O1 -Wunused-variable")];
+    assert_eq!(warnings(&as_build_script("defaults_may_be_left_out", &variables)), [] as [&str; 0]);
+}
+
+/// A warning of the compiler is passed on once, an error is told once.
+#[test]
+fn the_compilers_words_are_passed_on_once() {
+    let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    if is_child() {
+        let careless = write(&directory, "careless.c", "int f(void) { int unused; return 1; }\n");
+        let (_, report) = Build::new().file(careless).compile_intermediates();
+        assert_eq!(report.placed(), 1);
+        let wrong = write(&directory, "wrong.c", "int f(void) { return undeclared; }\n");
+        assert!(Build::new().file(wrong).try_compile_intermediates().is_err());
+        return;
+    }
+    let output = as_build_script("the_compilers_words_are_passed_on_once", &[]);
+    let said = |text: &str| warnings(&output).iter().filter(|line| line.contains(text)).count();
+    assert_eq!((said("unused variable"), said("error: 'undeclared'")), (1, 1), "{:?}", warnings(&output));
+    assert_eq!(said("no probes"), 0);
+}
+
+/// A handful of functions is named, the rest counted; and nothing is said without cargo.
+#[test]
+fn left_out_functions_are_named() {
+    let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    if is_child() {
+        let naked = |n| format!("__attribute__((naked)) void naked_{n}(void) {{ __asm__(\"ret\"); }}\n");
+        let text: String = (0..8).map(naked).collect();
+        let file = write(&directory, "naked.c", &format!("{text}int f(void) {{ return 1; }}\n"));
+        let (_, report) = Build::new().file(&file).compile_intermediates();
+        assert_eq!((report.placed(), report.left_out()), (1, 8), "{report}");
+        let (_, quiet) = Build::new().file(&file).cargo_metadata(false).compile_intermediates();
+        assert_eq!(quiet.left_out(), 8);
+        return;
+    }
+    let output = as_build_script("left_out_functions_are_named", &[]);
+    let warnings = warnings(&output);
+    let named = warnings.iter().filter(|line| line.contains("naked.c: no probes in `naked_")).count();
+    assert_eq!((named, warnings.len()), (5, 6), "{warnings:?}");
+    assert!(warnings[5].contains("naked.c: no probes in 3 more functions"), "{warnings:?}");
+}
+
+/// A relative path, as build scripts give it.
+#[test]
+fn relative_paths() {
+    if is_child() {
+        env::set_current_dir(source("")).expect("the sources");
+        let mut build = Build::new();
+        let (_, report) =
+            build.files(["left/part.c", "right/part.c"]).include("include").compile_intermediates();
+        let told: Vec<_> = report.functions().filter(|it| it.path() == "step").map(|it| it.file()).collect();
+        assert_eq!(told, ["left/part.c", "right/part.c"]);
+        return;
+    }
+    as_build_script("relative_paths", &[]);
+}
+
+/// `probe.h` is found, after the project's own headers.
+#[test]
+fn the_projects_headers_come_first() {
+    let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    if is_child() {
+        write(&directory, "own/probe.h", "#define OWN 1\n");
+        let file = write(&directory, "own.c", "#include <probe.h>\nint f(void) { return OWN; }\n");
+        let (_, report) = Build::new().include(directory.join("own")).file(file).compile_intermediates();
+        assert_eq!(report.placed(), 1);
+        return;
+    }
+    as_build_script("the_projects_headers_come_first", &[]);
+}

@@ -1,0 +1,146 @@
+//! Programs with probes do what they do without, under each compiler and with either strategy; and the report accounts for
+//! every function.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use probe_build::{Outcome, Report, Sites};
+
+use crate::objects::Elf;
+use crate::place::{Compiler, build, directory, link_and_run, source};
+
+const C: &[&str] = &["main.c", "left/part.c", "right/part.c"];
+const CPP: &[&str] = &["shapes.cpp"];
+
+/// What a program is made of, and how.
+struct Program<'a> {
+    name: &'a str,
+    files: &'a [&'a str],
+    flags: &'a [&'a str],
+    sites: Sites,
+}
+
+impl Program<'_> {
+    fn is_cpp(&self) -> bool {
+        self.files.iter().any(|file| Path::new(file).extension().is_some_and(|extension| extension == "cpp"))
+    }
+
+    fn check(&self, compiler: Compiler) {
+        let (expected, plain) = self.run(compiler, Sites::None);
+        let (found, report) = self.run(compiler, self.sites);
+        assert_eq!(found, expected, "{} {compiler:?}", self.name);
+        assert!(
+            plain.functions().next().is_none() && plain.files().iter().all(|file| file.plain().is_some())
+        );
+        for file in report.files() {
+            assert_eq!(file.plain(), None, "{report}");
+            let elf = Elf::read(file.object());
+            let reported: BTreeSet<_> = file.functions().iter().map(|it| it.symbol().to_owned()).collect();
+            assert_eq!(reported, elf.functions(), "{}", file.source().display());
+            assert_eq!(reported.len(), file.functions().len());
+            let sites: usize = file.functions().iter().map(|function| sites(function.outcome())).sum();
+            assert!(sites > 0);
+            assert_eq!((elf.records(), elf.nops()), (sites, sites), "{}", file.source().display());
+            if !self.flags.contains(&"-g") {
+                assert_eq!(elf.sections().iter().find(|name| name.starts_with(".debug")), None);
+            }
+            let hooks = elf.undefined().into_iter().filter(|name| name.starts_with("__cyg_profile"));
+            assert_eq!(hooks.collect::<Vec<_>>(), [] as [&str; 0]);
+        }
+        assert_eq!(report.left_out(), 0, "{report}");
+    }
+
+    /// What the program prints.
+    fn run(&self, compiler: Compiler, sites: Sites) -> (String, Report) {
+        let out_dir = directory(&format!("{}-{compiler:?}-{sites:?}", self.name));
+        let name = compiler.name(self.is_cpp());
+        let mut build = build(&out_dir, name);
+        build.files(self.files.iter().map(|file| source(file))).flags(self.flags).cpp(self.is_cpp()).sites(sites);
+        let (objects, report) = build.try_compile_intermediates().expect("it compiles");
+        assert_eq!(objects.len(), self.files.len());
+        assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), objects.len());
+        (link_and_run(name, &objects, &out_dir.join("program")), report)
+    }
+}
+
+fn sites(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Placed { entries, exits, .. } => entries + exits,
+        _ => 0,
+    }
+}
+
+fn check(name: &str, files: &[&str], flags: &[&str], sites: Sites) {
+    for compiler in Compiler::all() {
+        Program { name, files, flags, sites }.check(compiler);
+    }
+}
+
+#[test]
+fn c() {
+    check("c", C, &[], Sites::EntryReturn);
+}
+
+#[test]
+fn c_with_debug_info() {
+    check("c-g", C, &["-g"], Sites::EntryReturn);
+}
+
+#[test]
+fn c_unoptimised() {
+    check("c-o0", C, &["-O0", "-fcf-protection=full"], Sites::EntryReturn);
+}
+
+#[test]
+fn c_through_hooks() {
+    check("c-hooks", C, &[], Sites::InstrumentFunctions);
+}
+
+#[test]
+fn cpp() {
+    check("cpp", CPP, &[], Sites::EntryReturn);
+}
+
+#[test]
+fn cpp_with_debug_info() {
+    check("cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
+}
+
+#[test]
+fn cpp_through_hooks() {
+    check("cpp-hooks", CPP, &[], Sites::InstrumentFunctions);
+}
+
+/// Functions of one name in two files, a header's function in three: each is told with its file and line.
+#[test]
+fn functions_are_told_by_name_file_and_line() {
+    for compiler in Compiler::all() {
+        let out_dir = directory(&format!("told-{compiler:?}"));
+        let mut build = build(&out_dir, compiler.name(false));
+        let report = build.files(C.iter().map(|file| source(file))).try_compile("told").expect("it compiles");
+        let told = |path: &str| -> BTreeSet<(PathBuf, u32)> {
+            let of = report.functions().filter(|function| function.path() == path);
+            of.map(|function| (function.file().into(), function.line())).collect()
+        };
+        assert_eq!(told("left_part"), BTreeSet::from([(source("left/part.c"), 9)]));
+        assert_eq!(told("step"), BTreeSet::from([(source("left/part.c"), 5), (source("right/part.c"), 4)]));
+        assert_eq!(told("shared_twice"), BTreeSet::from([(source("include/shared.h"), 5)]));
+        assert!(out_dir.join("libtold.a").is_file());
+    }
+}
+
+/// The archive is what cc would make: it links with `-l`.
+#[test]
+fn an_archive_links() {
+    let out_dir = directory("archive");
+    let parts = ["left/part.c", "right/part.c"].map(|file| source(file));
+    let report =
+        build(&out_dir, "gcc").files(parts).file(source("left/part.c")).try_compile("parts").unwrap();
+    // A file that is given twice is compiled once, and told twice.
+    assert_eq!(report.files().len(), 3);
+    assert_eq!(report.files()[0].object(), report.files()[2].object());
+    let (main, _) = build(&out_dir, "gcc").file(source("main.c")).compile_intermediates();
+    let libraries = [main[0].clone(), out_dir.join("libparts.a")];
+    let printed = link_and_run("gcc", &libraries, &out_dir.join("program"));
+    assert_eq!(printed.lines().count(), 2);
+}
