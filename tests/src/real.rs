@@ -38,6 +38,8 @@ pub struct CodeBase {
     pub flags: &'static [&'static str],
     /// Libraries to link.
     pub libraries: &'static [&'static str],
+    /// How functions begin whose names are not in the source as they are: macros, or the compiler, make them.
+    pub made: &'static [&'static str],
     /// Functions that are never inlined, and whose calls the counted build counts.
     pub counted: &'static [Counted],
 }

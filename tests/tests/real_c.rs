@@ -9,12 +9,12 @@ use probe_tests::scenario::{asked, runs_in_a_child};
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const BYTES: u64 = 30_000;
 
-fn scenario(name: &str, check: impl FnOnce()) {
+fn scenario(name: &str, way: Way, check: impl FnOnce(Way)) {
     if asked().is_none() {
-        checks::prepare(&ZLIB, ROOT);
+        checks::prepare(&ZLIB, ROOT, way);
         return runs_in_a_child(name, name);
     }
-    check();
+    check(way);
     println!("done: {name}");
 }
 
@@ -31,26 +31,26 @@ fn counts(way: Way) {
 
 #[test]
 fn entry_return_listing() {
-    scenario("entry_return_listing", || listing(Way::EntryReturn));
+    scenario("entry_return_listing", Way::EntryReturn, listing);
 }
 
 #[test]
 fn instrument_functions_listing() {
-    scenario("instrument_functions_listing", || listing(Way::InstrumentFunctions));
+    scenario("instrument_functions_listing", Way::InstrumentFunctions, listing);
 }
 
 #[test]
 fn entry_return_counts() {
-    scenario("entry_return_counts", || counts(Way::EntryReturn));
+    scenario("entry_return_counts", Way::EntryReturn, counts);
 }
 
 #[test]
 fn instrument_functions_counts() {
-    scenario("instrument_functions_counts", || counts(Way::InstrumentFunctions));
+    scenario("instrument_functions_counts", Way::InstrumentFunctions, counts);
 }
 
 #[test]
 fn toggled() {
     let selectors = ["deflate", "inflate*", "**", "*_stored kind=entry, deflate*"];
-    scenario("toggled", || checks::toggling_changes_nothing(&ZLIB, ROOT, Way::EntryReturn, BYTES, &selectors));
+    scenario("toggled", Way::EntryReturn, |way| checks::toggling_changes_nothing(&ZLIB, ROOT, way, BYTES, &selectors));
 }

@@ -10,12 +10,12 @@ use probe_tests::scenario::{asked, runs_in_a_child};
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const ROUNDS: u64 = 5;
 
-fn scenario(name: &str, check: impl FnOnce()) {
+fn scenario(name: &str, way: Way, check: impl FnOnce(Way)) {
     if asked().is_none() {
-        checks::prepare(&CLIPPER, ROOT);
+        checks::prepare(&CLIPPER, ROOT, way);
         return runs_in_a_child(name, name);
     }
-    check();
+    check(way);
     println!("done: {name}");
 }
 
@@ -27,18 +27,18 @@ fn listing(way: Way) {
 
 #[test]
 fn entry_return_listing() {
-    scenario("entry_return_listing", || listing(Way::EntryReturn));
+    scenario("entry_return_listing", Way::EntryReturn, listing);
 }
 
 #[test]
 fn instrument_functions_listing() {
-    scenario("instrument_functions_listing", || listing(Way::InstrumentFunctions));
+    scenario("instrument_functions_listing", Way::InstrumentFunctions, listing);
 }
 
 #[test]
 fn entry_return_counts() {
-    scenario("entry_return_counts", || {
-        let counts = checks::counts_are_right(&CLIPPER, ROOT, Way::EntryReturn, ROUNDS);
+    scenario("entry_return_counts", Way::EntryReturn, |way| {
+        let counts = checks::counts_are_right(&CLIPPER, ROOT, way, ROUNDS);
         // Left by an exception, so that they have no exit, a whole number of times in each round.
         let thrown = checks::unpaired(&counts);
         assert!(!thrown.is_empty());
@@ -50,8 +50,8 @@ fn entry_return_counts() {
 
 #[test]
 fn instrument_functions_counts() {
-    scenario("instrument_functions_counts", || {
-        let counts = checks::counts_are_right(&CLIPPER, ROOT, Way::InstrumentFunctions, ROUNDS);
+    scenario("instrument_functions_counts", Way::InstrumentFunctions, |way| {
+        let counts = checks::counts_are_right(&CLIPPER, ROOT, way, ROUNDS);
         // The compiler calls the hook on the way of an exception, too.
         assert_eq!(checks::unpaired(&counts), BTreeMap::new());
     });
@@ -60,7 +60,7 @@ fn instrument_functions_counts() {
 #[test]
 fn toggled() {
     let selectors = ["Clipper2Lib::ClipperBase::IntersectEdges", "Clipper2Lib::**", "**", "real::** kind=exit"];
-    scenario("toggled", || {
-        checks::toggling_changes_nothing(&CLIPPER, ROOT, Way::EntryReturn, ROUNDS, &selectors);
+    scenario("toggled", Way::EntryReturn, |way| {
+        checks::toggling_changes_nothing(&CLIPPER, ROOT, way, ROUNDS, &selectors);
     });
 }

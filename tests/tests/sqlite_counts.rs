@@ -15,7 +15,7 @@ const ROWS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 
 fn scenario(name: &str, way: Way) {
     if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT);
+        checks::prepare(&SQLITE, ROOT, way);
         return runs_in_a_child(name, name);
     }
     let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);

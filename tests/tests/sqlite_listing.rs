@@ -10,7 +10,7 @@ const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn scenario(name: &str, way: Way) {
     if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT);
+        checks::prepare(&SQLITE, ROOT, way);
         return runs_in_a_child(name, name);
     }
     let built = SQLITE.build(ROOT, way);

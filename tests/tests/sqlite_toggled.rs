@@ -13,7 +13,7 @@ const SELECTORS: [&str; 5] =
 
 fn scenario(name: &str, way: Way) {
     if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT);
+        checks::prepare(&SQLITE, ROOT, way);
         return runs_in_a_child(name, name);
     }
     checks::toggling_changes_nothing(&SQLITE, ROOT, way, ROWS, &SELECTORS);

@@ -20,6 +20,7 @@ pub const SQLITE: CodeBase = CodeBase {
         "-DSQLITE_ENABLE_RTREE",
     ],
     libraries: &["-lm", "-lpthread"],
+    made: &["posixIoFinderImpl", "nolockIoFinderImpl", "dotlockIoFinderImpl"],
     counted: &[
         Counted { file: SQLITE_FILE, name: "sqlite3_step", path: "sqlite3_step" },
         Counted { file: SQLITE_FILE, name: "sqlite3VdbeExec", path: "sqlite3VdbeExec" },
@@ -55,6 +56,7 @@ pub const ZLIB: CodeBase = CodeBase {
     is_cpp: false,
     flags: &["-DHAVE_UNISTD_H", "-DHAVE_HIDDEN"],
     libraries: &[],
+    made: &[],
     counted: &[
         Counted { file: "src/zlib/deflate.c", name: "deflate", path: "deflate" },
         Counted { file: "src/zlib/inflate.c", name: "inflate", path: "inflate" },
@@ -82,6 +84,8 @@ pub const CLIPPER: CodeBase = CodeBase {
     is_cpp: true,
     flags: &["-std=c++17"],
     libraries: &[],
+    // What runs when the library is loaded.
+    made: &["_GLOBAL__sub_I_"],
     counted: &[
         Counted {
             file: CLIPPER_ENGINE,
