@@ -15,6 +15,7 @@ mod outcome;
 mod plain;
 mod report;
 mod sites;
+mod text;
 mod unit;
 
 use std::path::PathBuf;

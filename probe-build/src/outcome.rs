@@ -48,6 +48,9 @@ pub enum Exclusion {
         /// As many were asked for.
         minimum: usize,
     },
+    /// The compiler put no hooks into it (`Sites::InstrumentFunctions`): it made the function itself, or was told
+    /// to (`no_instrument_function`).
+    NoHooks,
 }
 
 /// Why, and where in the assembly, a function was not understood.
@@ -127,6 +130,7 @@ impl fmt::Display for Exclusion {
         match self {
             Self::Function(glob) => write!(f, "exclude_functions(\"{glob}\") matches its path"),
             Self::File(glob) => write!(f, "exclude_files(\"{glob}\") matches its file"),
+            Self::NoHooks => f.write_str("the compiler put no hooks into it"),
             Self::SystemHeader => f.write_str("it comes from a system header"),
             Self::TooSmall { instructions, minimum } => {
                 write!(f, "it has {instructions} instructions, fewer than {minimum}")

@@ -16,6 +16,7 @@ use crate::console::Console;
 use crate::dialect::Dialect;
 use crate::filter::Filter;
 use crate::flags;
+use crate::text;
 use crate::{Error, FileReport, Outcome, PlainReason, Sites};
 
 /// One file to compile.
@@ -80,8 +81,10 @@ impl Workshop {
             Err(message) => return Ok(Err(PlainReason::Assembly(message))),
         };
         let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
-        let Ok(source) = str::from_utf8(&source) else {
-            return Ok(Err(PlainReason::Unplaced("the assembly is not UTF-8".to_owned())));
+        let Some(source) = text::decode(&source) else {
+            return Ok(Err(PlainReason::Unplaced(
+                "the assembly has characters of Unicode's private use".to_owned(),
+            )));
         };
         let wants = self.filter.for_unit(&dialect.system);
         let request = Request {
@@ -90,11 +93,11 @@ impl Workshop {
             keep_debug: self.keeps_debug(),
             wants: &wants,
         };
-        let placed = match asm::place(source, &request) {
+        let placed = match asm::place(&source, &request) {
             Ok(placed) => placed,
             Err(unplaced) => return Ok(Err(PlainReason::Unplaced(unplaced.to_string()))),
         };
-        fs::write(&files.placed, placed.text).map_err(Error::file(&files.placed, "write"))?;
+        fs::write(&files.placed, text::encode(&placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
         let assembled = match run(&mut assemble) {
             Ok(output) => output,

@@ -34,7 +34,7 @@ pub(super) struct Part<'a> {
 }
 
 /// A function: its parts, the one with its entry first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Extent {
     pub parts: Vec<usize>,
     /// Whether its start is in this file.

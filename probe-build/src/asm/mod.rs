@@ -15,15 +15,19 @@
 //! tail call, which becomes a jump around an unconditional one. Entry and exits are the places where nothing lives
 //! below the stack pointer, so that an active site's CALL may write there.
 
+mod constants;
 mod debug;
 mod definition;
 mod emit;
 mod exits;
 mod function;
+mod hooks;
 mod inline;
 mod line;
 mod name;
 mod section;
+mod state;
+mod transfer;
 
 pub(crate) use exits::Family;
 
@@ -100,7 +104,8 @@ pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unpla
     };
     let functions = match request.sites {
         Sites::EntryReturn => file.entries_and_returns(),
-        Sites::InstrumentFunctions | Sites::None => Vec::new(),
+        Sites::InstrumentFunctions => file.hooks(&sections)?,
+        Sites::None => Vec::new(),
     };
     let text = file.edits.apply(&lines, file.definitions.head(), &file.definitions.foot());
     Ok(Placed { text, functions })

@@ -1,6 +1,6 @@
 //! What is in an object file or a program.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -56,13 +56,17 @@ impl Elf {
         .sum()
     }
 
-    /// The functions that are defined: not the stubs of probes, nor the cold parts of functions.
-    pub(crate) fn functions(&self) -> BTreeSet<String> {
-        let file = self.file();
-        let defined =
-            file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
-        let names = defined.map(|symbol| symbol.name().expect("a name").to_owned());
-        names.filter(|name| !name.starts_with("__probe_stub_") && !name.contains(".cold")).collect()
+    /// The symbols of each function that is defined: not the stubs of probes, nor the cold parts of functions.
+    pub(crate) fn functions(&self) -> Vec<BTreeSet<String>> {
+        let mut functions = BTreeMap::<_, BTreeSet<String>>::new();
+        for symbol in self.file().symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
+            let name = symbol.name().expect("a name");
+            if symbol.is_definition() && !name.starts_with("__probe_stub_") && !name.contains(".cold") {
+                let place = (symbol.section_index().map(|index| index.0), symbol.address());
+                functions.entry(place).or_default().insert(name.to_owned());
+            }
+        }
+        functions.into_values().collect()
     }
 
     /// The symbols that are undefined.

@@ -35,13 +35,17 @@ impl Program<'_> {
         for file in report.files() {
             assert_eq!(file.plain(), None, "{report}");
             let elf = Elf::read(file.object());
-            let reported: BTreeSet<_> = file.functions().iter().map(|it| it.symbol().to_owned()).collect();
-            assert_eq!(reported, elf.functions(), "{}", file.source().display());
-            assert_eq!(reported.len(), file.functions().len());
+            // A function may have several symbols, such as a constructor; the report has one of them.
+            for names in elf.functions() {
+                let told =
+                    file.functions().iter().filter(|function| names.contains(function.symbol())).count();
+                assert_eq!(told, 1, "{names:?} of {}", file.source().display());
+            }
+            assert_eq!(file.functions().len(), elf.functions().len());
             let sites: usize = file.functions().iter().map(|function| sites(function.outcome())).sum();
             assert!(sites > 0);
             assert_eq!((elf.records(), elf.nops()), (sites, sites), "{}", file.source().display());
-            if !self.flags.contains(&"-g") {
+            if !self.flags.iter().any(|flag| flag.starts_with("-g")) {
                 assert_eq!(elf.sections().iter().find(|name| name.starts_with(".debug")), None);
             }
             let hooks = elf.undefined().into_iter().filter(|name| name.starts_with("__cyg_profile"));
@@ -55,7 +59,11 @@ impl Program<'_> {
         let out_dir = directory(&format!("{}-{compiler:?}-{sites:?}", self.name));
         let name = compiler.name(self.is_cpp());
         let mut build = build(&out_dir, name);
-        build.files(self.files.iter().map(|file| source(file))).flags(self.flags).cpp(self.is_cpp()).sites(sites);
+        build
+            .files(self.files.iter().map(|file| source(file)))
+            .flags(self.flags)
+            .cpp(self.is_cpp())
+            .sites(sites);
         let (objects, report) = build.try_compile_intermediates().expect("it compiles");
         assert_eq!(objects.len(), self.files.len());
         assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), objects.len());
@@ -120,7 +128,9 @@ fn functions_are_told_by_name_file_and_line() {
         let report = build.files(C.iter().map(|file| source(file))).try_compile("told").expect("it compiles");
         let told = |path: &str| -> BTreeSet<(PathBuf, u32)> {
             let of = report.functions().filter(|function| function.path() == path);
-            of.map(|function| (function.file().into(), function.line())).collect()
+            // clang names files relative to where it runs.
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            of.map(|function| (root.join(function.file()), function.line())).collect()
         };
         assert_eq!(told("left_part"), BTreeSet::from([(source("left/part.c"), 9)]));
         assert_eq!(told("step"), BTreeSet::from([(source("left/part.c"), 5), (source("right/part.c"), 4)]));

@@ -68,7 +68,8 @@ impl Shim {
     /// The calls that compile or assemble, each as one line.
     fn calls(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        let is_work = |line: &&str| line.contains(" -S ") || line.contains(" -c ");
+        let is_work =
+            |line: &&str| !line.contains("flag_check") && (line.contains(" -S ") || line.contains(" -c "));
         log.lines().filter(is_work).map(str::to_owned).collect()
     }
 

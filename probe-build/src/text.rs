@@ -1,0 +1,59 @@
+//! Assembly as text, whatever bytes it has.
+//!
+//! Compilers write UTF-8, but clang puts a byte's character into the comment beside it, as one raw byte. Such bytes
+//! become characters that Unicode leaves to private use, one for each byte, and bytes again when the text is written.
+
+/// The character for the byte 0.
+const BASE: u32 = 0xf_7f00;
+
+/// The text of these bytes; `None` if it has characters of those that stand for bytes.
+pub(crate) fn decode(bytes: &[u8]) -> Option<String> {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        if chunk.valid().chars().any(|character| byte(character).is_some()) {
+            return None;
+        }
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().filter_map(|byte| char::from_u32(BASE + u32::from(*byte))));
+    }
+    Some(text)
+}
+
+/// The bytes of this text.
+pub(crate) fn encode(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for character in text.chars() {
+        match byte(character) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// The byte that a character stands for.
+fn byte(character: char) -> Option<u8> {
+    u32::from(character).checked_sub(BASE).and_then(|byte| u8::try_from(byte).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn utf8_stays_itself() {
+        assert_eq!(decode("été:\n\tret # ø".as_bytes()).as_deref(), Some("été:\n\tret # ø"));
+        assert_eq!(decode(b"\t.byte 248 # \xf8\n").unwrap().chars().count(), 15);
+        assert_eq!(decode("\u{f7ff8}".as_bytes()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(text) = decode(&bytes) {
+                prop_assert_eq!(encode(&text), bytes);
+            }
+        }
+    }
+}
