@@ -14,7 +14,7 @@ use super::function::{Extent, Extents};
 use super::line::{Instruction, Line, Statement, symbolic, unquoted};
 use super::section::Sections;
 use super::state::{Register, State, Value};
-use super::transfer::{Transfer, frame_escapes};
+use super::transfer;
 use std::collections::{HashMap, HashSet};
 
 /// The labels of a file that something else than a jump names.
@@ -89,27 +89,14 @@ pub(super) struct Flow<'f, 'a> {
     order: Vec<usize>,
     blocks: Vec<Block<'a>>,
     block_of_label: HashMap<&'a str, usize>,
-    transfer: Transfer,
 }
 
 impl<'f, 'a> Flow<'f, 'a> {
     pub(super) fn new(extent: &Extent, extents: &Extents<'a>, lines: &'f [Line<'a>]) -> Self {
-        let mut flow = Self {
-            lines,
-            order: Vec::new(),
-            blocks: Vec::new(),
-            block_of_label: HashMap::new(),
-            transfer: Transfer { frame_escapes: true },
-        };
+        let mut flow = Self { lines, order: Vec::new(), blocks: Vec::new(), block_of_label: HashMap::new() };
         for part in &extent.parts {
             flow.cut(&extents.parts[*part].lines);
         }
-        let instructions = flow.order.iter().filter_map(|at| match &lines[*at].statement {
-            Statement::Instruction(it) => Some(it),
-            _ => None,
-        });
-        let escapes = frame_escapes(instructions);
-        flow.transfer = Transfer { frame_escapes: escapes };
         flow
     }
 
@@ -197,7 +184,7 @@ impl<'f, 'a> Flow<'f, 'a> {
         match &self.lines[at].statement {
             Statement::Instruction(it) if it.mnemonic.starts_with("loop") => state.set(Register::RCX, None),
             Statement::Instruction(it) if is_jump(it) || ends(it) => {}
-            Statement::Instruction(it) => self.transfer.apply(it, state),
+            Statement::Instruction(it) => transfer::apply(it, state),
             Statement::Inline => *state = State::unknown(state.stack(Register::RSP)),
             Statement::Unclear(_) => *state = State::unknown(None),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}

@@ -21,6 +21,7 @@ impl Register {
     pub(super) const RDX: Self = Self(2);
     pub(super) const RSP: Self = Self(4);
     pub(super) const RBP: Self = Self(5);
+    pub(super) const RSI: Self = Self(6);
     pub(super) const RDI: Self = Self(7);
     /// What a called function may change.
     const CALLER_SAVED: [Self; 9] =
@@ -67,6 +68,9 @@ impl Register {
     }
 }
 
+/// Addresses in a frame and in one realigned from it are as far apart, so that they are told apart.
+const APART: i64 = 1 << 40;
+
 /// All that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<'a> {
@@ -105,10 +109,20 @@ impl<'a> State<'a> {
 
     /// A store of `bytes` bytes at an address in the frame.
     pub(super) fn store(&mut self, at: i64, bytes: i64, value: Option<Value<'a>>) {
-        self.slots.retain(|slot, _| slot.saturating_add(8) <= at || *slot >= at.saturating_add(bytes));
+        self.slots.retain(|slot, _| {
+            let near = slot.abs_diff(at) < APART.unsigned_abs() / 2;
+            near && (slot.saturating_add(8) <= at || *slot >= at.saturating_add(bytes))
+        });
         if let Some(value) = value {
             self.slots.insert(at, value);
         }
+    }
+
+    /// The stack pointer is rounded down to it is not known where: a new frame begins. What is stored in one of the
+    /// two may lie in the other.
+    pub(super) fn realign(&mut self) {
+        self.forget_slots();
+        self.step(-APART);
     }
 
     pub(super) fn forget_slots(&mut self) {
