@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use probe_build::{Outcome, Report, Sites};
+use probe_build::{Cause, FunctionReport, Outcome, Report, Sites};
 
 use crate::objects::Elf;
 use crate::place::{Compiler, build, directory, link_and_run, source};
@@ -41,7 +41,9 @@ impl Program<'_> {
                     file.functions().iter().filter(|function| names.contains(function.symbol())).count();
                 assert_eq!(told, 1, "{names:?} of {}", file.source().display());
             }
-            assert_eq!(file.functions().len(), elf.functions().len());
+            // Through hooks, functions are seen that were inlined everywhere.
+            let inlined = file.functions().len() - elf.functions().len();
+            assert!(inlined == 0 || self.sites == Sites::InstrumentFunctions, "{inlined}");
             let sites: usize = file.functions().iter().map(|function| sites(function.outcome())).sum();
             assert!(sites > 0);
             assert_eq!((elf.records(), elf.nops()), (sites, sites), "{}", file.source().display());
@@ -51,7 +53,7 @@ impl Program<'_> {
             let hooks = elf.undefined().into_iter().filter(|name| name.starts_with("__cyg_profile"));
             assert_eq!(hooks.collect::<Vec<_>>(), [] as [&str; 0]);
         }
-        assert_eq!(report.left_out(), 0, "{report}");
+        assert_eq!(left_out(&report), [] as [&str; 0], "{report}");
     }
 
     /// What the program prints.
@@ -69,6 +71,17 @@ impl Program<'_> {
         assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), objects.len());
         (link_and_run(name, &objects, &out_dir.join("program")), report)
     }
+}
+
+/// Left out, but for what a hook's own call does not tell: in functions of the standard library's, what was inlined there.
+fn left_out(report: &Report) -> Vec<&str> {
+    let is_told = |function: &&FunctionReport| match function.outcome() {
+        Outcome::LeftOut(reason) => {
+            !matches!(reason.cause, Cause::Hooks(_)) || !function.path().starts_with("std::")
+        }
+        _ => false,
+    };
+    report.functions().filter(is_told).map(FunctionReport::path).collect()
 }
 
 fn sites(outcome: &Outcome) -> usize {
@@ -114,9 +127,10 @@ fn cpp_with_debug_info() {
     check("cpp-g", CPP, &["-g3", "-gdwarf-4"], Sites::EntryReturn);
 }
 
+/// Not `shapes.cpp`: what clang makes of `std::string` and `-finstrument-functions` does not link, with probes or without.
 #[test]
 fn cpp_through_hooks() {
-    check("cpp-hooks", CPP, &[], Sites::InstrumentFunctions);
+    check("cpp-hooks", &["grid.cpp"], &[], Sites::InstrumentFunctions);
 }
 
 /// Functions of one name in two files, a header's function in three: each is told with its file and line.
