@@ -1,10 +1,12 @@
 //! Compiling and linking a code base, once for each way and each state of what goes in.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use probe_build::Sites;
 
@@ -56,6 +58,8 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     let package = base.folder();
     let key = key(base, &package, way);
     let folder = root.join("real").join(format!("{}-{}-{key:016x}", base.name, way.name()));
+    let turn = turn(&folder);
+    let _alone = turn.lock().unwrap_or_else(PoisonError::into_inner);
     if !folder.join(LIBRARY).is_file() {
         let own = folder.with_extension(process::id().to_string());
         fs::create_dir_all(&own).expect("a folder for the objects");
@@ -72,6 +76,13 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     objects.sort();
     let counted = if way == Way::Counted { base.counted.len() } else { 0 };
     Built { library: folder.join(LIBRARY), objects, accounts: accounts::read(&folder.join(ACCOUNTS)), counted }
+}
+
+/// Threads of this process that want the same wait for the first of them.
+fn turn(folder: &Path) -> Arc<Mutex<()>> {
+    static TURNS: Mutex<BTreeMap<PathBuf, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+    let mut turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+    turns.entry(folder.to_owned()).or_default().clone()
 }
 
 /// Says all that goes in: the compiler, the sources, the way, and this crate's and `probe_build`'s own text.
