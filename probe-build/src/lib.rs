@@ -39,16 +39,16 @@
 //! Building: the compiler runs as long as before; reading the assembly and assembling it take a few percent more. With the feature
 //! `parallel`, as in cc, files are compiled side by side, as many as cargo allows.
 //!
-//! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function: 1.02 of the plain time for SQLite.
+//! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function: 1.02 of the plain time for `SQLite`.
 //! gcc is kept from allocating registers across calls by what it knows of the callee (`-fno-ipa-ra`), so that callers rely on nothing but
-//! the ABI. That costs nothing that could be measured: SQLite's library grows by 0.3 %, and executes 0.1 % fewer instructions.
+//! the ABI. That costs nothing that could be measured: `SQLite`'s library grows by 0.3 %, and executes 0.1 % fewer instructions.
 //!
 //! # Which strategy
 //! | | [`Sites::EntryReturn`] | [`Sites::InstrumentFunctions`] |
 //! |---|---|---|
 //! | the code | the compiler's own, untouched | compiled with `-finstrument-functions`, each call of a hook replaced by a NOP |
 //! | inlined functions | are part of their callers | have sites |
-//! | latent | 1.02 of the plain time (SQLite) | 1.39 |
+//! | latent | 1.02 of the plain time (`SQLite`) | 1.39 |
 //! | an active site | keeps all registers, vector state too | is a call that the compiler knows of: cheaper |
 //! | left by exception or `longjmp` | no exit | an exception is an exit where the compiler makes it one |
 //!

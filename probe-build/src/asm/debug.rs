@@ -116,6 +116,8 @@ pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edi
                 }
             }
             Statement::Empty if debug && !line.labels.is_empty() => edits.remove(at),
+            // gcc does not say `#NO_APP` for a `.loc` between two statements of inline assembly.
+            Statement::Inline if line.text.trim_start().starts_with(".loc") => edits.remove(at),
             _ => {}
         }
     }

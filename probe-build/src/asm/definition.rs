@@ -97,7 +97,7 @@ impl Definitions {
 }
 
 /// The record goes into the group of the site's section (`?`), and is dropped with it (`o`).
-const HEAD: &str = "\
+pub(super) const HEAD: &str = "\
 \t.macro __probe_site n, stub
 \t.p2align 3, , 4
 .Lprobe_site_\\n: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08

@@ -27,6 +27,8 @@ mod line;
 mod name;
 mod section;
 mod state;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 pub(crate) use exits::Family;

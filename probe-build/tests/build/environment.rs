@@ -14,6 +14,15 @@ const SCENARIO: &str = "PROBE_BUILD_SCENARIO";
 
 /// Runs the child's part of this test, as a build script is run.
 fn as_build_script(test: &str, variables: &[(&str, &str)]) -> Output {
+    as_build_script_with(test, variables, |_| {})
+}
+
+/// The same, with a last touch to the command.
+fn as_build_script_with(
+    test: &str,
+    variables: &[(&str, &str)],
+    configure: impl FnOnce(&mut Command),
+) -> Output {
     let out_dir = directory(test);
     let mut command = Command::new(env::current_exe().expect("this program"));
     command
@@ -25,6 +34,7 @@ fn as_build_script(test: &str, variables: &[(&str, &str)]) -> Output {
         .env("OPT_LEVEL", "2")
         .env("CC", "gcc");
     command.envs(variables.iter().copied());
+    configure(&mut command);
     let output = command.output().expect("the child runs");
     assert!(output.status.success(), "{output:?}");
     output
@@ -168,4 +178,28 @@ fn the_projects_headers_come_first() {
         return;
     }
     as_build_script("the_projects_headers_come_first", &[]);
+}
+
+/// Files are compiled side by side as far as the jobserver has tokens, and all tokens are given back.
+#[cfg(feature = "parallel")]
+#[test]
+fn the_jobserver_says_how_many() {
+    let directory = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    if is_child() {
+        let sources = (0..5)
+            .map(|n| write(&directory, &format!("f{n}.c"), &format!("int f{n}(void) {{ return {n}; }}\n")));
+        let (objects, report) = Build::new().files(sources).compile_intermediates();
+        assert_eq!((objects.len(), report.placed()), (5, 5));
+        let functions: Vec<_> = report.functions().map(|function| function.path()).collect();
+        assert_eq!(functions, ["f0", "f1", "f2", "f3", "f4"]);
+        return;
+    }
+    let shims = crate::place::directory("jobserver-shim");
+    let shim = crate::shim::Shim::new(&shims, "cc", "gcc").slow();
+    let jobserver = jobserver::Client::new(1).expect("a jobserver");
+    let variables = [("CC", shim.path()), ("NUM_JOBS", "4")];
+    as_build_script_with("the_jobserver_says_how_many", &variables, |command| jobserver.configure(command));
+    // This process' own, and one token.
+    assert_eq!(shim.most_at_once(), 2);
+    assert_eq!(jobserver.available().expect("a jobserver that can be asked"), 1);
 }

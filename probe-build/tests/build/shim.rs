@@ -48,6 +48,30 @@ impl Shim {
         self.written(after)
     }
 
+    /// Takes its time to make assembly, and writes down when it begins and ends.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn slow(self) -> Self {
+        let marks = self.log.with_extension("marks");
+        let mark =
+            |mark: &str| format!("case \" $* \" in *' -S '*) echo {mark} >> '{}';; esac\n", marks.display());
+        let before = self.before.clone() + &mark("1") + "sleep 0.2\n";
+        Self { before, ..self }.written(&mark("-1"))
+    }
+
+    /// How many calls of a slow shim ran side by side.
+    #[cfg(feature = "parallel")]
+    pub(crate) fn most_at_once(&self) -> i32 {
+        let marks = fs::read_to_string(self.log.with_extension("marks")).expect("a slow shim");
+        let steps = marks.lines().map(|line| line.parse::<i32>().expect("a mark"));
+        steps
+            .scan(0, |now, step| {
+                *now += step;
+                Some(*now)
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
     fn written(self, after: &str) -> Self {
         self.write(after);
         self

@@ -1,0 +1,60 @@
+//! Whole files: exact text where the compiler's is written here, and rules that hold for what compilers print.
+
+use super::*;
+
+mod compiled;
+mod properties;
+mod texts;
+
+fn all(_: &Function) -> Result<(), Exclusion> {
+    Ok(())
+}
+
+pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
+    Request { sites, compiler, keep_debug: true, wants: &all }
+}
+
+/// The compiler's text again: without head, sites and foot, and with conditional tail calls as they were.
+pub(super) fn without_sites(text: &str, source: &str) -> String {
+    let body = text.strip_prefix(definition::HEAD).unwrap_or(text);
+    let mut kept = String::new();
+    let mut lines = body.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        if line.contains(".Lprobe_skip_") && !line.ends_with(":\n") {
+            // The original line is the only one that the rewriter replaces: its place in the source says it.
+            let original = source[kept.len()..].split_inclusive('\n').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(
+                exits::opposite(line::lines(original)[0].mnemonic()).as_ref(),
+                words.first(),
+                "{original}"
+            );
+            assert!(lines.next().is_some_and(|site| site.starts_with(definition::SITE)));
+            let jump = lines.next().expect("the tail call");
+            assert!(
+                original.contains(jump.trim().strip_prefix("jmp\t").expect("a jump")),
+                "{original} {jump}"
+            );
+            assert!(lines.next().is_some_and(|label| label.starts_with(".Lprobe_skip_")));
+            kept.push_str(original);
+        } else if line.starts_with("\t.section .text.unlikely.__probe_stub_") {
+            break;
+        } else if !line.starts_with(definition::SITE) {
+            kept.push_str(line);
+        }
+    }
+    // A last line without an end was given one.
+    if !source.ends_with('\n') && text.len() > body.len() {
+        kept.truncate(kept.len() - 1);
+    }
+    kept
+}
+
+impl Line<'_> {
+    fn mnemonic(&self) -> &str {
+        match &self.statement {
+            Statement::Instruction(it) => it.mnemonic,
+            _ => "",
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the compilers of this machine print, placed and assembled: the bytes before every return are a site.
+
+use super::*;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SITE_BYTES: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+const C: &str = include_str!("../samples/sample.c");
+const CXX: &str = include_str!("../samples/sample.cpp");
+
+/// A compiler, if it is here.
+fn is_here(compiler: &str) -> bool {
+    Command::new(compiler).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// A folder of its own for each call.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("probe-build-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    folder
+}
+
+fn run(compiler: &str, arguments: &[&str], folder: &Path) {
+    let output = Command::new(compiler).args(arguments).current_dir(folder).output().expect("it runs");
+    assert!(output.status.success(), "{compiler} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Compiles, places, assembles.
+fn object(compiler: &str, source: &str, flags: &[&str], sites: Sites, folder: &Path) -> (Placed, Vec<u8>) {
+    let gnu = compiler.starts_with('g');
+    let file = if compiler.ends_with("++") { "a.cpp" } else { "a.c" };
+    std::fs::write(folder.join(file), source).expect("written");
+    let mut arguments = vec!["-w", "-S", "-g1", file, "-o", "a.s"];
+    arguments.extend(gnu.then_some("-dp"));
+    if sites == Sites::InstrumentFunctions {
+        arguments.extend(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
+    }
+    arguments.extend(flags);
+    run(compiler, &arguments, folder);
+    let text = std::fs::read_to_string(folder.join("a.s")).expect("the assembly");
+    let family = if gnu { Family::Gnu } else { Family::Clang };
+    let keep_debug = flags.contains(&"-g");
+    let placed = place(&text, &Request { keep_debug, ..request(sites, family) })
+        .unwrap_or_else(|error| panic!("{compiler} {flags:?}: {error}"));
+    std::fs::write(folder.join("b.s"), &placed.text).expect("written");
+    run(compiler, &["-c", "b.s", "-o", "b.o"], folder);
+    let object = std::fs::read(folder.join("b.o")).expect("the object");
+    (placed, object)
+}
+
+/// Every function is placed, as many records as sites, a site before each return, no reference to a hook.
+fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
+    let folder = folder(&format!("{compiler}-{sites:?}-{}", flags.concat()));
+    let (placed, bytes) = object(compiler, source, flags, sites, &folder);
+    let said = format!("{compiler} {flags:?} {sites:?}");
+    let mut expected = 0;
+    for (function, outcome) in &placed.functions {
+        match outcome {
+            Outcome::Placed { entries, exits, unknown_hooks: 0, .. } => expected += entries + exits,
+            Outcome::Excluded(Exclusion::NoHooks) => {}
+            _ => panic!("{said}: {}: {outcome}", function.symbol),
+        }
+    }
+    let object = object::File::parse(&*bytes).expect("an object");
+    let records: u64 =
+        object.sections().filter(|it| it.name() == Ok("probe_sites")).map(|it| it.size()).sum();
+    assert_eq!(records, 16 * expected as u64, "{said}");
+    assert!(object.symbols().all(|it| !it.name().unwrap_or_default().contains("__cyg_profile")), "{said}");
+    let has_debug = object.sections().any(|it| it.name().unwrap_or_default().starts_with(".debug_"));
+    assert_eq!(has_debug, flags.contains(&"-g"), "{said}");
+    if sites == Sites::EntryReturn {
+        for section in object.sections().filter(|it| it.kind() == SectionKind::Text) {
+            if !section.name().unwrap_or_default().contains("__probe_stub_") {
+                returns_have_sites(section.data().expect("bytes"), &said);
+            }
+        }
+    }
+    std::fs::remove_dir_all(folder).expect("removed");
+}
+
+fn returns_have_sites(code: &[u8], said: &str) {
+    let mut decoder = Decoder::new(64, code, DecoderOptions::NONE);
+    let mut last = None;
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        let at = usize::try_from(instruction.ip()).expect("small");
+        if instruction.flow_control() == FlowControl::Return {
+            assert_eq!(last, Some(at - 5), "{said}: a return at {at:#x} without a site");
+        }
+        if code[at..].starts_with(&SITE_BYTES) && instruction.code() == Code::Nop_rm32 {
+            assert_eq!(instruction.memory_base(), Register::RAX);
+            assert!(at % 8 <= 3, "{said}: a site at {at:#x} straddles");
+            last = Some(at);
+        }
+    }
+}
+
+const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
+const VARIANTS: [&[&str]; 9] = [
+    &[],
+    &["-fPIC"],
+    &["-fPIC", "-fno-plt"],
+    &["-fcf-protection"],
+    &["-g"],
+    &["-ffunction-sections"],
+    &["-fsanitize=undefined"],
+    &["-fsanitize=address"],
+    &["-fno-asynchronous-unwind-tables", "-fno-exceptions"],
+];
+
+fn check_all(compilers: [&str; 2], source: &str, levels: &[&str], sites: Sites) {
+    for compiler in compilers.into_iter().filter(|compiler| is_here(compiler)) {
+        for level in levels {
+            for variant in VARIANTS {
+                if source == CXX && variant.contains(&"-fno-exceptions") {
+                    continue;
+                }
+                check(compiler, source, &[&[*level], variant].concat(), sites);
+            }
+        }
+    }
+}
+
+#[test]
+fn c_entries_and_returns() {
+    check_all(["gcc", "clang"], C, &LEVELS, Sites::EntryReturn);
+}
+
+#[test]
+fn c_hooks() {
+    check_all(["gcc", "clang"], C, &LEVELS, Sites::InstrumentFunctions);
+}
+
+#[test]
+fn cxx_entries_and_returns() {
+    check_all(["g++", "clang++"], CXX, &["-O0", "-O2"], Sites::EntryReturn);
+}
+
+/// Names, files and lines are those of the source.
+#[test]
+fn places_are_those_of_the_source() {
+    for compiler in ["gcc", "clang"].into_iter().filter(|compiler| is_here(compiler)) {
+        let folder = folder(&format!("{compiler}-places"));
+        for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+            let (placed, _) = object(compiler, C, &["-O2"], sites, &folder);
+            for (path, line) in [("tail", 5), ("indirect", 6), ("choose", 7), ("go", 18), ("loop", 31)] {
+                let (function, _) =
+                    placed.functions.iter().find(|(function, _)| function.path == path).expect("it is there");
+                assert_eq!(
+                    (function.file.as_str(), function.line),
+                    ("a.c", line),
+                    "{compiler} {sites:?} {path}"
+                );
+            }
+        }
+        std::fs::remove_dir_all(folder).expect("removed");
+    }
+}
