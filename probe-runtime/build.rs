@@ -1,7 +1,7 @@
 //! Decides the backend once, so that the sources look at one cfg only.
 //!
 //! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a branch)
-//! or `off` (no code at all). `probe_definitions` says how definitions are found: `linked` (the linker collects
+//! or `off` (no code at all). `probe_discovers` says whether the feature `finstrument` has something to patch. `probe_definitions` says how definitions are found: `linked` (the linker collects
 //! them) or `seen` (each on its first hit: under Miri, which has no linker). Both follow the target, never the host.
 
 use std::env;
@@ -13,12 +13,21 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_portable)");
     println!("cargo::rustc-check-cfg=cfg(probe_seen)");
     println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
+    println!("cargo::rustc-check-cfg=cfg(probe_discovers)");
+    if is_discovering() {
+        println!("cargo::rustc-cfg=probe_discovers");
+    }
     println!("cargo::rustc-cfg=probe_backend=\"{}\"", backend());
     println!("cargo::rustc-cfg=probe_definitions=\"{}\"", if is_seen() { "seen" } else { "linked" });
 }
 
 fn is_set(name: &str) -> bool {
     env::var_os(format!("CARGO_CFG_{name}")).is_some()
+}
+
+/// Whether call sites are discovered: where they can be patched.
+fn is_discovering() -> bool {
+    env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "x86_64"
 }
 
 /// `--cfg probe_seen` asks for Miri's way without Miri.

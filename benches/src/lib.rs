@@ -20,6 +20,7 @@ mod scale;
 pub mod baseline;
 pub mod bulk;
 pub mod code;
+pub mod instrumented;
 pub mod plot;
 pub mod table;
 pub mod ticks;

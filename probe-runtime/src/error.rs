@@ -36,6 +36,9 @@ pub enum Error {
         /// How many it needs.
         wanted: usize,
     },
+    /// There is a growing attachment already, and there can be one: [`finstrument::attach`](crate::finstrument::attach).
+    #[cfg(feature = "finstrument")]
+    Growing,
     /// Patching does not work on this machine, or in this process: [`self_test`](crate::self_test()).
     SelfTest {
         /// Which instruction: `aligned` or `straddling`.
@@ -94,6 +97,10 @@ impl fmt::Display for Error {
                 f,
                 "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
                  attach from an object that is never unloaded"
+            ),
+            #[cfg(feature = "finstrument")]
+            Self::Growing => f.write_str(
+                "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;

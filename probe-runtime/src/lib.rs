@@ -27,6 +27,8 @@
 //! `--cfg probe_off` in `RUSTFLAGS`, sites leave nothing. A library may therefore put a probe anywhere.
 //!
 //! # Features
+//! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
+//!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
 //! needs to ship probes: the macros, the sites, the definitions.
 //!
@@ -59,6 +61,8 @@ mod control;
 mod dispatch;
 #[cfg(feature = "std")]
 mod error;
+#[cfg(feature = "finstrument")]
+pub mod finstrument;
 #[cfg(feature = "std")]
 mod os;
 #[cfg(feature = "std")]

@@ -9,6 +9,8 @@ pub mod cancel;
 pub mod code;
 pub mod fixture;
 #[cfg(target_os = "linux")]
+pub mod instrumented;
+#[cfg(target_os = "linux")]
 pub mod library;
 #[cfg(target_os = "linux")]
 pub mod pages;

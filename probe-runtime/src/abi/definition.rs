@@ -160,6 +160,34 @@ impl Definition {
         }
     }
 
+    /// The definition of a discovered probe: as [`new`](Self::new), for sites where the compiler expects a call.
+    #[cfg(probe_discovers)]
+    pub(crate) const fn discovered(
+        kind: Kind,
+        text: &'static str,
+        path_len: usize,
+        file_len: usize,
+        line: u32,
+    ) -> Self {
+        let mut it = Self::new(kind, text, path_len, file_len, line, 0);
+        it.convention = Convention::Call as u16;
+        it
+    }
+
+    /// Copies all but entry and hook, which hits may be reading.
+    ///
+    /// # Safety
+    /// `at` may be written, and nobody reads the rest of it meanwhile.
+    #[cfg(probe_discovers)]
+    pub(crate) unsafe fn describe(&self, at: *mut Self) {
+        const HEAD: usize = offset_of!(Definition, version);
+        let from = ptr::from_ref(self).cast::<u8>();
+        // SAFETY: the same type, whose head is left out; the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD);
+        };
+    }
+
     /// Whether this reader understands the definition: its version, size, kind and convention are known.
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION

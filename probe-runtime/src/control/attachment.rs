@@ -159,9 +159,8 @@ impl<C: Consumer> Attachment<C> {
         }
         let counts = operate(|control| {
             let attached = control.attached(self.live().number)?;
-            let sums = sums(attached.tallies.clone());
-            let counts = (attached.ids.iter().zip(sums))
-                .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(*id)?, hits }));
+            let counts = (attached.counted().into_iter())
+                .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(id)?, hits }));
             Some(counts.collect())
         });
         Counts::new(counts.unwrap_or_default())

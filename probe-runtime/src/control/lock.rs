@@ -75,7 +75,12 @@ pub(super) fn lock() -> Locked {
 /// Runs an operation: under the lock, with all objects known and none of them going away.
 pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     let _whole = Uncancellable::new();
-    lock().with_objects(run)
+    #[cfg(probe_discovers)]
+    crate::finstrument::get_ready();
+    let mut locked = lock();
+    #[cfg(probe_discovers)]
+    locked.names.name_new();
+    locked.with_objects(run)
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark

@@ -67,6 +67,11 @@ impl Members {
         }
     }
 
+    #[cfg(probe_discovers)]
+    pub(super) fn has_part_of(&self, attachment: usize) -> bool {
+        self.parts.iter().any(|part| part.attachment == attachment)
+    }
+
     pub(super) fn add(&mut self, part: Part) {
         self.parts.push(part);
     }

@@ -10,6 +10,8 @@
 
 mod attachment;
 mod env;
+#[cfg(probe_discovers)]
+mod growing;
 mod hold;
 mod lock;
 mod members;
@@ -35,6 +37,10 @@ pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use set::{ProbeSet, probes, select, unread_records};
 
+#[cfg(probe_discovers)]
+pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
 pub(crate) use lock::sweep as detach_failed;
+#[cfg(probe_discovers)]
+pub(crate) use ready::is_ready;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use ready::{prepare, require};

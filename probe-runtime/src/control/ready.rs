@@ -33,6 +33,12 @@ pub(crate) fn prepare() {
     }
 }
 
+/// Whether it is, asked without waiting.
+#[cfg(probe_discovers)]
+pub(crate) fn is_ready() -> bool {
+    STATE.load(Ordering::Acquire) == READY
+}
+
 /// Gets ready; for those who put hooks into the program.
 ///
 /// # Errors

@@ -81,6 +81,12 @@ pub struct ProbeSet {
 }
 
 impl ProbeSet {
+    /// No probes.
+    #[cfg(all(feature = "finstrument", not(probe_discovers)))]
+    pub(crate) fn none() -> Self {
+        Self { ids: Arc::default(), policy: Policy::default() }
+    }
+
     /// How many probes there are.
     pub fn len(&self) -> usize {
         self.ids.len()

@@ -7,6 +7,8 @@ use super::members::claim;
 use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
+#[cfg(probe_discovers)]
+use crate::finstrument::Wanted;
 use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
@@ -24,6 +26,21 @@ impl Control {
         for run in runs {
             let sites = self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()));
             batch.switch(sites, access);
+        }
+        #[cfg(probe_discovers)]
+        runs.iter().for_each(|run| self.switch_calls(run.clone(), active, access, report));
+    }
+
+    /// The same for calls of hooks that have no bytes to switch. One that was patched meanwhile has.
+    #[cfg(probe_discovers)]
+    fn switch_calls(&self, run: Run, active: bool, access: Access, report: &mut Report) {
+        let wanted = if active { SiteState::Active } else { SiteState::Latent };
+        for call in self.registry.calls_of_run(run) {
+            match call.set_wanted(active) {
+                Wanted::Changed => report.add_patched(1),
+                Wanted::Unchanged => report.add_unchanged(1),
+                Wanted::Patched => Batch::new(wanted, report).switch(&Vec::from_iter(call.site()), access),
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::lock::lock;
 use super::members::{Members, Part, Published, claim};
 use super::switch::{Run, runs};
-use super::tallies::Tallies;
+use super::tallies::{Tallies, sums};
 use super::{HeldText, close_text, forget_unloaded_text};
 use crate::consumer::Wants;
 use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
@@ -23,9 +23,14 @@ use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 pub(super) struct Control {
     pub(super) registry: Registry,
     members: Vec<Members>,
+    /// The attachment that discovered probes are added to.
+    #[cfg(probe_discovers)]
+    pub(super) growing: Option<usize>,
+    #[cfg(probe_discovers)]
+    pub(super) names: crate::finstrument::Names,
     attachments: Vec<Option<Attached>>,
-    tallies: Tallies,
-    retired: Vec<Retired>,
+    pub(super) tallies: Tallies,
+    pub(super) retired: Vec<Retired>,
     /// What is known of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
@@ -47,7 +52,7 @@ impl Policy {
 /// One attachment.
 pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
     pub(super) tallies: Range<usize>,
     subscription: Arc<Subscription>,
     policy: Policy,
@@ -57,23 +62,93 @@ pub(super) struct Attached {
     text: HeldText,
     /// What was done to its sites last without being asked for.
     pub(super) late: Report,
+    /// Of the attachment that discovered probes are added to.
+    #[cfg(probe_discovers)]
+    pub(super) growth: Option<Growth>,
+}
+
+/// Which counters the probes of a growing attachment have: one for each definition that was discovered.
+#[cfg(probe_discovers)]
+#[derive(Default)]
+pub(super) struct Growth {
+    pub(super) tallied: Vec<(ProbeId, usize)>,
+}
+
+impl Attached {
+    pub(super) fn new(
+        ids: Arc<[ProbeId]>,
+        tallies: Range<usize>,
+        subscription: &Arc<Subscription>,
+        policy: Policy,
+    ) -> Self {
+        Self {
+            runs: runs(&ids),
+            ids,
+            tallies,
+            subscription: Arc::clone(subscription),
+            policy,
+            is_paused: false,
+            sole: 0,
+            text: HeldText::default(),
+            late: Report::default(),
+            #[cfg(probe_discovers)]
+            growth: None,
+        }
+    }
+
+    #[cfg(probe_discovers)]
+    pub(super) fn subscription(&self) -> Arc<Subscription> {
+        Arc::clone(&self.subscription)
+    }
+
+    /// What each probe has counted.
+    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
+        #[cfg(probe_discovers)]
+        if let Some(growth) = &self.growth {
+            return growth.counted();
+        }
+        self.ids.iter().copied().zip(sums(self.tallies.clone())).collect()
+    }
 }
 
 /// What may still be in use by threads inside a hit.
 #[derive(Default)]
 pub(super) struct Retired {
-    hooks: Vec<Published>,
+    pub(super) hooks: Vec<Published>,
+    #[cfg(probe_discovers)]
+    pub(super) early: Vec<crate::finstrument::Taken>,
+    #[cfg(probe_discovers)]
+    pub(super) vanished: Vec<crate::finstrument::Vanished>,
     subscription: Option<Arc<Subscription>>,
     tallies: Range<usize>,
+}
+
+impl Retired {
+    /// Whether something of it is to be freed, and not only to be used again.
+    fn is_urgent(&self) -> bool {
+        let is_empty = self.hooks.is_empty() && self.subscription.is_none();
+        #[cfg(probe_discovers)]
+        let is_empty = is_empty && self.early.is_empty() && self.vanished.is_empty();
+        !is_empty
+    }
 }
 
 impl Control {
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
+        #[cfg(probe_discovers)]
+        crate::finstrument::patch_waiting(frozen);
         let Some(change) = self.registry.refresh(frozen) else { return };
         forget_unloaded_text(&change.gone);
         if !change.is_list_new {
             return;
+        }
+        #[cfg(probe_discovers)]
+        {
+            if !change.vanished.is_empty() {
+                self.retired.push(Retired { vanished: change.vanished, ..Retired::default() });
+            }
+            self.adopt();
         }
         let attached: Vec<_> = (0..self.members.len())
             .map(ProbeId::new)
@@ -103,7 +178,7 @@ impl Control {
     }
 
     /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
-    fn access_to_new(&self) -> Access {
+    pub(super) fn access_to_new(&self) -> Access {
         let policies = || self.attachments.iter().flatten().map(|attached| attached.policy);
         let has_alias = policies().any(|policy| policy.text == TextPolicy::Alias);
         let text = if has_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
@@ -121,7 +196,7 @@ impl Control {
     }
 
     /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
-    fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members)) {
+    pub(super) fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members)) {
         if self.members.len() <= id.index() {
             self.members.resize_with(self.registry.len(), Members::default);
         }
@@ -138,13 +213,25 @@ impl Control {
         }
     }
 
-    fn publish(&mut self, id: ProbeId) -> Option<Published> {
+    pub(super) fn publish(&mut self, id: ProbeId) -> Option<Published> {
         let is_paused = is_paused(&self.attachments);
         self.members[id.index()].publish(id, self.registry.definitions(id), is_paused)
     }
 
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
         self.attachments[attachment].as_ref()
+    }
+
+    #[cfg(probe_discovers)]
+    pub(super) fn attached_mut(&mut self, attachment: usize) -> Option<&mut Attached> {
+        self.attachments[attachment].as_mut()
+    }
+
+    /// Gives an attachment its number.
+    pub(super) fn place(&mut self, attached: Attached) -> usize {
+        let attachment = self.vacant();
+        self.attachments[attachment] = Some(attached);
+        attachment
     }
 
     /// Attaches a consumer; returns the attachment's number and the report of its activation.
@@ -166,18 +253,8 @@ impl Control {
                 return Err(error);
             }
         };
-        let attachment = self.vacant();
-        self.attachments[attachment] = Some(Attached {
-            ids: ids.clone(),
-            runs: runs(&ids),
-            tallies: tallies.clone(),
-            subscription: Arc::clone(subscription),
-            policy,
-            is_paused: false,
-            sole: 0,
-            text,
-            late: Report::default(),
-        });
+        let attached = Attached::new(Arc::clone(&ids), tallies.clone(), subscription, policy);
+        let attachment = self.place(Attached { text, ..attached });
         let mut retired = Retired::default();
         for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
             let action = match wants {
@@ -229,6 +306,10 @@ impl Control {
         if let Some(attached) = &mut self.attachments[attachment] {
             attached.is_paused = is_paused;
         }
+        #[cfg(probe_discovers)]
+        if self.growing == Some(attachment) {
+            crate::finstrument::pause(is_paused);
+        }
         let Some(attached) = self.attached(attachment) else { return };
         let policy = attached.policy;
         if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
@@ -258,7 +339,13 @@ impl Control {
             hooks: Vec::new(),
             subscription: Some(attached.subscription),
             tallies: attached.tallies,
+            #[cfg(probe_discovers)]
+            early: Vec::new(),
+            #[cfg(probe_discovers)]
+            vanished: Vec::new(),
         };
+        #[cfg(probe_discovers)]
+        self.growing.take_if(|growing| *growing == attachment);
         for &id in &*attached.ids {
             self.change(id, |members| members.remove(attachment));
             retired.hooks.extend(self.publish(id));
@@ -343,8 +430,7 @@ pub(super) fn settle(visibility: Visibility) {
     // It sleeps, and drops consumers.
     let _whole = Uncancellable::new();
     let retired = std::mem::take(&mut lock().retired);
-    let has_garbage =
-        retired.iter().any(|retired| !retired.hooks.is_empty() || retired.subscription.is_some());
+    let has_garbage = retired.iter().any(Retired::is_urgent);
     if visibility == Visibility::Eventual && !has_garbage {
         return;
     }

@@ -19,13 +19,21 @@
 //! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit maps
 //! memory for its slot.
 
+#[cfg(probe_discovers)]
+mod early;
 mod event;
 mod hook;
+#[cfg(probe_discovers)]
+mod inside;
 mod quiesce;
 mod slot;
 
+#[cfg(probe_discovers)]
+pub(crate) use early::Early;
 pub use event::{Event, Fields};
 pub(crate) use hook::{Action, Hook, Member, Subscription};
+#[cfg(probe_discovers)]
+pub(crate) use inside::Inside;
 pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
 pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, prepare, slots};

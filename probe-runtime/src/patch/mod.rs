@@ -47,6 +47,8 @@ pub mod call;
 mod error;
 #[cfg(all(test, probe_backend = "x86_64", not(loom)))]
 mod model;
+#[cfg(probe_discovers)]
+mod now;
 #[cfg(probe_backend = "x86_64")]
 mod pages;
 #[cfg(probe_backend = "x86_64")]
@@ -71,10 +73,14 @@ pub(crate) use batch::{Batch, Site};
 pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]
 pub use error::PatchError;
+#[cfg(probe_discovers)]
+pub(crate) use now::{NotNow, replace_now};
 #[cfg(probe_backend = "x86_64")]
 use pages::WritableRuns;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
+#[cfg(probe_discovers)]
+pub(crate) use pages::{close_held, make_room};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use pages::{cross_forks, forget_gone};
 

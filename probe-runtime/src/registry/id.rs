@@ -11,7 +11,7 @@ pub struct ProbeId(u32);
 impl ProbeId {
     /// No probe's number.
     #[cfg(probe_backend = "x86_64")]
-    pub(super) const UNKNOWN: Self = Self(u32::MAX);
+    pub(crate) const UNKNOWN: Self = Self(u32::MAX);
 
     pub(crate) fn new(number: usize) -> Self {
         Self(u32::try_from(number).expect("fewer than 2^32 probes"))

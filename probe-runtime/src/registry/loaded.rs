@@ -6,9 +6,13 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr;
 
+#[cfg(probe_discovers)]
+use super::discovered::Discovered;
 use super::tables::{RecordAt, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
+#[cfg(probe_discovers)]
+use crate::finstrument::{Discovery, absorb, has_news, take_news};
 use crate::os::objects::{Frozen, Generation, Object};
 use crate::os::text::pages;
 use crate::patch::{Instruction, Site, SiteAddr};
@@ -37,6 +41,8 @@ pub(crate) struct Registry {
     skipped: usize,
     /// Sites whose definitions another runtime has, and which are in no list above.
     taken: HashMap<ProbeId, Vec<Site>>,
+    #[cfg(probe_discovers)]
+    discovered: Discovered,
 }
 
 /// The definitions of one object, and their probes.
@@ -80,27 +86,73 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
     segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
 }
 
+/// Nothing is discovered.
+#[cfg(not(probe_discovers))]
+fn has_news() -> bool {
+    false
+}
+
+/// Nothing is discovered.
+#[cfg(not(probe_discovers))]
+fn take_news() -> bool {
+    false
+}
+
+/// Adds objects that have no tables, in the order of all of them by address.
+#[cfg(probe_discovers)]
+fn add_objects(objects: &mut Vec<Object>, others: Vec<Object>) {
+    for other in others {
+        if !objects.iter().any(|object| object.base == other.base && object.segments == other.segments) {
+            objects.push(other);
+        }
+    }
+}
+
 impl Registry {
     /// Looks for objects that came or went. Returns what has changed, if anything has.
     pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
         let generation = Some(frozen.generation());
-        if self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed) {
+        let is_same = self.generation == generation && !has_news();
+        if is_same && !self.unsettled.iter().any(Unsettled::has_changed) {
             return None;
         }
-        let objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
+        let news = take_news();
+        #[cfg_attr(not(probe_discovers), expect(unused_mut, reason = "there are no others"))]
+        let mut objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
+        #[cfg(probe_discovers)]
+        let absorbed = {
+            let mut absorbed = absorb(frozen);
+            add_objects(&mut objects, std::mem::take(&mut absorbed.objects));
+            absorbed
+        };
         // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
-        if objects == self.objects && objects.iter().all(|object| object.is_main) {
+        #[cfg(probe_discovers)]
+        let news = news || !absorbed.gone.is_empty();
+        if !news && objects == self.objects && objects.iter().all(|object| object.is_main) {
             return Some(Change::default());
         }
         let gone = gone(&self.objects, &objects);
-        self.rebuild(objects);
-        Some(Change { gone, is_list_new: true })
+        self.rebuild(
+            objects,
+            #[cfg(probe_discovers)]
+            &absorbed.living,
+        );
+        Some(Change {
+            gone,
+            #[cfg(probe_discovers)]
+            vanished: absorbed.gone,
+            is_list_new: true,
+        })
     }
 
-    fn rebuild(&mut self, objects: Vec<Object>) {
+    fn rebuild(&mut self, objects: Vec<Object>, #[cfg(probe_discovers)] living: &[&'static Discovery]) {
         let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        self.name_probes(&tables);
+        self.name_probes(
+            &tables,
+            #[cfg(probe_discovers)]
+            living,
+        );
         self.taken.clear();
         let found = self.read_sites(&tables);
         self.group_sites(&tables, &found);
@@ -110,9 +162,11 @@ impl Registry {
     }
 
     /// Gives each definition its id: the one that its identity had before, or a new one.
-    fn name_probes(&mut self, tables: &[Tables<'_>]) {
+    fn name_probes(&mut self, tables: &[Tables<'_>], #[cfg(probe_discovers)] living: &[&'static Discovery]) {
         // With the executable alone, addresses are identity enough, and no text needs to be read.
         let compare = tables.len() > 1 || !self.identities.is_empty() || self.ranges.len() > 1;
+        #[cfg(probe_discovers)]
+        let compare = compare || !living.is_empty();
         let old = std::mem::take(&mut self.ranges);
         self.definitions.fill(None);
         self.copies.clear();
@@ -147,6 +201,26 @@ impl Registry {
             }
             self.ranges.push(DefinitionRange { range, ids });
         }
+        #[cfg(probe_discovers)]
+        self.name_discovered(living);
+    }
+
+    /// The same for what was discovered, which is in no table.
+    #[cfg(probe_discovers)]
+    fn name_discovered(&mut self, living: &[&'static Discovery]) {
+        self.discovered.clear();
+        for discovery in living {
+            let Some(definition) = discovery.definition() else { continue };
+            let id = *self.identities.entry(identity(definition)).or_insert_with(|| {
+                self.definitions.push(None);
+                ProbeId::new(self.definitions.len() - 1)
+            });
+            match &mut self.definitions[id.index()] {
+                first @ None => *first = Some(definition),
+                Some(_) => self.copies.entry(id).or_default().push(definition),
+            }
+            self.discovered.add(id, discovery);
+        }
     }
 
     /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
@@ -178,6 +252,10 @@ impl Registry {
         for (id, _) in found.iter().flatten() {
             next[id.index() + 1] += 1;
         }
+        #[cfg(probe_discovers)]
+        for (id, _) in self.discovered.sites() {
+            next[id.index() + 1] += 1;
+        }
         for at in 1..next.len() {
             next[at] += next[at - 1];
         }
@@ -190,6 +268,12 @@ impl Registry {
                 self.sites[*next as usize] = tables.site(*record);
                 *next += 1;
             }
+        }
+        #[cfg(probe_discovers)]
+        for (id, site) in self.discovered.sites() {
+            let next = &mut next[id.index()];
+            self.sites[*next as usize] = site;
+            *next += 1;
         }
     }
 
@@ -245,7 +329,26 @@ impl Registry {
 
     /// How many machine-code copies a probe has, whoever switches them.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.sites(id).len() + self.taken(id).len()
+        let count = self.sites(id).len() + self.taken(id).len();
+        #[cfg(probe_discovers)]
+        let count = count + self.discovered.calls(id).len();
+        count
+    }
+
+    /// What was discovered, with its probes.
+    #[cfg(probe_discovers)]
+    pub(crate) fn discovered(&self) -> &[(ProbeId, &'static Discovery)] {
+        self.discovered.all()
+    }
+
+    /// The real calls of neighbouring probes.
+    #[cfg(probe_discovers)]
+    pub(crate) fn calls_of_run(
+        &self,
+        run: std::ops::RangeInclusive<usize>,
+    ) -> impl Iterator<Item = &'static Discovery> + '_ {
+        let run = Some(run).filter(|_| self.discovered.has_calls());
+        run.into_iter().flatten().flat_map(|id| self.discovered.calls(ProbeId::new(id))).copied()
     }
 
     /// The sites of neighbouring probes, which lie side by side.

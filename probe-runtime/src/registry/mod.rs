@@ -10,6 +10,8 @@
 
 use std::ops::Range;
 
+#[cfg(probe_discovers)]
+mod discovered;
 mod id;
 mod info;
 
@@ -39,6 +41,9 @@ pub use info::{ProbeInfo, ProbeState};
 pub(crate) struct Change {
     /// Pages of objects that were there and are gone, as far as no object with probes lies there by now.
     pub(crate) gone: Vec<Range<usize>>,
+    /// Discoveries of theirs, to be given back once no hook can be looking at them.
+    #[cfg(probe_discovers)]
+    pub(crate) vanished: Vec<crate::finstrument::Vanished>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
 }

@@ -85,6 +85,12 @@ impl Maps {
     }
 }
 
+/// The mapping that holds the address, asked without the heap; `None` where the kernel can't be asked so, or nothing is there.
+#[cfg(probe_discovers)]
+pub(crate) fn holding_now(addr: usize) -> Option<Mapping> {
+    query(&File::open("/proc/thread-self/maps").ok()?, addr)?
+}
+
 /// `struct procmap_query`.
 #[repr(C)]
 #[derive(Default)]

@@ -16,6 +16,8 @@ use std::slice;
 pub(crate) struct Object {
     /// Where it was loaded from; empty for the executable.
     pub(crate) name: String,
+    /// What is added to its file's addresses.
+    pub(crate) base: usize,
     /// Its mapped segments.
     pub(crate) segments: Vec<Segment>,
     /// The descriptors of its notes, each wholly inside a segment.
@@ -94,8 +96,22 @@ impl Frozen {
         let mut objects = Vec::new();
         let mut is_main = true;
         iterate(&mut |info| {
-            objects.extend(object(info, owner, ty, is_main));
+            objects.extend(object(info, owner, ty, is_main).filter(|object| !object.notes.is_empty()));
             is_main = false;
+            true
+        });
+        objects
+    }
+}
+
+#[cfg(probe_discovers)]
+impl Frozen {
+    /// All loaded objects, whatever they carry.
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
+    pub(crate) fn every(&self) -> Vec<Object> {
+        let mut objects = Vec::new();
+        iterate(&mut |info| {
+            objects.extend(object(info, &[], 0, objects.is_empty()));
             true
         });
         objects
@@ -144,16 +160,13 @@ fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Op
             notes(data, owner, ty).map(move |at| bytes.start + at.start..bytes.start + at.end)
         })
         .collect();
-    if notes.is_empty() {
-        return None;
-    }
     let name = if info.dlpi_name.is_null() {
         String::new()
     } else {
         // SAFETY: the dynamic linker's own string.
         unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned()
     };
-    Some(Object { name, segments, notes, is_main })
+    Some(Object { name, base, segments, notes, is_main })
 }
 
 /// Where the descriptors of the matching notes lie in a note segment. Pure; stops at the first malformed one.

@@ -33,6 +33,26 @@ impl Known {
         }
     }
 
+    /// The mapping that holds all of these pages, as far as it is known.
+    #[cfg(probe_discovers)]
+    pub(super) fn whole(&self, pages: &Range<usize>) -> Option<Part> {
+        self.0.iter().find(|(known, _)| known.start <= pages.start && pages.end <= known.end).cloned()
+    }
+
+    /// As [`learn`](Self::learn), where that takes no memory.
+    #[cfg(probe_discovers)]
+    pub(super) fn learn_within(&mut self, mapping: &Mapping) {
+        if self.0.len() < self.0.capacity() {
+            self.learn(mapping);
+        }
+    }
+
+    /// Makes room for so many more mappings.
+    #[cfg(probe_discovers)]
+    pub(super) fn make_room(&mut self, more: usize) {
+        self.0.reserve(more);
+    }
+
     /// Forgets whatever overlaps.
     pub(super) fn forget(&mut self, pages: &Range<usize>) {
         self.0.retain(|(known, _)| known.end <= pages.start || pages.end <= known.start);

@@ -29,6 +29,8 @@
 
 mod error;
 mod known;
+#[cfg(probe_discovers)]
+mod now;
 mod runs;
 mod shared;
 
@@ -41,6 +43,10 @@ use runs::Era;
 use shared::{Locked, lock};
 
 pub use error::TextError;
+#[cfg(probe_discovers)]
+pub(super) use now::{NotOpen, write_now};
+#[cfg(probe_discovers)]
+pub(crate) use now::{close_held, make_room};
 pub(super) use shared::check_readable;
 pub(crate) use shared::cross_forks;
 

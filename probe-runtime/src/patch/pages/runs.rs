@@ -54,6 +54,32 @@ impl Runs {
         self.runs.get(first).is_none_or(|run| pages.end <= run.pages.start)
     }
 
+    /// Whether all of `pages` are held open, and were made writable for that.
+    #[cfg(probe_discovers)]
+    pub(super) fn are_held(&self, pages: &Range<usize>) -> bool {
+        let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
+        let mut at = pages.start;
+        for run in &self.runs[first..] {
+            if at >= pages.end || run.pages.start > at || run.openers == 0 || run.former.write {
+                break;
+            }
+            at = run.pages.end;
+        }
+        at >= pages.end
+    }
+
+    /// Whether so many runs can be added without taking memory.
+    #[cfg(probe_discovers)]
+    pub(super) fn has_room(&self, more: usize) -> bool {
+        self.runs.capacity() - self.runs.len() >= more
+    }
+
+    /// Makes that so.
+    #[cfg(probe_discovers)]
+    pub(super) fn make_room(&mut self, more: usize) {
+        self.runs.reserve(more);
+    }
+
     /// The parts of `pages` that the map does not know.
     pub(super) fn gaps(&self, pages: &Range<usize>) -> Vec<Range<usize>> {
         let (mut gaps, mut at) = (Vec::new(), pages.start);

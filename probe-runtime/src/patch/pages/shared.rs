@@ -8,18 +8,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TextError;
 use super::known::Known;
+#[cfg(probe_discovers)]
+use super::now::Held;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::cancel::Uncancellable;
 use crate::os::maps::{Maps, Rights};
 use crate::os::{fork, text::protect};
 
-static PAGES: Mutex<Pages> = Mutex::new(Pages { runs: Runs::new(), known: Known::new() });
+static PAGES: Mutex<Pages> = Mutex::new(Pages {
+    runs: Runs::new(),
+    known: Known::new(),
+    #[cfg(probe_discovers)]
+    held: Held::new(),
+});
 
 /// What the mutex guards.
 pub(super) struct Pages {
-    runs: Runs,
-    known: Known,
+    pub(super) runs: Runs,
+    pub(super) known: Known,
+    /// Mappings that are open for first hits.
+    #[cfg(probe_discovers)]
+    pub(super) held: Held,
 }
 
 /// The mutex, held.
@@ -52,6 +62,19 @@ pub(super) fn lock() -> Locked {
     let guarded = Guarded::new();
     // A panic under it is a bug of ours; the map is consistent between its steps all the same.
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
+}
+
+/// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is ready.
+#[cfg(probe_discovers)]
+pub(super) fn try_lock() -> Option<Locked> {
+    let whole = Uncancellable::new();
+    let guarded = Guarded::new();
+    let pages = match PAGES.try_lock() {
+        Ok(pages) => pages,
+        Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(std::sync::TryLockError::WouldBlock) => return None,
+    };
+    Some(Locked { pages, _guarded: guarded, _whole: whole })
 }
 
 /// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of

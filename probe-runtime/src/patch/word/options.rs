@@ -123,7 +123,11 @@ impl Options {
 
     /// # Safety
     /// As for [`patch`](super::patch()); `writable` is what it says.
-    pub(super) unsafe fn begin(&self, plan: Plan, writable: Writable) -> Result<Pending, PatchError> {
+    pub(in crate::patch) unsafe fn begin(
+        &self,
+        plan: Plan,
+        writable: Writable,
+    ) -> Result<Pending, PatchError> {
         let (addr, expected, value) = (plan.addr(), plan.expected(), plan.value());
         if value[0] == INT3 {
             return Err(PatchError::Trap { value });

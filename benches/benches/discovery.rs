@@ -1,0 +1,128 @@
+//! `discovery`: what a function of `-finstrument-functions` costs at its first call, latent, and active.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use probe_benches::baseline::protect;
+use probe_benches::instrumented::{Hooks, Instrumented, clean};
+use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, median, pin, timing};
+use probe_runtime::{Count, Error, TextPolicy, finstrument, probe, select};
+
+#[probe]
+#[inline(never)]
+fn counted(x: u64) -> u64 {
+    black_box(x) * 3 + 1
+}
+
+fn main() -> Result<(), Error> {
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return Ok(());
+    }
+    let scale = Scale::from_args();
+    pin(0);
+    let result = first_hits(scale).and_then(|()| calls(scale));
+    clean();
+    result
+}
+
+/// Each function is called once for the first time: two first hits, its entry's and its exit's.
+fn first_hits(scale: Scale) -> Result<(), Error> {
+    let functions = if scale == Scale::Full { 5_000 } else { 50 };
+    for (name, policy, is_counted) in [
+        ("sealed", TextPolicy::Sealed, false),
+        ("open", TextPolicy::Open, false),
+        ("sealed-counted", TextPolicy::Sealed, true),
+    ] {
+        finstrument::text(policy);
+        let object = Instrumented::load(name, functions, Hooks::Ours);
+        let counting =
+            if is_counted { Some(finstrument::attach(Count::new(), 6 * functions)?) } else { None };
+        let before = finstrument::stats();
+        let mut samples: Vec<f64> = object.functions().iter().map(|function| first_call(*function)).collect();
+        let stats = finstrument::stats();
+        assert_eq!(stats.patched - before.patched, 2 * functions, "{stats:?}");
+        if let Some(counting) = counting {
+            assert_eq!(counting.total(), 2 * functions as u64);
+        }
+        finstrument::text(TextPolicy::Sealed);
+        // What opening and sealing a page takes that has been written before.
+        let two_protects =
+            median(object.functions().iter().map(|function| open_and_seal(*function)).collect());
+        if policy == TextPolicy::Sealed && !is_counted {
+            figure("discovery/two-mprotect", format_args!("{two_protects:.0}"), "ns", 1.0, "two-mprotect");
+        }
+        samples.sort_by(f64::total_cmp);
+        let ninety_ninth = samples[samples.len() * 99 / 100];
+        for (what, ns) in [("", median(samples)), ("-99th", ninety_ninth)] {
+            let name = format!("discovery/first-hit-{name}{what}");
+            figure(&name, format_args!("{ns:.0}"), "ns", ns / two_protects, "two-mprotect");
+        }
+        let straddlers = stats.straddlers - before.straddlers;
+        println!("{straddlers} of {} call sites lay across two words", 2 * functions);
+    }
+    finstrument::text(TextPolicy::Sealed);
+    Ok(())
+}
+
+fn open_and_seal(function: extern "C" fn(u64) -> u64) -> f64 {
+    let page = function as usize;
+    let start = Instant::now();
+    protect(page, true);
+    protect(page, false);
+    ns(start)
+}
+
+/// Nanoseconds of one first hit.
+fn first_call(function: extern "C" fn(u64) -> u64) -> f64 {
+    let start = Instant::now();
+    black_box(function(black_box(1)));
+    ns(start) / 2.0
+}
+
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
+fn ns(start: Instant) -> f64 {
+    start.elapsed().as_nanos() as f64
+}
+
+/// A call of a small function: its entry and its exit.
+fn calls(scale: Scale) -> Result<(), Error> {
+    let plain = Instrumented::load("plain", 1, Hooks::None);
+    let empty = Instrumented::load("empty", 1, Hooks::Empty);
+    let latent = Instrumented::load("latent", 1, Hooks::Ours);
+    let active = Instrumented::load("active", 1, Hooks::Ours);
+    let known = finstrument::stats().patched;
+    latent.call_first(1);
+    let counting = finstrument::attach(Count::new(), 100_000)?;
+    // What is known by now counts, too.
+    let others = select("latent_*")?.hold()?;
+    active.call_first(1);
+    assert_eq!(finstrument::stats().patched, known + 4);
+    let rust = select("**::counted")?.attach(Count::new())?;
+    let before = counting.total();
+    let calls = scale.of(100_000);
+    let mut ran = 1;
+    let medians = interleave(
+        scale.of(301),
+        &mut [
+            Case::new("plain", calls, |calls| _ = black_box(plain.call_first(calls))),
+            Case::new("empty-hooks", calls, |calls| _ = black_box(empty.call_first(calls))),
+            Case::new("latent", calls, |calls| _ = black_box(latent.call_first(calls))),
+            Case::new("active", calls, |calls| {
+                ran += calls;
+                _ = black_box(active.call_first(calls));
+            }),
+            Case::new("rust-active", calls, |calls| {
+                for _ in 0..calls {
+                    black_box(counted(black_box(1)));
+                }
+            }),
+        ],
+    );
+    assert_eq!(counting.total() - before, 2 * (ran - 1));
+    drop((others, rust));
+    for case in ["plain", "empty-hooks", "latent", "active", "rust-active"] {
+        timing("discovery", &medians, case, "plain");
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! Lets shared objects that benches load find the hooks of `-finstrument-functions` in the bench's program.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+        println!("cargo::rustc-link-arg-benches=-Wl,--export-dynamic-symbol=__cyg_profile_func_*");
+    }
+}

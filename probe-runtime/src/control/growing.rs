@@ -1,0 +1,151 @@
+//! The attachment that newly discovered probes are added to, and what else the control does for discoveries.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::attachment::Attachment;
+use super::lock::operate;
+use super::members::Part;
+use super::ready;
+use super::state::{Attached, Control, Growth, Policy, Retired};
+use super::switch::runs;
+use super::tallies::sums;
+use crate::consumer::{Consumer, Wants};
+use crate::consumers::Count;
+use crate::dispatch::{Action, Member, Subscription, TallyAt};
+use crate::error::Error;
+use crate::finstrument::{self, Discovery};
+use crate::patch::Report;
+use crate::registry::{ProbeId, ProbeInfo};
+
+/// The probe of a discovery, as it is now.
+pub(crate) fn probe_of(discovery: &'static Discovery) -> Option<ProbeInfo> {
+    operate(|control| {
+        let found = control.registry.discovered().iter().find(|(_, it)| std::ptr::eq(*it, discovery));
+        control.info(found?.0)
+    })
+}
+
+/// All discoveries that are in loaded objects, with their probes.
+pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
+    operate(|control| {
+        let all = control.registry.discovered().iter();
+        all.filter_map(|(id, discovery)| Some((*discovery, control.info(*id)?))).collect()
+    })
+}
+
+/// Attaches to all discovered probes, and to each that will be.
+pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment<Count>, Error> {
+    ready::require()?;
+    let consumer = Arc::new(count);
+    let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer), consumer.needs_thread()));
+    let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
+    super::state::settle(Policy::default().visibility);
+    Ok(Attachment::new(number, consumer, Wants::Tally, subscription, report, Policy::default()))
+}
+
+/// Adds no more to it; what is returned is dropped after `quiesce`.
+pub(crate) fn end_growing() -> Option<Box<finstrument::Growing>> {
+    operate(|_| finstrument::end())
+}
+
+/// Looks for what is new, and nothing else.
+pub(crate) fn look() {
+    operate(|_| ());
+}
+
+impl Control {
+    fn begin_growing(
+        &mut self,
+        capacity: usize,
+        subscription: &Arc<Subscription>,
+    ) -> Result<(usize, Report), Error> {
+        if finstrument::is_growing() {
+            return Err(Error::Growing);
+        }
+        let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
+        let mut attached = Attached::new(Arc::default(), tallies.clone(), subscription, Policy::default());
+        attached.growth = Some(Growth::default());
+        let number = self.place(attached);
+        self.growing = Some(number);
+        finstrument::begin(Arc::clone(subscription), tallies);
+        let report = self.adopt();
+        Ok((number, report))
+    }
+
+    /// Adds what was discovered to the growing attachment, and gives it hooks of the control's own.
+    pub(super) fn adopt(&mut self) -> Report {
+        let mut report = Report::default();
+        let growing = self.growing.filter(|at| self.attached(*at).is_some());
+        let mut adopted = Vec::new();
+        let mut retired = Retired::default();
+        for (id, discovery) in self.registry.discovered().to_vec() {
+            let early = discovery.tally();
+            let is_part =
+                growing.is_some_and(|at| self.members(id).is_some_and(|members| members.has_part_of(at)));
+            let tally =
+                early.or_else(|| growing.filter(|_| !is_part).and_then(|_| finstrument::take_tally()));
+            let Some(tally) = tally else { continue };
+            self.change(id, |_| ());
+            if let Some(attachment) = growing {
+                self.grow(attachment, id, tally);
+                if !is_part {
+                    self.add_part(attachment, id, tally);
+                }
+            }
+            retired.hooks.extend(self.publish(id));
+            retired.early.extend(discovery.take_early());
+            adopted.push(id);
+        }
+        if adopted.is_empty() {
+            return report;
+        }
+        self.retired.push(retired);
+        if let Some(attachment) = growing {
+            self.settle_growth(attachment);
+        }
+        adopted.sort_unstable();
+        adopted.dedup();
+        self.remember(&adopted);
+        let access = self.access_to_new();
+        self.switch_each(&adopted, access, &mut report);
+        report
+    }
+
+    fn grow(&mut self, attachment: usize, id: ProbeId, tally: usize) {
+        if let Some(growth) = self.attached_mut(attachment).and_then(|attached| attached.growth.as_mut()) {
+            growth.tallied.push((id, tally));
+        }
+    }
+
+    fn add_part(&mut self, attachment: usize, id: ProbeId, tally: usize) {
+        let Some(attached) = self.attached(attachment) else { return };
+        let member = Member::new(Action::Tally(TallyAt::new(tally)), attached.subscription());
+        self.change(id, |members| members.add(Part { attachment, member }));
+    }
+
+    /// The growing attachment's list of probes.
+    fn settle_growth(&mut self, attachment: usize) {
+        let Some(attached) = self.attached_mut(attachment) else { return };
+        let Some(growth) = &attached.growth else { return };
+        let mut ids: Vec<_> = growth.tallied.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        attached.runs = runs(&ids);
+        attached.ids = ids.into();
+    }
+}
+
+impl Growth {
+    /// What each probe has counted, at all of its counters.
+    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
+        let tallies = || self.tallied.iter().map(|(_, tally)| *tally);
+        let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return Vec::new() };
+        let sums = sums(first..last + 1);
+        let mut counted = BTreeMap::new();
+        for (id, tally) in &self.tallied {
+            *counted.entry(*id).or_default() += sums[tally - first];
+        }
+        counted.into_iter().collect()
+    }
+}

@@ -1,0 +1,45 @@
+//! A thread that looks at what may be retired, outside of a hit.
+
+use std::marker::PhantomData;
+
+use super::slot::{Mark, Slot};
+use crate::arch::backend;
+
+/// While it lives, what this thread reads of hooks and discoveries is not freed.
+pub(crate) struct Inside {
+    slot: &'static Slot,
+    outer: Mark,
+    // A mark belongs to its thread.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Inside {
+    /// Marks this thread's slot; `None`, and a lost hit, where there is no memory for one.
+    pub(crate) fn new() -> Option<Self> {
+        let slot = Slot::current()?;
+        let outer = slot.mark();
+        if outer == Mark::Idle {
+            slot.set_mark(Mark::Entered);
+            backend::light_barrier();
+        }
+        Some(Self { slot, outer, not_send: PhantomData })
+    }
+
+    /// Calls a part of the program, unless this is inside of such a call already; tells whether it did. Consumers are not called
+    /// meanwhile.
+    pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
+        if self.outer == Mark::Consuming {
+            return false;
+        }
+        self.slot.set_mark(Mark::Consuming);
+        call();
+        self.slot.set_mark(self.outer.max(Mark::Entered));
+        true
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.slot.set_mark(self.outer);
+    }
+}

@@ -1,0 +1,130 @@
+//! What the control takes from the hooks: what is there, what is gone, what still waits.
+
+// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays mapped.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr;
+
+use super::call::Call;
+use super::chunk::{self, Place};
+use super::discovery::{Discovery, State, Vanished};
+use super::hooks::{self, call_of, patched, published};
+use super::naming::{hash, object_at};
+use super::reason::Reason;
+use super::{policy, table};
+use crate::abi::Kind;
+use crate::os::objects::{Frozen, Object};
+use crate::patch::word::{Options, is_straddler};
+use crate::patch::{Instruction, PatchError, SITE_LEN, TextPolicy};
+
+/// What was discovered, as far as it is named.
+#[derive(Default)]
+pub(crate) struct Absorbed {
+    /// In loaded objects.
+    pub(crate) living: Vec<&'static Discovery>,
+    /// In objects that are gone, or there once more.
+    pub(crate) gone: Vec<Vanished>,
+    /// The objects that hold any.
+    pub(crate) objects: Vec<Object>,
+}
+
+/// Looks at all that was discovered.
+pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
+    let mut absorbed = Absorbed::default();
+    if published().next().is_none() {
+        return absorbed;
+    }
+    let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
+    absorbed.gone.extend(left.map(Vanished::new));
+    let objects = frozen.every();
+    let mut holds = vec![false; objects.len()];
+    for place in published() {
+        let discovery = place.discovery();
+        let object = object_at(&objects, discovery.text());
+        match object.filter(|object| is_there(discovery, object)) {
+            Some(object) if discovery.object().is_some() => {
+                let at = objects.iter().position(|other| ptr::eq(other, object));
+                at.into_iter().for_each(|at| holds[at] = true);
+                absorbed.living.push(discovery);
+                if discovery.is_patched() && !discovery.is_settled() {
+                    // A hook is at it: the next look finds a site.
+                    policy::note();
+                }
+            }
+            // The next look names it.
+            Some(_) => policy::note(),
+            None => absorbed.gone.extend(vanish(discovery)),
+        }
+    }
+    absorbed.living.sort_by_key(|discovery| discovery.text());
+    let held = objects.into_iter().zip(holds).filter(|(_, holds)| *holds);
+    absorbed.objects = held.map(|(object, _)| object).collect();
+    absorbed
+}
+
+/// Whether a discovery speaks of this object: the one that it was named by, with what was made of the call.
+fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
+    if discovery.object().is_some_and(|named| named != hash(object)) {
+        return false;
+    }
+    let Some(site) = discovery.site().filter(|_| discovery.is_patched()) else { return true };
+    // SAFETY: in the text of a loaded object.
+    let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
+    // What is being switched begins with an `int3`, as does what a debugger has stopped at.
+    bytes[0] == 0xcc || [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(bytes))
+}
+
+fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
+    // Where a hook is faster, and puts the new object's in its place, that one says that it has left.
+    let entry = table::find(discovery.key())?;
+    entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
+}
+
+/// Patches what waits, with all that a hook may not do.
+pub(crate) fn patch_waiting(frozen: &Frozen) {
+    let waits = |discovery: &Discovery| match discovery.state() {
+        State::Waiting => true,
+        State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
+        State::Patched | State::Kept(_) => false,
+    };
+    let waiting: Vec<&'static Discovery> = published().map(Place::discovery).filter(|it| waits(it)).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let objects = frozen.every();
+    for discovery in waiting {
+        let is_loaded = object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it));
+        let call = discovery
+            .returns()
+            .filter(|_| is_loaded)
+            .and_then(|returns| call_of(returns, hooks::address(discovery.hit().kind == Kind::Entry)));
+        if let Some(call) = call {
+            patch(discovery, call);
+        }
+    }
+}
+
+fn patch(discovery: &'static Discovery, call: Call) {
+    let Some(active) = discovery.active() else { return };
+    let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
+    let (at, expected, value) = call.rewritten(wanted);
+    let text = match policy::text() {
+        TextPolicy::Alias => TextPolicy::Alias,
+        TextPolicy::Sealed | TextPolicy::Open => TextPolicy::Sealed,
+    };
+    // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute what replaces it.
+    match unsafe { Options::new().text(text).replace(at, expected, value) } {
+        Ok(_) => patched(discovery, is_straddler(at, value.len())),
+        Err(PatchError::Signal { .. }) => discovery.set_state(State::Kept(Reason::NoTrap)),
+        Err(PatchError::Text { error, .. }) => {
+            let errno = error.errno().unwrap_or(libc::EFAULT);
+            discovery.set_state(State::Kept(Reason::Protected { errno }));
+        }
+        Err(PatchError::Alias { error, .. }) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
+            discovery.set_state(State::Kept(Reason::Protected { errno }));
+        }
+        // A hook was faster, or somebody else holds it: the next time.
+        Err(_) => {}
+    }
+}

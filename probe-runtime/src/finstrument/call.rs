@@ -1,0 +1,139 @@
+//! The call that a hook was reached by. Pure: bytes in, instruction out.
+//!
+//! | bytes before the return address | what compiler and linker mean |
+//! |---|---|
+//! | `e8 rel32` | a call, direct or through a linkage table |
+//! | `67 e8 rel32` | a call through a pointer that the linker made direct; as above |
+//! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
+//! | anything else | not ours to patch: a call through a register, or a jump to the hook, whose caller's caller this is |
+//!
+//! All of them end in a site of five bytes. The sixth byte of a call through a pointer becomes a `67`: an address-size prefix,
+//! which changes neither the NOP nor the CALL that it stands before.
+
+use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
+
+/// Bytes that are looked at.
+pub(super) const LOOKED_AT: usize = 6;
+
+const CALL: u8 = 0xe8;
+const CALL_AT_RIP: [u8; 2] = [0xff, 0x15];
+const ADDRESS_SIZE: u8 = 0x67;
+
+/// Where a call leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Target {
+    /// To this address.
+    Direct(usize),
+    /// To where the pointer at this address says.
+    Through(usize),
+}
+
+/// A call that ends at a return address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Call {
+    returns: usize,
+    bytes: [u8; LOOKED_AT],
+    pub(super) target: Target,
+}
+
+impl Call {
+    /// The call that ends at `returns`, behind these bytes.
+    pub(super) fn before(returns: usize, bytes: [u8; LOOKED_AT]) -> Option<Self> {
+        let [a, b, distance @ ..] = bytes;
+        let there = returns.wrapping_add_signed(i32::from_le_bytes(distance) as isize);
+        let target = match [a, b] {
+            [_, CALL] => Target::Direct(there),
+            CALL_AT_RIP => Target::Through(there),
+            _ => return None,
+        };
+        Some(Self { returns, bytes, target })
+    }
+
+    /// Where it returns to.
+    pub(super) fn returns(self) -> usize {
+        self.returns
+    }
+
+    /// Where the site's five bytes are.
+    pub(super) fn site(self) -> SiteAddr {
+        site(self.returns)
+    }
+
+    /// The instruction's address, its bytes, and the bytes that make its site this instruction.
+    pub(super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
+        let at = self.site().0;
+        match self.target {
+            Target::Direct(_) => {
+                let [_, call @ ..] = self.bytes;
+                (at, call.into(), site.bytes().into())
+            }
+            Target::Through(_) => {
+                let mut bytes = [ADDRESS_SIZE; LOOKED_AT];
+                bytes[1..].copy_from_slice(&site.bytes());
+                (at - 1, self.bytes.into(), bytes.into())
+            }
+        }
+    }
+}
+
+/// The site of the call that returns there.
+pub(super) fn site(returns: usize) -> SiteAddr {
+    SiteAddr(returns.wrapping_sub(SITE_LEN))
+}
+
+/// The CALL of `target` at a site; `None` where that is out of reach.
+pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
+    Rel32::between(site, target).map(Instruction::call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_call_is_replaced_by_five_bytes() {
+        let call = Call::before(0x1005, [0x90, 0xe8, 0x10, 0, 0, 0]).unwrap();
+        assert_eq!(call.target, Target::Direct(0x1015));
+        let (at, old, new) = call.rewritten(Instruction::NOP5);
+        assert_eq!((at, &*old, &*new), (0x1000, &[0xe8, 0x10, 0, 0, 0][..], &[0x0f, 0x1f, 0x44, 0, 8][..]));
+        let relaxed = Call::before(0x1005, [0x67, 0xe8, 0xf0, 0xff, 0xff, 0xff]).unwrap();
+        assert_eq!((relaxed.target, relaxed.site()), (Target::Direct(0xff5), SiteAddr(0x1000)));
+    }
+
+    #[test]
+    fn a_call_through_a_pointer_keeps_its_length() {
+        let call = Call::before(0x1006, [0xff, 0x15, 0x10, 0, 0, 0]).unwrap();
+        assert_eq!((call.target, call.site()), (Target::Through(0x1016), SiteAddr(0x1001)));
+        let (at, old, new) = call.rewritten(Instruction::NOP5);
+        assert_eq!((at, &*old), (0x1000, &[0xff, 0x15, 0x10, 0, 0, 0][..]));
+        assert_eq!(&*new, &[0x67, 0x0f, 0x1f, 0x44, 0, 8][..]);
+    }
+
+    #[test]
+    fn calls_through_registers_are_none() {
+        for bytes in [[0x90, 0x90, 0x90, 0x90, 0xff, 0xd0], [0; 6], [0x41, 0xff, 0x15, 0, 0, 0xff]] {
+            assert_eq!(Call::before(0x1006, bytes), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_call_made_is_read_again(at in 0x1000_usize..1 << 46, distance: i32) {
+            let site = SiteAddr(at);
+            let target = (at + SITE_LEN).wrapping_add_signed(distance as isize);
+            let made = call(site, target).unwrap();
+            let mut bytes = [0x90; LOOKED_AT];
+            bytes[1..].copy_from_slice(&made.bytes());
+            let read = Call::before(at + SITE_LEN, bytes).unwrap();
+            prop_assert_eq!((read.target, read.site()), (Target::Direct(target), site));
+        }
+
+        #[test]
+        fn never_panics(returns: usize, bytes: [u8; LOOKED_AT]) {
+            if let Some(call) = Call::before(returns, bytes) {
+                let _ = call.site();
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The program's part in a discovery.
+
+// Safety: relies on the callback being read only while the thread's slot is marked, and freed only after `quiesce`.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::call;
+use super::counters;
+use super::discovery::{Discovery, State};
+use super::reason::Reason;
+use crate::abi::Kind;
+use crate::control;
+use crate::dispatch::{Inside, quiesce};
+use crate::registry::ProbeInfo;
+
+type Callback = Box<dyn Fn(&Discovered) + Send + Sync>;
+
+static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
+
+/// A call site that was discovered. Handed to the callback of [`on_discovery`](super::on_discovery).
+#[derive(Clone, Copy)]
+pub struct Discovered {
+    discovery: &'static Discovery,
+}
+
+impl Discovered {
+    /// The function, as the compiler gave it to the hook.
+    pub fn function(&self) -> usize {
+        self.discovery.hit().function
+    }
+
+    /// Entry or exit.
+    pub fn kind(&self) -> Kind {
+        self.discovery.hit().kind
+    }
+
+    /// The address of the call's five bytes; `None` where the call is not known ([`Reason::NotACall`]).
+    pub fn site(&self) -> Option<usize> {
+        self.discovery.returns().map(|returns| call::site(returns).0)
+    }
+
+    /// Whether it was made a site by now. If not, a later hit or operation does that, unless it is [kept](Self::kept).
+    pub fn is_patched(&self) -> bool {
+        self.discovery.is_patched()
+    }
+
+    /// Why it stays a real call, if it does.
+    pub fn kept(&self) -> Option<Reason> {
+        match self.discovery.state() {
+            State::Kept(reason) => Some(reason),
+            State::Waiting | State::Patched => None,
+        }
+    }
+
+    /// Its probe, with number, name, file and line. This is an operation: it takes locks and the heap, and reads the object's file, so
+    /// it is not for a callback that may have been reached from a signal handler or an allocator. `None` where the object is
+    /// gone by now.
+    pub fn probe(&self) -> Option<ProbeInfo> {
+        control::probe_of(self.discovery)
+    }
+}
+
+impl fmt::Debug for Discovered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {:#x}", self.kind(), self.function())
+    }
+}
+
+/// Tells the callback, if there is one, and it is not at work on this thread.
+pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
+    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
+    let told = inside.call(|| {
+        // A panic must not cross the program's frames; the panic hook has told of it.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&Discovered { discovery }))) {
+            // Dropping the payload could panic again.
+            std::mem::forget(payload);
+        }
+    });
+    if !told {
+        counters::UNTOLD.add();
+    }
+}
+
+/// Replaces the callback.
+pub(super) fn set(callback: Option<Callback>) {
+    let new = callback.map_or(ptr::null_mut(), |callback| Box::into_raw(Box::new(callback)));
+    let old = CALLBACK.swap(new, Ordering::AcqRel);
+    // In a hit, the old one may be in use further down this very stack: it is left then.
+    if !old.is_null() && quiesce() {
+        // SAFETY: from `Box::into_raw`, and nobody reads it any more.
+        drop(unsafe { Box::from_raw(old) });
+    }
+}

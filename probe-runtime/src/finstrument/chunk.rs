@@ -1,0 +1,270 @@
+//! Where discoveries live: memory near the text that they are about, with a stub and a definition for each.
+//!
+//! ```text
+//! chunk   stubs        1,024 of 16 bytes    readable and executable
+//!         which are taken                   readable and writable, like all that follows
+//!         definitions  1,024
+//!         discoveries  1,024
+//! ```
+//! A stub leads to the definition of the same number: `push rdi; lea rdi, [definition]; jmp [rdi]`. So all of a chunk's are
+//! written at once, before anybody can execute them; no page is ever writable and executable, and a first hit writes no code but
+//! at its site.
+//!
+//! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since a thread may be in a stub.
+//! What was discovered in an object that is gone gives its place to others ([`give_back`]).
+//! Cost: 370 KiB of address space for 1,024 call sites, of which the touched pages are real; mapping one some 20 µs.
+
+// Safety: relies on mmap(2), which with `MAP_FIXED_NOREPLACE` never maps over anything; on zeroed memory, which is free
+// discoveries; and on chunks that are never given back.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::cell::UnsafeCell;
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use super::discovery::Discovery;
+use crate::abi::Definition;
+use crate::os::text::page_size;
+use crate::patch::{Rel32, SITE_LEN, SiteAddr};
+
+/// Discoveries of a chunk.
+const PLACES: usize = 1_024;
+/// Bytes from stub to stub.
+const STUB: usize = 16;
+/// How many chunks there may be.
+const CHUNKS: usize = 4_096;
+
+static LIST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+
+#[repr(C, align(4096))]
+struct Chunk {
+    stubs: [[u8; STUB]; PLACES],
+    taken: [AtomicU64; PLACES / 64],
+    definitions: [UnsafeCell<Definition>; PLACES],
+    discoveries: [Discovery; PLACES],
+}
+
+const _: () = assert!(offset_of!(Chunk, taken).is_multiple_of(4096));
+
+// SAFETY: atomics, but for definitions: these change as `Place::definition` says.
+unsafe impl Sync for Chunk {}
+
+/// A place for one discovery: its number in a chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    chunk: &'static Chunk,
+    number: usize,
+}
+
+/// A free place, now taken, whose stub a CALL at `site` can reach; `None` where there is no memory.
+pub(super) fn take(site: SiteAddr) -> Option<Place> {
+    for at in &LIST {
+        let chunk = match load(at) {
+            Some(chunk) => chunk,
+            None => add(at, site)?,
+        };
+        if let Some(place) = chunk.is_near(site).then(|| chunk.take()).flatten() {
+            return Some(place);
+        }
+    }
+    None
+}
+
+/// All places that are taken.
+pub(super) fn all() -> impl Iterator<Item = Place> {
+    LIST.iter().map_while(load).flat_map(|chunk| {
+        let is_taken =
+            |number: usize| chunk.taken[number / 64].load(Ordering::Acquire) & (1 << (number % 64)) != 0;
+        (0..PLACES).filter(move |number| is_taken(*number)).map(move |number| Place { chunk, number })
+    })
+}
+
+/// Frees a place. Nobody may be looking at what was discovered there any more.
+pub(super) fn give_back(place: Place) {
+    place.chunk.taken[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
+}
+
+impl Place {
+    /// What its stub leads to.
+    pub(super) fn definition(self) -> &'static Definition {
+        // SAFETY: a definition, be it one of zeroes; who writes to it sees to it that nobody reads that part.
+        unsafe { &*self.definition_at() }
+    }
+
+    /// Where that is.
+    pub(super) fn definition_at(self) -> *mut Definition {
+        self.chunk.definitions[self.number].get()
+    }
+
+    /// What is known of the site.
+    pub(super) fn discovery(self) -> &'static Discovery {
+        &self.chunk.discoveries[self.number]
+    }
+
+    /// What an active site calls.
+    pub(super) fn stub(self) -> usize {
+        self.chunk.stubs[self.number].as_ptr().addr()
+    }
+
+    /// The place of a discovery.
+    pub(super) fn of(discovery: &'static Discovery) -> Option<Self> {
+        let addr = ptr::from_ref(discovery).addr();
+        LIST.iter().map_while(load).find_map(|chunk| {
+            let offset = addr.checked_sub(chunk.discoveries.as_ptr().addr())?;
+            let number = offset / size_of::<Discovery>();
+            (number < PLACES).then_some(Self { chunk, number })
+        })
+    }
+}
+
+fn load(at: &AtomicPtr<Chunk>) -> Option<&'static Chunk> {
+    // SAFETY: what was stored is a whole chunk, and stays.
+    unsafe { at.load(Ordering::Acquire).as_ref() }
+}
+
+impl Chunk {
+    fn is_near(&self, site: SiteAddr) -> bool {
+        let start = self.stubs.as_ptr().addr();
+        [start, start + size_of::<Self>()].into_iter().all(|end| Rel32::between(site, end).is_some())
+    }
+
+    fn take(&'static self) -> Option<Place> {
+        for (at, word) in self.taken.iter().enumerate() {
+            let mut bits = word.load(Ordering::Relaxed);
+            while bits != u64::MAX {
+                let bit = bits.trailing_ones();
+                match word.compare_exchange(bits, bits | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
+                    Ok(_) => return Some(Place { chunk: self, number: at * 64 + bit as usize }),
+                    Err(now) => bits = now,
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Adds a chunk near a site, or finds the one that another thread was faster to add.
+#[cold]
+fn add(at: &AtomicPtr<Chunk>, site: SiteAddr) -> Option<&'static Chunk> {
+    let chunk = map_near(site)?;
+    match at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {}
+        // SAFETY: the new mapping, of which nobody else knows.
+        Err(_) => unsafe { _ = libc::munmap(chunk.cast(), size_of::<Chunk>()) },
+    }
+    load(at)
+}
+
+/// How far from a site its chunk is looked for. First below: above an executable its heap begins.
+const DISTANCES: [isize; 14] = [
+    -(4 << 20),
+    -(1 << 20),
+    -(16 << 20),
+    -(64 << 20),
+    -(256 << 20),
+    -(512 << 20),
+    -(1 << 30),
+    3 << 29,
+    1 << 30,
+    512 << 20,
+    256 << 20,
+    64 << 20,
+    16 << 20,
+    2 << 20,
+];
+
+/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried.
+fn map_near(site: SiteAddr) -> Option<*mut Chunk> {
+    let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
+    // Where the system puts libraries, it puts other mappings, too: often that is near enough.
+    let places = std::iter::once(0).chain(DISTANCES.iter().filter_map(near).filter(|place| *place != 0));
+    places.into_iter().find_map(|place| map_at(place, site))
+}
+
+fn map_at(place: usize, site: SiteAddr) -> Option<*mut Chunk> {
+    let len = size_of::<Chunk>();
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let fixed = if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    // SAFETY: a new mapping, which replaces none.
+    let start = unsafe { libc::mmap(ptr::without_provenance_mut(place), len, rights, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return None;
+    }
+    let chunk = start.cast::<Chunk>();
+    // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before they are read. Nobody else
+    // knows it yet.
+    let is_ready = unsafe { &*chunk }.is_near(site) && unsafe { write_stubs(chunk) };
+    if !is_ready {
+        // SAFETY: the new mapping.
+        unsafe { libc::munmap(start, len) };
+        return None;
+    }
+    Some(chunk)
+}
+
+/// Writes all stubs, and makes them code; tells whether the system lets them be.
+///
+/// # Safety
+/// The chunk is new, writable, and nobody else's.
+unsafe fn write_stubs(chunk: *mut Chunk) -> bool {
+    for number in 0..PLACES {
+        let code = offset_of!(Chunk, stubs) + number * STUB;
+        let definition = offset_of!(Chunk, definitions) + number * size_of::<Definition>();
+        // From the end of the `lea`.
+        let [a, b, c, d] = u32::try_from(definition - (code + 8)).unwrap_or_default().to_le_bytes();
+        let bytes: [u8; STUB] =
+            [0x57, 0x48, 0x8d, 0x3d, a, b, c, d, 0xff, 0x27, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc];
+        // SAFETY: a stub of the chunk.
+        unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
+    }
+    let (len, rights) = (size_of::<[[u8; STUB]; PLACES]>(), libc::PROT_READ | libc::PROT_EXEC);
+    // SAFETY: the chunk's first pages, which nobody writes any more.
+    unsafe { libc::mprotect(chunk.cast(), len, rights) == 0 }
+}
+
+const _: () = assert!(SITE_LEN < STUB && size_of::<[[u8; STUB]; PLACES]>().is_multiple_of(4096));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stub_leads_to_its_definition_and_can_not_be_written() {
+        use crate::arch::backend::stub::{STUB_LEN, Stub, decode};
+        let site = SiteAddr(take as *const () as usize);
+        let places: Vec<_> = (0..PLACES + 3).map(|_| take(site).unwrap()).collect();
+        for place in &places {
+            // SAFETY: a stub, which can be read.
+            let code = unsafe { std::slice::from_raw_parts(place.stub() as *const u8, STUB_LEN) };
+            let definition = ptr::from_ref(place.definition()).addr();
+            assert_eq!(decode(place.stub(), code), Some(Stub::Definition(definition)));
+            assert!(Rel32::between(site, place.stub()).is_some());
+            assert_eq!(Place::of(place.discovery()).map(Place::stub), Some(place.stub()));
+        }
+        let mut stubs: Vec<_> = places.iter().map(|place| place.stub()).collect();
+        stubs.sort_unstable();
+        stubs.dedup();
+        assert_eq!(stubs.len(), places.len());
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let first = stubs[0] & !4095;
+        let line = maps.lines().find(|line| line.starts_with(&format!("{first:x}-"))).unwrap();
+        assert!(line.contains(" r-xp "), "{line}");
+        let freed = places[7];
+        give_back(freed);
+        assert_eq!(take(site).map(Place::stub), Some(freed.stub()));
+        places.into_iter().for_each(give_back);
+    }
+
+    #[test]
+    fn far_text_gets_a_chunk_of_its_own() {
+        let near = take(SiteAddr(take as *const () as usize)).unwrap();
+        let far = SiteAddr(near.stub() ^ (1 << 40));
+        let other = take(far).unwrap();
+        assert!(Rel32::between(far, other.stub()).is_some());
+        assert!(Rel32::between(far, near.stub()).is_none());
+        give_back(near);
+        give_back(other);
+    }
+}

@@ -1,0 +1,322 @@
+//! What is known of one call site whose hook was reached.
+//!
+//! | state | the site | a hit |
+//! |---|---|---|
+//! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
+//! | patched | NOP5, or a CALL of its stub | by the stub |
+//! | kept | a real call for good, for a reason | the hook delivers it |
+//!
+//! `is_wanted` says whether somebody listens, as long as there are no bytes that do: who changes it, and who patches the site,
+//! look at what the other has done afterwards, so that one of the two sees both ([`Discovery::set_wanted`]).
+
+// Safety: relies on `early` and `name` being written by one thread each, before it publishes them.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+use super::call;
+use super::chunk::{self, Place};
+use super::counters;
+use super::growing::Member;
+use super::reason::Reason;
+use crate::abi::{Definition, Kind};
+use crate::arch::backend;
+use crate::dispatch::{Early, TallyAt};
+use crate::patch::{Instruction, Site, SiteAddr};
+
+/// What became of a call site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// A real call, not patched yet.
+    Waiting,
+    /// A site.
+    Patched,
+    /// A real call for good.
+    Kept(Reason),
+}
+
+/// One call site. Zeroes are none.
+#[repr(C, align(64))]
+pub(crate) struct Discovery {
+    key: AtomicUsize,
+    function: AtomicUsize,
+    /// 0 where the call is not known: a jump to the hook, say.
+    returns: AtomicUsize,
+    state: AtomicU8,
+    reason: AtomicI32,
+    kind: AtomicU8,
+    is_wanted: AtomicBool,
+    /// How many hooks are about to change its bytes.
+    busy: AtomicUsize,
+    /// Another one has its place in the table.
+    is_left: AtomicBool,
+    /// Which object it was named by; 0 before.
+    object: AtomicU64,
+    /// The counter that it has in a growing attachment, from 1; 0 without one.
+    tally: AtomicUsize,
+    early: UnsafeCell<MaybeUninit<Early>>,
+    /// A name that is too long for the definition.
+    text: AtomicPtr<u8>,
+    text_len: AtomicUsize,
+}
+
+// SAFETY: atomics, but for `early`, which is written before the discovery is published, and taken by the holder of the
+// control lock.
+unsafe impl Sync for Discovery {}
+
+const WAITING: u8 = 1;
+const PATCHED: u8 = 2;
+const KEPT: u8 = 3;
+
+/// What the hook was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Hit {
+    pub(super) function: usize,
+    pub(super) kind: Kind,
+}
+
+impl Hit {
+    /// The key of a function whose call is not known. No return address looks like that.
+    pub(super) fn key(self) -> usize {
+        1 << 63 | self.function << 1 | usize::from(self.kind == Kind::Exit)
+    }
+}
+
+impl Discovery {
+    /// Writes it, into a place that is nobody else's yet. With a member, hits have something to count with from the first one on.
+    pub(super) fn write(
+        place: Place,
+        key: usize,
+        returns: usize,
+        hit: Hit,
+        state: State,
+        member: Option<Member>,
+    ) {
+        let it = place.discovery();
+        it.key.store(key, Ordering::Relaxed);
+        it.function.store(hit.function, Ordering::Relaxed);
+        it.returns.store(returns, Ordering::Relaxed);
+        it.kind.store(hit.kind as u8, Ordering::Relaxed);
+        it.object.store(0, Ordering::Relaxed);
+        it.busy.store(0, Ordering::Relaxed);
+        it.is_left.store(false, Ordering::Relaxed);
+        let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
+        it.is_wanted.store(is_wanted, Ordering::Relaxed);
+        it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
+        // SAFETY: a place of the chunk, which nobody else knows.
+        unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", 0, 0, 0)) };
+        if let Some(member) = member {
+            let definition = place.definition();
+            definition.entry().store(backend::entry(definition), Ordering::Relaxed);
+            // SAFETY: as above; it lives where the definition does.
+            unsafe {
+                Early::publish(
+                    it.early.get().cast(),
+                    definition,
+                    TallyAt::new(member.tally),
+                    member.subscription,
+                );
+            };
+        }
+        it.set_state(state);
+    }
+
+    pub(super) fn key(&self) -> usize {
+        self.key.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hit(&self) -> Hit {
+        let kind =
+            if self.kind.load(Ordering::Relaxed) == Kind::Exit as u8 { Kind::Exit } else { Kind::Entry };
+        Hit { function: self.function.load(Ordering::Relaxed), kind }
+    }
+
+    /// Where the call returns to, if the call is known.
+    pub(super) fn returns(&self) -> Option<usize> {
+        Some(self.returns.load(Ordering::Relaxed)).filter(|returns| *returns != 0)
+    }
+
+    /// An address in the text that it is about.
+    pub(super) fn text(&self) -> usize {
+        self.returns().map_or(self.hit().function, |returns| call::site(returns).0)
+    }
+
+    pub(super) fn state(&self) -> State {
+        match self.state.load(Ordering::SeqCst) {
+            PATCHED => State::Patched,
+            KEPT => State::Kept(Reason::decode(self.reason.load(Ordering::Relaxed))),
+            _ => State::Waiting,
+        }
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        let number = match state {
+            State::Waiting => WAITING,
+            State::Patched => PATCHED,
+            State::Kept(reason) => {
+                self.reason.store(reason.encode(), Ordering::Relaxed);
+                KEPT
+            }
+        };
+        self.state.store(number, Ordering::SeqCst);
+    }
+
+    /// A site from now on; tells whether it was none before.
+    pub(super) fn become_patched(&self) -> bool {
+        self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
+    }
+
+    pub(crate) fn is_patched(&self) -> bool {
+        self.state() == State::Patched
+    }
+
+    /// Whether its bytes are the control's alone to change. Until then, `is_wanted` says what they should be.
+    pub(crate) fn is_settled(&self) -> bool {
+        // In this order: whoever has patched it was busy before, and no other hook begins to change it.
+        self.is_patched() && self.busy.load(Ordering::SeqCst) == 0
+    }
+
+    /// Has a hook change its bytes, while they are a call's.
+    pub(super) fn while_busy(&self, change: impl FnOnce()) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        if self.state() == State::Waiting {
+            change();
+        }
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::SeqCst)
+    }
+
+    /// It is no call site's any more.
+    pub(super) fn leave(&self) {
+        self.is_left.store(true, Ordering::Release);
+    }
+
+    /// Whether that has been said; once.
+    pub(super) fn has_left(&self) -> bool {
+        self.is_left.load(Ordering::Acquire) && self.is_left.swap(false, Ordering::AcqRel)
+    }
+
+    /// Says whether somebody listens to a real call. Tells whether it was one, or still is: its bytes may be another's to change.
+    pub(crate) fn set_wanted(&self, is_wanted: bool) -> Wanted {
+        let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
+        match (self.is_patched(), before == is_wanted) {
+            (true, _) => Wanted::Patched,
+            (false, true) => Wanted::Unchanged,
+            (false, false) => Wanted::Changed,
+        }
+    }
+
+    pub(crate) fn definition(&'static self) -> Option<&'static Definition> {
+        Place::of(self).map(Place::definition)
+    }
+
+    /// The site, and what it is while active.
+    pub(crate) fn site(&'static self) -> Option<Site> {
+        let addr: SiteAddr = call::site(self.returns()?);
+        Some(Site { addr, active: self.active()? })
+    }
+
+    /// The CALL of its stub.
+    pub(super) fn active(&'static self) -> Option<Instruction> {
+        call::call(call::site(self.returns()?), Place::of(self)?.stub())
+    }
+
+    /// The object that it was named by, a hash of it; `None` before.
+    pub(super) fn object(&self) -> Option<u64> {
+        Some(self.object.load(Ordering::Acquire)).filter(|object| *object != 0)
+    }
+
+    /// Names it: from now on its definition may be read.
+    pub(super) fn name(
+        &'static self,
+        object: u64,
+        text: String,
+        path_len: usize,
+        file_len: usize,
+        line: u32,
+    ) {
+        let Some(place) = Place::of(self) else { return };
+        // Most are copied into the definition.
+        let text: &'static mut str = Box::leak(text.into_boxed_str());
+        self.text_len.store(text.len(), Ordering::Relaxed);
+        self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
+        let named = Definition::discovered(self.hit().kind, text, path_len, file_len, line);
+        // SAFETY: nobody reads more of it than entry and hook before it is named, and the control lock's holder names it.
+        unsafe { named.describe(place.definition_at()) };
+        if named.text_elsewhere().is_none() {
+            self.forget_text();
+        }
+        self.object.store(object.max(1), Ordering::Release);
+    }
+
+    fn forget_text(&self) {
+        let (start, len) =
+            (self.text.swap(std::ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
+        if !start.is_null() {
+            // SAFETY: from `name`, taken out once; no definition that is read refers to it.
+            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+        }
+    }
+
+    /// Which counter it has in a growing attachment, of all counters.
+    pub(crate) fn tally(&self) -> Option<usize> {
+        self.tally.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Takes its early hook's member, once the hook is no definition's any more. For the control lock's holder.
+    pub(crate) fn take_early(&'static self) -> Option<Taken> {
+        (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| Taken(self))
+    }
+}
+
+/// What [`Discovery::set_wanted`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// A real call, of which it has changed.
+    Changed,
+    /// A real call, of which it was so.
+    Unchanged,
+    /// A site, by now.
+    Patched,
+}
+
+/// An early hook that was replaced. Freed once no thread can be reading it.
+pub(crate) struct Taken(&'static Discovery);
+
+// SAFETY: the hook is owned, and holds only what is `Send`.
+unsafe impl Send for Taken {}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // SAFETY: taken once, and dropped by `Retired` after `quiesce`.
+        unsafe { Early::drop_in_place(self.0.early.get().cast()) };
+    }
+}
+
+/// A discovery whose object is gone. Its place is given back once no hook can be looking at it.
+pub(crate) struct Vanished(&'static Discovery);
+
+impl Vanished {
+    /// The table does not lead there any more.
+    pub(super) fn new(discovery: &'static Discovery) -> Self {
+        if discovery.object().is_none() {
+            counters::UNNAMED.add();
+        }
+        Self(discovery)
+    }
+}
+
+impl Drop for Vanished {
+    fn drop(&mut self) {
+        drop(self.0.take_early());
+        self.0.forget_text();
+        if let Some(place) = Place::of(self.0) {
+            chunk::give_back(place);
+        }
+    }
+}

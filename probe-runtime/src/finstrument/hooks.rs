@@ -1,0 +1,258 @@
+//! The two functions that instrumented code calls, and what becomes of a call.
+//!
+//! 1. The thread's slot is marked, so that nothing that is read here goes away.
+//! 2. The call site is looked up by its return address. One that is not there yet, or was another object's, is discovered: the
+//!    bytes before the return address are read as a call ([`call`]), a place is taken ([`chunk`]), filled, and put
+//!    into the table. Of several threads, one does.
+//! 3. A site that waits is patched, if that can be done now ([`patch_now`]).
+//! 4. If somebody listens, this call is a hit.
+//! 5. Who has discovered tells the callback.
+
+// Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook runs.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::arch::naked_asm;
+use std::ptr;
+
+use super::call::{Call, LOOKED_AT, Target};
+use super::chunk::{self, Place};
+use super::discovery::{Discovery, Hit, State};
+use super::reason::Reason;
+use super::table::{self, Entry};
+use super::{callback, counters, growing, policy};
+use crate::abi::Kind;
+use crate::arch::backend::stub::{self, Stub};
+use crate::dispatch::{Inside, dispatch};
+use crate::os::text::page_size;
+use crate::os::thread::{errno, set_errno};
+use crate::patch::word::is_straddler;
+use crate::patch::{Instruction, NotNow, SiteAddr, replace_now};
+
+/// Called by instrumented code at the entry of each function: the function's address, and where it was called from.
+///
+/// # Safety
+/// For compilers only.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut ()) {
+    naked_asm!(
+        "2:",
+        "mov rsi, [rsp]",      // where this call returns to
+        "lea rdx, [rip + 2b]", // this function
+        "jmp {}",
+        sym entered,
+    )
+}
+
+/// Called by instrumented code before each return of a function.
+///
+/// # Safety
+/// For compilers only.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
+    naked_asm!("2:", "mov rsi, [rsp]", "lea rdx, [rip + 2b]", "jmp {}", sym left)
+}
+
+extern "C" fn entered(function: usize, returns: usize, hook: usize) {
+    called(Hit { function, kind: Kind::Entry }, returns, hook);
+}
+
+extern "C" fn left(function: usize, returns: usize, hook: usize) {
+    called(Hit { function, kind: Kind::Exit }, returns, hook);
+}
+
+fn called(hit: Hit, returns: usize, hook: usize) {
+    let errno = errno();
+    if let Some(inside) = Inside::new() {
+        match known(hit, returns, hook) {
+            Some(discovery) => deliver(discovery, || call_of(returns, hook)),
+            None => first(&inside, hit, returns, hook),
+        }
+    }
+    set_errno(errno);
+}
+
+/// Lets a call be a hit, if somebody listens.
+fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
+    // Before it is patched: from then on, its bytes say so.
+    let is_wanted = discovery.is_wanted();
+    if discovery.state() == State::Waiting
+        && let Some(call) = call()
+    {
+        discovery.while_busy(|| patch_now(discovery, call));
+    }
+    if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
+        dispatch(definition, ptr::null());
+    }
+}
+
+#[cold]
+fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
+    let call = call_of(returns, hook);
+    let Some((discovery, is_new)) = discover(inside, hit, call, hook) else { return counters::LOST.add() };
+    deliver(discovery, || call);
+    if is_new {
+        callback::tell(inside, discovery);
+    }
+}
+
+/// What was discovered of this call, if that still holds.
+fn known(hit: Hit, returns: usize, hook: usize) -> Option<&'static Discovery> {
+    let by_call = table::find(returns).and_then(Entry::discovery);
+    if let Some(discovery) = by_call {
+        if is_stale(discovery, hook) {
+            return None;
+        }
+        if discovery.hit() == hit {
+            return Some(discovery);
+        }
+    }
+    table::find(hit.key()).and_then(Entry::discovery)
+}
+
+/// Whether another object is there by now, or the same one once more: the call is one again.
+fn is_stale(discovery: &Discovery, hook: usize) -> bool {
+    let is_real = || discovery.returns().is_some_and(|returns| call_of(returns, hook).is_some());
+    discovery.is_patched() && is_real()
+}
+
+/// Whether a call is known as another function's: two inlined functions may end in one.
+fn is_shared(call: Call, hit: Hit, hook: usize) -> bool {
+    let known = table::find(call.returns()).and_then(Entry::discovery);
+    known.is_some_and(|known| known.hit() != hit && !is_stale(known, hook))
+}
+
+/// Puts a call into the table; tells whether it was not there before.
+fn discover(
+    inside: &Inside,
+    hit: Hit,
+    call: Option<Call>,
+    hook: usize,
+) -> Option<(&'static Discovery, bool)> {
+    let (key, returns, near, state) = match call.filter(|call| !is_shared(*call, hit, hook)) {
+        Some(call) => (call.returns(), call.returns(), call.site(), State::Waiting),
+        None => (hit.key(), 0, SiteAddr(hit.function), State::Kept(Reason::NotACall)),
+    };
+    let entry = table::find_or_insert(key)?;
+    loop {
+        let old = entry.discovery();
+        if let Some(known) = old.filter(|old| !is_stale(old, hook)) {
+            return Some((known, false));
+        }
+        let place = chunk::take(near)?;
+        let member = growing::member(inside);
+        Discovery::write(place, key, returns, hit, state, member);
+        if entry.replace(old, Some(place.discovery())).is_ok() {
+            counters::DISCOVERED.add();
+            old.into_iter().for_each(Discovery::leave);
+            policy::note();
+            return Some((place.discovery(), true));
+        }
+        // Another thread was faster. Nobody has seen this one.
+        let tally = place.discovery().tally();
+        drop(place.discovery().take_early());
+        chunk::give_back(place);
+        tally.into_iter().for_each(|tally| growing::give_back(inside, tally));
+    }
+}
+
+/// The call of the hook that returns there, if it is one that is understood.
+pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
+    let start = returns.checked_sub(LOOKED_AT)?;
+    // A call's own bytes can be read, since they were just executed; the page before them need not be there.
+    if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
+        return None;
+    }
+    // SAFETY: readable; text that changes at most from one instruction to another of ours.
+    let bytes = unsafe { ptr::read_volatile(start as *const [u8; LOOKED_AT]) };
+    Call::before(returns, bytes).filter(|call| leads_to(call.target, hook))
+}
+
+/// Whether a call leads to the hook, be it through a linkage table.
+fn leads_to(target: Target, hook: usize) -> bool {
+    let through = |pointer: usize| {
+        // SAFETY: the call, or the jump, that was just executed has read it.
+        is_readable(pointer) && unsafe { ptr::read_unaligned(pointer as *const usize) } == hook
+    };
+    match target {
+        Target::Direct(there) if there == hook => true,
+        Target::Direct(there) if is_readable(there) && is_readable(there.wrapping_add(PLT_LEN - 1)) => {
+            // SAFETY: readable.
+            let bytes = unsafe { ptr::read_volatile(there as *const [u8; PLT_LEN]) };
+            matches!(stub::decode(there, &bytes), Some(Stub::Plt(pointer)) if through(pointer))
+        }
+        Target::Direct(_) => false,
+        Target::Through(pointer) => through(pointer),
+    }
+}
+
+/// The longest entry of a linkage table that is understood, in bytes.
+const PLT_LEN: usize = 12;
+
+/// Whether there is something to read at an address: what stands before a return address need not be the call that was
+/// executed. The kernel is asked, since it does not fault: it reads a signal set there before it refuses what is to be done
+/// with it (sigprocmask(2)). Some 0.1 µs.
+fn is_readable(addr: usize) -> bool {
+    const NO_SUCH: libc::c_int = -1;
+    let word = addr & !7;
+    // SAFETY: reads a word, or fails; changes nothing, as there is no such change.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH, word, 0, 8) };
+    errno() == libc::EINVAL
+}
+
+/// Patches a site that waits, if that takes no waiting. The bytes say then what `is_wanted` says.
+fn patch_now(discovery: &'static Discovery, call: Call) {
+    let Some(active) = discovery.active() else { return };
+    let bytes = |is_wanted: bool| if is_wanted { active } else { Instruction::NOP5 };
+    let mut is_written = discovery.is_wanted();
+    let (at, expected, value) = call.rewritten(bytes(is_written));
+    // SAFETY: a call of the hook, which is on this thread's stack, so that its text stays; what executes it may as well execute
+    // a NOP, or the call of its stub, of the same length.
+    match unsafe { replace_now(at, expected, value, policy::text()) } {
+        Ok(()) => patched(discovery, is_straddler(at, value.len())),
+        Err(NotNow::Later) => return counters::POSTPONED.add(),
+        // Another thread was faster, or it is a debugger's by now.
+        Err(NotNow::Changed) => return,
+        Err(NotNow::NoTrap) => return discovery.set_state(State::Kept(Reason::NoTrap)),
+        Err(NotNow::Protected(errno)) => {
+            return discovery.set_state(State::Kept(Reason::Protected { errno }));
+        }
+    }
+    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
+    while discovery.is_wanted() != is_written {
+        let site = call.site().0;
+        let (old, new) = (bytes(is_written), bytes(!is_written));
+        // SAFETY: as above; its site's own two instructions.
+        if unsafe { replace_now(site, old.bytes().into(), new.bytes().into(), policy::text()) }.is_err() {
+            return;
+        }
+        is_written = !is_written;
+    }
+}
+
+/// A site is one from now on.
+pub(super) fn patched(discovery: &'static Discovery, is_straddler: bool) {
+    if discovery.become_patched() {
+        counters::PATCHED.add();
+        if is_straddler {
+            counters::STRADDLERS.add();
+        }
+        policy::note();
+    }
+}
+
+/// The place of a discovery that the table knows.
+pub(super) fn published() -> impl Iterator<Item = Place> {
+    chunk::all().filter(|place| {
+        let discovery = place.discovery();
+        let known = table::find(discovery.key()).and_then(Entry::discovery);
+        known.is_some_and(|known| ptr::eq(known, discovery))
+    })
+}
+
+/// A hook's address, as calls lead to it.
+pub(super) fn address(is_entry: bool) -> usize {
+    let hook = if is_entry { __cyg_profile_func_enter } else { __cyg_profile_func_exit };
+    (hook as *const ()).addr()
+}

@@ -1,0 +1,116 @@
+//! Functions of C and C++ that were compiled with `-finstrument-functions`, by whatever build: each becomes a probe when it is
+//! first called.
+//!
+//! Compilers then call `__cyg_profile_func_enter` at each function's entry and `__cyg_profile_func_exit` before its
+//! returns, inlined functions included. These two functions are here. ("Living on the edge", section 7.)
+//!
+//! ```no_run
+//! use probe_runtime::{Count, finstrument, probes};
+//!
+//! finstrument::on_discovery(|found| {
+//!     if !found.is_patched() {
+//!         eprintln!("{found:?} stays a real call for now");
+//!     }
+//! });
+//! let calls = finstrument::attach(Count::new(), 10_000)?; // counts from each function's first call on
+//! // … the program runs …
+//! for probe in probes() {
+//!     println!("{probe}"); // with names, files and lines
+//! }
+//! println!("{}", *calls);
+//! # Ok::<(), probe_runtime::Error>(())
+//! ```
+//!
+//! # Life of a call
+//! ```text
+//!  call hook  ──first hit──▶  NOP5 (latent)  ◀──attach, drop──▶  CALL of its own stub (active)
+//!                    └─────▶  a real call, delivered by a look-up: see `kept`
+//! ```
+//! 1. A function that is never called costs nothing: its bytes are the compiler's, and there is no probe.
+//! 2. The first hit takes a definition and a stub from memory near the text, notes the call site, and replaces the call by a NOP of
+//!    five bytes, or, while a [growing attachment](attach) counts, by a CALL of the stub: `push rdi; lea rdi, [definition]; jmp`. That
+//!    is the paper's optimised argument one step further: the call site itself says which probe it is, and nothing is looked
+//!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix.
+//! 3. The next operation ([`probes`](crate::probes), [`select`](crate::select), [`attach`], …) gives what is new its number and name: the symbol of its
+//!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information, else empty and 0. A
+//!    function without a symbol is `<file name>::0x<offset>`. From then on it is a probe like any other, entry or exit. Until the first operation of the process, calls
+//!    are noted, and stay calls: nothing is set up before somebody asks for it.
+//! 4. When its object is unloaded, it goes; what is loaded in its place is discovered anew. A function that has the same name, file and line is the same probe.
+//!
+//! # Where hooks may run
+//! Anywhere: in signal handlers, in an allocator, before `main`, on a thread that Rust does not know, while this very thread holds
+//! this crate's locks. They allocate nothing from the heap, wait for nobody, and keep `errno`. What would need more is
+//! put off: the call stays one until a later hit or operation patches it, and its hits are delivered meanwhile.
+//!
+//! # Why it is safe
+//! - The compiler expects a call there, so registers that a callee may change can be changed, and nothing lives below the stack pointer.
+//! - The call is replaced only where its bytes are one of three calls, and it leads to the hook that has just been reached, be it through a
+//!   linkage table. Whatever is there beside it, foreign patches and breakpoints too, fails the comparison.
+//! - Within an aligned word one write replaces it ([`patch`](crate::patch)); across two, the protocol through `int3`
+//!   ([`patch::word`](crate::patch::word)). Who is in the hook returns to the same instruction as ever.
+//! - Its text can't be unmapped while the hook runs, since the hook returns there.
+//! - Stubs are executable and never writable, from the moment that they are anybody's. What was discovered in an object
+//!   that is gone is used again only after every thread has left the hook that may have looked at it.
+//!
+//! # Cost
+//! A first hit takes 1.9 µs where text is open, and 6.5 µs where it is sealed, of which the kernel takes 5.2 to open and seal a page that has
+//! been written (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments; active, it is some 2.5 ns, as
+//! for Rust's sites. 400 bytes of memory a call site.
+//!
+//! # Linking
+//! Objects that are linked into the program find the hooks there. Those that are loaded at run time find them only if the
+//! executable exports them, which Rust's do not by themselves; from `build.rs`:
+//! `println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol=__cyg_profile_func_*");`. Otherwise they find those of the C library,
+//! which do nothing.
+//!
+//! # Known limits
+//! A compiler may let two inlined functions share one call of the exit hook, with different arguments. It is then the first's that hits it, while it is a
+//! site. `-fno-crossjumping` forbids that.
+//!
+//! On targets without patching the hooks do nothing, and nothing is discovered.
+
+#[cfg(probe_discovers)]
+mod absorbed;
+#[cfg(probe_discovers)]
+mod call;
+#[cfg(probe_discovers)]
+mod callback;
+#[cfg(probe_discovers)]
+mod chunk;
+#[cfg(probe_discovers)]
+mod counters;
+#[cfg(probe_discovers)]
+mod discovery;
+#[cfg(probe_discovers)]
+mod growing;
+#[cfg(probe_discovers)]
+mod hooks;
+#[cfg(probe_discovers)]
+mod live;
+#[cfg(probe_discovers)]
+mod naming;
+#[cfg(probe_discovers)]
+mod policy;
+mod reason;
+mod stats;
+#[cfg(probe_discovers)]
+mod table;
+
+#[cfg(not(probe_discovers))]
+mod idle;
+#[cfg(not(probe_discovers))]
+use idle as live;
+
+pub use live::{Attachment, Discovered, attach, kept, on_discovery, stats, stop_telling, text};
+pub use reason::{Kept, Reason};
+pub use stats::Stats;
+
+#[cfg(probe_discovers)]
+pub(crate) use {
+    absorbed::{absorb, patch_waiting},
+    discovery::{Discovery, Taken, Vanished, Wanted},
+    growing::{Growing, begin, end, is_growing, pause, take_tally},
+    live::get_ready,
+    naming::Names,
+    policy::{has_news, take_news},
+};

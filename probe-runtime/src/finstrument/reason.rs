@@ -1,0 +1,110 @@
+//! Why a call stays one.
+
+use std::fmt;
+use std::io;
+
+use crate::registry::ProbeInfo;
+
+/// Why a call of a hook stays what it is. Its hits are delivered all the same, each by a look-up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// It is no call that is understood: a function that ends in a jump to the hook, which the compiler makes of a call that
+    /// is the last thing to do (`-fno-optimize-sibling-calls` forbids it), a call through a register, or one that is known as
+    /// another function's.
+    NotACall,
+    /// The system does not let the call's page be written.
+    Protected {
+        /// The system's error number.
+        errno: i32,
+    },
+    /// It lies across two aligned words, and `SIGTRAP` has another handler by now.
+    NoTrap,
+}
+
+impl Reason {
+    #[cfg_attr(not(probe_discovers), cfg(test))]
+    pub(super) fn encode(self) -> i32 {
+        match self {
+            Self::NotACall => -1,
+            Self::NoTrap => -2,
+            Self::Protected { errno } => errno,
+        }
+    }
+
+    #[cfg_attr(not(probe_discovers), cfg(test))]
+    pub(super) fn decode(number: i32) -> Self {
+        match number {
+            -1 => Self::NotACall,
+            -2 => Self::NoTrap,
+            errno => Self::Protected { errno },
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotACall => f.write_str(
+                "the hook was not reached by a call that is understood; -fno-optimize-sibling-calls avoids jumps to it",
+            ),
+            Self::Protected { errno } => write!(
+                f,
+                "the system does not let its page be written: {}",
+                io::Error::from_raw_os_error(*errno)
+            ),
+            Self::NoTrap => f.write_str(
+                "it lies across two aligned words, and another SIGTRAP handler was installed over the one of this crate",
+            ),
+        }
+    }
+}
+
+/// A call that stays one. From [`kept`](super::kept()).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    probe: ProbeInfo,
+    site: Option<usize>,
+    reason: Reason,
+}
+
+impl Kept {
+    #[cfg(probe_discovers)]
+    pub(super) fn new(probe: ProbeInfo, site: Option<usize>, reason: Reason) -> Self {
+        Self { probe, site, reason }
+    }
+
+    /// Its probe.
+    pub fn probe(&self) -> &ProbeInfo {
+        &self.probe
+    }
+
+    /// The address of the call's five bytes, where the call is known.
+    pub fn site(&self) -> Option<usize> {
+        self.site
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.probe.path(), self.probe.kind(), self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_read_again() {
+        for reason in [Reason::NotACall, Reason::NoTrap, Reason::Protected { errno: 13 }] {
+            assert_eq!(Reason::decode(reason.encode()), reason);
+            assert!(!reason.to_string().is_empty());
+        }
+    }
+}

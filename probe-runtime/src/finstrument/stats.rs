@@ -1,0 +1,28 @@
+//! What was discovered, and what became of it.
+
+/// What was discovered since the process began, and what became of it. From [`stats`](super::stats()).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Call sites that were discovered.
+    pub discovered: usize,
+    /// Call sites that were made sites: a NOP while latent, a call of their own stub while active.
+    pub patched: usize,
+    /// How many of these lie across two aligned words.
+    pub straddlers: usize,
+    /// Call sites that are real calls for good at present, see [`kept`](super::kept).
+    pub kept: usize,
+    /// Call sites that are real calls at present, and will be patched at a later hit or operation.
+    pub waiting: usize,
+    /// How often a hit could not patch its call site then, since that would have meant to wait.
+    pub postponed: usize,
+    /// Hits of call sites for which there was no memory.
+    pub lost: usize,
+    /// Discoveries that the callback was not told of, since it was itself at work on that thread, or a consumer was.
+    pub untold: usize,
+    /// Discoveries whose objects were unloaded before an operation could name them. What they had counted is not in any
+    /// attachment's counts.
+    pub unnamed: usize,
+    /// Discoveries that the growing attachment had no counter left for.
+    pub beyond_capacity: usize,
+}

@@ -1,0 +1,119 @@
+//! Opening text without the heap, and without waiting: where that can't be, it is left to a later try.
+
+use std::ops::Range;
+
+use super::runs::Era;
+use super::shared::{Pages, try_lock};
+use crate::os::maps::{Mapping, Rights, holding_now};
+use crate::os::text::{pages, protect};
+
+/// How many mappings may be held open for first hits.
+const HELD: usize = 64;
+/// How much room the lists need, so that a change of theirs takes no memory.
+const ROOM: usize = 8;
+
+/// Why text was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::patch) enum NotOpen {
+    /// It would have meant to wait, or to allocate.
+    Later,
+    /// The system's error number.
+    Protected(i32),
+}
+
+/// Mappings that are held open for first hits.
+#[derive(Debug)]
+pub(super) struct Held(Vec<(Range<usize>, Era)>);
+
+impl Held {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+}
+
+/// Has bytes of loaded text written: as [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`,
+/// all of their mapping stays writable until [`close_held`].
+pub(in crate::patch) fn write_now(
+    bytes: &Range<usize>,
+    hold: bool,
+    write: impl FnOnce(),
+) -> Result<(), NotOpen> {
+    let mut locked = try_lock().ok_or(NotOpen::Later)?;
+    locked.write_now(&pages(bytes.clone()), hold, write)
+}
+
+/// Makes room for what [`write_now`] remembers.
+pub(crate) fn make_room() {
+    let mut locked = super::shared::lock();
+    locked.runs.make_room(ROOM);
+    locked.known.make_room(ROOM);
+    let held = &mut locked.held.0;
+    held.reserve(HELD.saturating_sub(held.len()));
+}
+
+/// Seals what was held open for first hits.
+pub(crate) fn close_held() {
+    let mut locked = super::shared::lock();
+    for (pages, era) in std::mem::take(&mut locked.held.0) {
+        // What could not be restored is counted: `unrestored_bytes`.
+        let _ = locked.close(&pages, era);
+    }
+}
+
+impl Pages {
+    fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
+        if !self.runs.is_clear(pages) {
+            // Open, or about to be something else.
+            if !self.runs.are_held(pages) {
+                return Err(NotOpen::Later);
+            }
+            write();
+            return Ok(());
+        }
+        let Mapping { range, rights } = self.mapping_now(pages)?;
+        if rights.write {
+            write();
+            return Ok(());
+        }
+        let can_hold = hold && self.held.0.len() < self.held.0.capacity();
+        if can_hold && self.runs.is_clear(&range) && self.runs.has_room(ROOM) {
+            open(&range, rights)?;
+            let era = self.runs.open(&range, &[(range.clone(), rights)]);
+            self.held.0.push((range, era));
+            write();
+            return Ok(());
+        }
+        open(pages, rights)?;
+        write();
+        if let Err(error) = protect(pages, rights) {
+            // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch finds out.
+            if self.runs.has_room(ROOM) {
+                self.runs.insert(pages.clone(), rights);
+            }
+            let _ = error;
+        }
+        Ok(())
+    }
+
+    /// The mapping that holds all of these pages.
+    fn mapping_now(&mut self, pages: &Range<usize>) -> Result<Mapping, NotOpen> {
+        if let Some((range, rights)) = self.known.whole(pages) {
+            return Ok(Mapping { range, rights });
+        }
+        let Some(mapping) = holding_now(pages.start) else {
+            // Nobody to ask: text is what linkers make it.
+            return Ok(Mapping { range: pages.clone(), rights: Rights::TEXT });
+        };
+        if pages.end > mapping.range.end {
+            // In two mappings, whose rights may differ.
+            return Err(NotOpen::Later);
+        }
+        self.known.learn_within(&mapping);
+        Ok(mapping)
+    }
+}
+
+fn open(pages: &Range<usize>, rights: Rights) -> Result<(), NotOpen> {
+    protect(pages, rights.and_write())
+        .map_err(|error| NotOpen::Protected(error.raw_os_error().unwrap_or_default()))
+}

@@ -1,0 +1,8 @@
+//! Lets shared objects that tests load at run time find the hooks of `-finstrument-functions` in the test's program.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+        println!("cargo::rustc-link-arg-tests=-Wl,--export-dynamic-symbol=__cyg_profile_func_*");
+    }
+}

@@ -1,0 +1,68 @@
+//! C and C++ that is compiled with `-finstrument-functions` while a test runs.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compilers for C that there are here; gcc at least.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn compilers() -> Vec<&'static str> {
+    let is_here =
+        |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|it| it.status.success());
+    let found: Vec<_> = ["gcc", "clang"].into_iter().filter(is_here).collect();
+    assert!(!found.is_empty(), "a C compiler");
+    found
+}
+
+/// A folder for what one test makes, empty.
+///
+/// # Panics
+/// If it can't be made.
+#[must_use]
+pub fn folder(name: &str) -> PathBuf {
+    let folder = env::temp_dir().join(format!("probe-finstrument-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for temporary files");
+    folder
+}
+
+/// Writes a source file.
+///
+/// # Panics
+/// If it can't be written.
+#[must_use]
+pub fn source(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("a file in the folder");
+    path
+}
+
+/// Compiles and links; instrumented, with debug information.
+///
+/// # Panics
+/// If the compiler refuses, with what it said.
+pub fn build(compiler: &str, source: &Path, output: &Path, flags: &[&str]) {
+    let fixed = ["-g", "-finstrument-functions", "-o"].map(OsStr::new);
+    let flags = flags.iter().map(OsStr::new);
+    let args = fixed.into_iter().chain([output.as_os_str(), source.as_os_str()]).chain(flags);
+    let said = Command::new(compiler).args(args).output().expect("the compiler runs");
+    assert!(
+        said.status.success(),
+        "{compiler} {flags:?}: {}",
+        String::from_utf8_lossy(&said.stderr),
+        flags = said.status
+    );
+}
+
+/// As [`build`], a shared object; returns its path.
+#[must_use]
+pub fn shared(compiler: &str, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let output = source.with_file_name(name);
+    build(compiler, source, &output, &[&["-shared", "-fPIC"], flags].concat());
+    output
+}

@@ -1,0 +1,140 @@
+//! What the system, or the program, does not allow: text that can't be written, a `SIGTRAP` that is another's. Calls stay calls then, are
+//! counted all the same, and say why.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::fmt::Write;
+
+use probe_runtime::finstrument::{self, Reason};
+use probe_runtime::{Count, Kind, TextPolicy, probes, select};
+use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::sandbox::{argument, deny};
+use probe_tests::scenario;
+
+const FUNCTIONS: usize = 16;
+
+fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
+    let mut code = String::from("#include <stdint.h>\n");
+    for number in 0..FUNCTIONS {
+        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
+    }
+    let folder = folder(name);
+    let file = source(&folder, "code.c", &code);
+    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1"]));
+    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+    (library, functions)
+}
+
+#[test]
+fn without_the_right_to_write_calls_stay_and_count() {
+    scenario::runs_in_a_child("scenario", "mprotect");
+}
+
+#[test]
+fn the_kernel_may_write_instead() {
+    scenario::runs_in_a_child("scenario", "alias");
+}
+
+#[test]
+fn straddlers_need_the_trap() {
+    scenario::runs_in_a_child("scenario", "trap");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "mprotect" => mprotect(),
+        "alias" => alias(),
+        "trap" => trap(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+fn deny_writable_code() {
+    deny(libc::SYS_mprotect, argument(2), libc::PROT_WRITE.unsigned_abs(), libc::PROT_WRITE.unsigned_abs());
+}
+
+fn call_all(functions: &[extern "C" fn(u64) -> u64]) {
+    for (number, function) in functions.iter().enumerate() {
+        assert_eq!(function(3), 3 + number as u64);
+    }
+}
+
+fn mprotect() {
+    let (library, functions) = library("mprotect");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    deny_writable_code();
+    for _ in 0..5 {
+        call_all(&functions);
+    }
+    assert_eq!(calls.total(), 5 * 2 * FUNCTIONS as u64);
+    let kept = finstrument::kept();
+    assert_eq!(kept.len(), 2 * FUNCTIONS);
+    for kept in kept {
+        assert_eq!(kept.reason(), Reason::Protected { errno: libc::EPERM });
+        assert!(kept.site().is_some());
+        assert!(kept.to_string().contains("does not let its page be written"), "{kept}");
+    }
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.kept, stats.waiting, stats.postponed), (0, 2 * FUNCTIONS, 0, 0));
+    // They are probes like others: each one call site, that listens when asked to.
+    assert!(probes().iter().filter(|it| it.path().starts_with('f')).all(|it| it.sites() == 1));
+    let hits = select("f3 kind=exit").unwrap().attach(Count::new()).unwrap();
+    call_all(&functions);
+    assert_eq!(hits.total(), 1);
+    let hold = select("f3").unwrap().hold().unwrap();
+    let before = calls.total();
+    call_all(&functions);
+    assert_eq!((hits.total(), calls.total() - before), (1, 2 * (FUNCTIONS as u64 - 1)));
+    drop(hold);
+    drop(calls);
+    call_all(&functions);
+    assert_eq!(hits.total(), 2);
+    drop(hits);
+    library.close();
+    assert_eq!(finstrument::kept(), []);
+}
+
+fn alias() {
+    let (library, functions) = library("alias");
+    finstrument::text(TextPolicy::Alias);
+    deny_writable_code();
+    call_all(&functions);
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.waiting, stats.kept), (0, 2 * FUNCTIONS, 0));
+    let set = select("f* kind=entry").unwrap().text(TextPolicy::Alias);
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.waiting, stats.kept), (2 * FUNCTIONS, 0, 0));
+    let hits = set.attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.report().refused()), (FUNCTIONS, 0));
+    call_all(&functions);
+    assert_eq!(hits.total(), FUNCTIONS as u64);
+    drop(hits);
+    library.close();
+}
+
+fn trap() {
+    extern "C" fn nothing(_signal: libc::c_int) {}
+    let (library, functions) = library("trap");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    // SAFETY: a handler that does nothing; no trap is under way.
+    unsafe { libc::signal(libc::SIGTRAP, nothing as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    for _ in 0..3 {
+        call_all(&functions);
+    }
+    for number in 0..FUNCTIONS {
+        assert_eq!(calls.counts().hits(&format!("f{number}"), Kind::Entry), Some(3));
+        assert_eq!(calls.counts().hits(&format!("f{number}"), Kind::Exit), Some(3));
+    }
+    let kept = finstrument::kept();
+    assert!(!kept.is_empty() && kept.len() < 2 * FUNCTIONS, "{} of {FUNCTIONS}", kept.len());
+    for kept in &kept {
+        assert_eq!((kept.reason(), kept.site().map(|site| site % 8 > 3)), (Reason::NoTrap, Some(true)));
+    }
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.straddlers), (2 * FUNCTIONS - kept.len(), 0));
+    drop(calls);
+    library.close();
+}

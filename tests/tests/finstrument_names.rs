@@ -1,0 +1,127 @@
+//! What discovered functions are called: C++ with templates, constructors, lambdas and exceptions; objects without symbols; the dynamic symbol table alone.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::process::Command;
+
+use probe_runtime::{Count, Kind, finstrument};
+use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::scenario;
+
+const CPP: &str = "\
+#include <cstdint>
+#include <stdexcept>
+namespace geo {
+template <class T> struct Stack {
+    T items[8]; int used = 0;
+    Stack() : used(0) {}
+    ~Stack() { used = -1; }
+    void push(T item) { if (used == 8) throw std::length_error(\"full\"); items[used++] = item; }
+};
+}
+static uint64_t fill(uint64_t n) {
+    geo::Stack<int> stack;
+    auto add = [&](uint64_t i) { stack.push((int)i); };
+    for (uint64_t i = 0; i < n; i++) add(i);
+    return stack.used;
+}
+extern \"C\" uint64_t run(uint64_t n) {
+    try { return fill(n); } catch (const std::length_error &) { return 100; }
+}
+";
+
+const C: &str = "\
+#include <stdint.h>
+__attribute__((noinline)) static uint64_t inner(uint64_t x) { return x + 1; }
+uint64_t outer(uint64_t x) { return inner(x) * 2; }
+";
+
+#[test]
+fn cpp_with_exceptions() {
+    scenario::runs_in_a_child("scenario", "cpp");
+}
+
+#[test]
+fn without_symbols() {
+    scenario::runs_in_a_child("scenario", "stripped");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "cpp" => cpp(),
+        "stripped" => stripped(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+fn cpp() {
+    let folder = folder("cpp");
+    for compiler in ["g++", "clang++"] {
+        if !Command::new(compiler).arg("--version").output().is_ok_and(|it| it.status.success()) {
+            continue;
+        }
+        let file = source(&folder, &format!("{compiler}.cpp"), CPP);
+        let flags = ["-O1", "-fno-inline", "-finstrument-functions-exclude-file-list=include"];
+        let flags = if compiler == "g++" { &flags[..] } else { &flags[..2] };
+        let library = Library::open(&shared(compiler, &file, &format!("{compiler}.so"), flags));
+        let run = library.function("run");
+        let calls = finstrument::attach(Count::new(), 1_000).unwrap();
+        assert_eq!((run(3), run(8), run(9), run(9)), (3, 8, 100, 100));
+        let counts = calls.counts();
+        let said = format!("{compiler}\n{counts}");
+        let hits = |path: &str| (counts.hits(path, Kind::Entry), counts.hits(path, Kind::Exit));
+        assert_eq!(hits("run"), (Some(4), Some(4)), "{said}");
+        assert_eq!(hits("geo::Stack<int>::Stack"), (Some(4), Some(4)), "{said}");
+        assert_eq!(hits("geo::Stack<int>::~Stack"), (Some(4), Some(4)), "{said}");
+        // What an exception leaves has an exit where the compiler calls the hook on that way, too.
+        let (entries, exits) = hits("geo::Stack<int>::push");
+        assert_eq!(entries, Some(3 + 8 + 9 + 9), "{said}");
+        assert!([Some(27), Some(29)].contains(&exits), "{said}");
+        assert_eq!(hits("fill").0, Some(4), "{said}");
+        let lambda =
+            counts.iter().find(|it| it.probe.path().starts_with("fill") && it.probe.path() != "fill");
+        let lambda = lambda.unwrap_or_else(|| panic!("no lambda: {said}"));
+        assert_eq!((lambda.hits, lambda.probe.line()), (29, 13), "{said}");
+        assert!(counts.iter().all(|it| !it.probe.path().contains(' ')), "{said}");
+        let line = |path: &str| counts.iter().find(|it| it.probe.path() == path).map(|it| it.probe.line());
+        assert_eq!((line("run"), line("fill"), line("geo::Stack<int>::push")), (Some(17), Some(11), Some(8)));
+        let of_file = counts.iter().find(|it| it.probe.path() == "run").unwrap();
+        assert_eq!(of_file.probe.file(), file.to_str().unwrap());
+        drop(calls);
+        library.close();
+    }
+}
+
+fn stripped() {
+    let folder = folder("stripped");
+    let file = source(&folder, "stripped.c", C);
+    for (name, flags) in
+        [("dynamic.so", &["-O1", "-g0", "-s"][..]), ("none.so", &["-O1", "-g0", "-s", "-Wl,-Bsymbolic"])]
+    {
+        let path = shared("gcc", &file, name, flags);
+        let library = Library::open(&path);
+        let outer = library.function("outer");
+        let calls = finstrument::attach(Count::new(), 100).unwrap();
+        assert_eq!(outer(4), 10);
+        let counts = calls.counts();
+        let paths: Vec<_> = counts
+            .iter()
+            .map(|it| (it.probe.path(), it.probe.kind(), it.probe.line(), it.probe.file()))
+            .collect();
+        assert_eq!(paths.len(), 4, "{counts}");
+        assert_eq!(counts.hits("outer", Kind::Entry), Some(1), "{counts}");
+        // A function of the file's own is in no symbol table: it is called by where it is.
+        let nameless: Vec<_> = paths.iter().filter(|it| it.0 != "outer").collect();
+        assert!(
+            nameless
+                .iter()
+                .all(|it| it.0.starts_with(&format!("{name}::0x")) && it.2 == 0 && it.3.is_empty())
+        );
+        assert_eq!(nameless.len(), 2, "{counts}");
+        drop(calls);
+        library.close();
+    }
+}

@@ -1,0 +1,95 @@
+//! Calls of hooks at every offset in their word, in each form that compilers and linkers give them: their bytes before the first
+//! hit, latent and active, and their counts.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::fmt::Write;
+
+use probe_runtime::{Count, TextPolicy, finstrument, select};
+use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::library::Library;
+
+const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+
+/// Functions that call a hook at each offset, in assembly: `direct_0` to `through_7`.
+fn code() -> String {
+    let mut code = String::from("\t.text\n");
+    for (form, call) in [
+        ("direct", "call __cyg_profile_func_enter@PLT"),
+        ("relaxed", ".byte 0x67; call __cyg_profile_func_enter@PLT"),
+        ("through", "call *__cyg_profile_func_enter@GOTPCREL(%rip)"),
+    ] {
+        for offset in 0..8 {
+            // Where the call begins, or, with a prefix, its second byte.
+            let (before, after) = if form == "relaxed" { ((offset + 7) % 8, 1) } else { (offset, 0) };
+            write!(
+                code,
+                "\t.globl {form}_{offset}\n\t.type {form}_{offset}, @function\n\t.balign 64\n\
+                 {form}_{offset}:\n.L{form}_{offset}:\n\tsubq $8, %rsp\n\tleaq .L{form}_{offset}(%rip), %rdi\n\txorl %esi, %esi\n\
+                 \tjmp 1f\n\t.balign 64, 0xcc\n\t.skip {before} + 8, 0x90\n\t.globl site_{form}_{offset}\n\
+                 site_{form}_{offset} = . + {after}\n1:\t{call}\n\
+                 \tmovl ${offset}, %eax\n\taddq $8, %rsp\n\tret\n\t.size {form}_{offset}, . - {form}_{offset}\n"
+            )
+            .unwrap();
+        }
+    }
+    code.push_str("\t.section .note.GNU-stack,\"\",@progbits\n");
+    code
+}
+
+fn bytes(site: *const u8) -> [u8; 6] {
+    // SAFETY: code, of which more follows.
+    unsafe { site.cast::<[u8; 6]>().read_volatile() }
+}
+
+#[test]
+fn every_split_of_every_form() {
+    let folder = folder("splits");
+    for (name, text) in [("sealed", TextPolicy::Sealed), ("open", TextPolicy::Open)] {
+        finstrument::text(text);
+        // `-z lazy`: the pointer is there when the hook is reached.
+        let file = source(&folder, &format!("{name}.s"), &code());
+        let library =
+            Library::open(&shared("gcc", &file, &format!("{name}.so"), &["-Wl,-z,lazy", "-Wl,--no-relax"]));
+        let before = finstrument::stats();
+        let mut straddlers = 0;
+        for form in ["direct", "relaxed", "through"] {
+            for offset in 0..8 {
+                let function = library.function(&format!("{form}_{offset}"));
+                let site = library.symbol(&format!("site_{form}_{offset}")).cast::<u8>().cast_const();
+                assert_eq!(site.addr() % 8, offset, "{form}_{offset}");
+                let original = bytes(site);
+                assert_eq!(function(0), offset as u64);
+                let (at, len) = if form == "through" { (1, 6) } else { (0, 5) };
+                assert_eq!(original[0], if form == "through" { 0xff } else { 0xe8 });
+                straddlers += usize::from(offset + len > 8);
+                let latent = bytes(site);
+                assert_eq!(latent[at..at + 5], NOP5, "{form}_{offset}");
+                assert_eq!((latent[0] == 0x67, latent[5] == original[5]), (at == 1, at == 0));
+                assert_eq!(function(0), offset as u64);
+
+                let hits = select(&format!("{form}_{offset}")).unwrap().attach(Count::new()).unwrap();
+                assert_eq!(
+                    (hits.report().patched(), hits.report().refused()),
+                    (1, 0),
+                    "{form}_{offset}: {}",
+                    hits.report()
+                );
+                let active = bytes(site);
+                assert_eq!((active[at], active[0] == 0x67), (0xe8, at == 1), "{form}_{offset}");
+                for _ in 0..3 {
+                    assert_eq!(function(0), offset as u64);
+                }
+                assert_eq!(hits.total(), 3, "{form}_{offset}");
+                drop(hits);
+                assert_eq!(bytes(site), latent);
+            }
+        }
+        let stats = finstrument::stats();
+        assert_eq!(stats.discovered - before.discovered, 24);
+        assert_eq!(stats.patched - before.patched, 24);
+        assert_eq!(stats.straddlers - before.straddlers, straddlers);
+        assert_eq!((stats.kept, stats.waiting, stats.postponed, stats.lost), (0, 0, 0, 0));
+        finstrument::text(TextPolicy::Sealed);
+        library.close();
+    }
+}
