@@ -5,7 +5,7 @@ use std::env;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use probe_build::{Build, PlainReason};
+use probe_build::{Build, FunctionReport, PlainReason};
 
 use crate::objects::Elf;
 use crate::place::{TARGET, directory, source, write};
@@ -159,7 +159,8 @@ fn relative_paths() {
         let mut build = Build::new();
         let (_, report) =
             build.files(["left/part.c", "right/part.c"]).include("include").compile_intermediates();
-        let told: Vec<_> = report.functions().filter(|it| it.path() == "step").map(|it| it.file()).collect();
+        let told: Vec<_> =
+            report.functions().filter(|it| it.path() == "step").map(FunctionReport::file).collect();
         assert_eq!(told, ["left/part.c", "right/part.c"]);
         return;
     }
@@ -190,7 +191,7 @@ fn the_jobserver_says_how_many() {
             .map(|n| write(&directory, &format!("f{n}.c"), &format!("int f{n}(void) {{ return {n}; }}\n")));
         let (objects, report) = Build::new().files(sources).compile_intermediates();
         assert_eq!((objects.len(), report.placed()), (5, 5));
-        let functions: Vec<_> = report.functions().map(|function| function.path()).collect();
+        let functions: Vec<_> = report.functions().map(FunctionReport::path).collect();
         assert_eq!(functions, ["f0", "f1", "f2", "f3", "f4"]);
         return;
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use object::read::elf::{ElfFile64, FileHeader as _};
-use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
+use object::{Object as _, ObjectSection as _, ObjectSymbol, SymbolKind};
 
 /// An ELF file in memory.
 pub(crate) struct Elf {
@@ -72,7 +72,7 @@ impl Elf {
     /// The symbols that are undefined.
     pub(crate) fn undefined(&self) -> BTreeSet<String> {
         let file = self.file();
-        let undefined = file.symbols().filter(|symbol| symbol.is_undefined());
+        let undefined = file.symbols().filter(ObjectSymbol::is_undefined);
         undefined
             .map(|symbol| symbol.name().expect("a name").to_owned())
             .filter(|name| !name.is_empty())

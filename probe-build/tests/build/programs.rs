@@ -157,7 +157,7 @@ fn functions_are_told_by_name_file_and_line() {
 #[test]
 fn an_archive_links() {
     let out_dir = directory("archive");
-    let parts = ["left/part.c", "right/part.c"].map(|file| source(file));
+    let parts = ["left/part.c", "right/part.c"].map(source);
     let report =
         build(&out_dir, "gcc").files(parts).file(source("left/part.c")).try_compile("parts").unwrap();
     // A file that is given twice is compiled once, and told twice.
