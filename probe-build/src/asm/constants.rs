@@ -43,7 +43,9 @@ impl<'a> Named<'a> {
                     let table =
                         super::debug::is_data(name) && !sections.name(sections.of(at)).starts_with(".debug_");
                     if table || matches!(*name, ".set" | ".equ" | "=") {
-                        named.by_table.extend(labels_in(arguments));
+                        // The bounds of gcc's call sites in exception tables; nothing goes there.
+                        let bound = |label: &&str| label.starts_with(".LEHB") || label.starts_with(".LEHE");
+                        named.by_table.extend(labels_in(arguments).filter(|label| !bound(label)));
                     }
                 }
                 Statement::Instruction(it) => {
@@ -54,8 +56,7 @@ impl<'a> Named<'a> {
                         named.by_code.extend(it.operands.iter().flat_map(|operand| labels_in(operand)));
                     }
                 }
-                Statement::Inline => named.by_code.extend(labels_in(line.text)),
-                Statement::Unclear(_) => named.by_code.extend(labels_in(line.text)),
+                Statement::Inline | Statement::Unclear(_) => named.by_code.extend(labels_in(line.text)),
                 Statement::Empty | Statement::App | Statement::NoApp => {}
             }
         }
@@ -165,10 +166,10 @@ impl<'f, 'a> Flow<'f, 'a> {
                     for to in &tabled {
                         reach(&mut known, &mut work, *to, &state);
                     }
-                } else if is_jump(it) {
-                    if let Some(to) = self.block_of_label.get(unquoted(target)) {
-                        reach(&mut known, &mut work, *to, &state);
-                    }
+                } else if is_jump(it)
+                    && let Some(to) = self.block_of_label.get(unquoted(target))
+                {
+                    reach(&mut known, &mut work, *to, &state);
                 }
                 falls = !ends(it);
             }
@@ -185,9 +186,35 @@ impl<'f, 'a> Flow<'f, 'a> {
             Statement::Instruction(it) if it.mnemonic.starts_with("loop") => state.set(Register::RCX, None),
             Statement::Instruction(it) if is_jump(it) || ends(it) => {}
             Statement::Instruction(it) => transfer::apply(it, state),
-            Statement::Inline => *state = State::unknown(state.stack(Register::RSP)),
+            Statement::Inline => inline(self.lines[at].text, state),
             Statement::Unclear(_) => *state = State::unknown(None),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}
+        }
+    }
+}
+
+/// What a line of inline assembly does: each of its statements may be executed or not, in any order.
+fn inline<'a>(text: &'a str, state: &mut State<'a>) {
+    let Ok(statements) = super::inline::statements(text) else {
+        *state = State::unknown(None);
+        return;
+    };
+    let mut less = true;
+    while less {
+        less = false;
+        for text in &statements {
+            let mut after = State::unknown(None);
+            let lines = super::line::lines(text);
+            match lines.first().map(|line| &line.statement) {
+                None | Some(Statement::Empty | Statement::Directive { .. }) => continue,
+                Some(Statement::Instruction(it)) if is_jump(it) => continue,
+                Some(Statement::Instruction(it)) if !it.mnemonic.starts_with("loop") => {
+                    after = state.clone();
+                    transfer::apply(it, &mut after);
+                }
+                Some(_) => {}
+            }
+            less |= state.join(&after);
         }
     }
 }

@@ -37,7 +37,8 @@ impl Edits {
         }
         // A line before which something is added ends, even if it is the last one.
         let last = self.before[lines.len()].as_deref().unwrap_or_default();
-        if !text.is_empty() && !text.ends_with('\n') && !(last.is_empty() && foot.is_empty()) {
+        let more = !last.is_empty() || !foot.is_empty();
+        if more && !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text.push_str(last);

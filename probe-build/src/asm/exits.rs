@@ -29,7 +29,7 @@ pub(super) enum Exit {
 pub(super) struct Exits {
     /// The entry's site goes before this line.
     pub entry: usize,
-    pub exits: Vec<Exit>,
+    pub leaving: Vec<Exit>,
     pub dead_ends: usize,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn find(
         return Err(reason((Cause::Thunk, first.label)));
     }
     let function = Function { extent, extents, lines, family };
-    let mut found = Exits { entry: function.entry().map_err(reason)?, exits: Vec::new(), dead_ends: 0 };
+    let mut found = Exits { entry: function.entry().map_err(reason)?, leaving: Vec::new(), dead_ends: 0 };
     let mut seen = 0;
     for part in &extent.parts {
         let part = &extents.parts[*part];
@@ -69,7 +69,9 @@ pub(super) fn find(
         }
         seen += function.part(&part.lines, &mut found).map_err(reason)?;
     }
-    if seen == 0 {
+    let inline =
+        |part: &usize| extents.parts[*part].lines.iter().any(|at| lines[*at].statement == Statement::Inline);
+    if seen == 0 && extent.parts.iter().any(inline) {
         return Err(reason((Cause::Naked, first.label)));
     }
     Ok(found)
@@ -102,8 +104,8 @@ impl Function<'_, '_> {
             }
             match &line.statement {
                 Statement::Empty if line.labels.is_empty() => {}
-                Statement::Empty => after = at,
-                Statement::Directive {
+                Statement::Empty
+                | Statement::Directive {
                     name: ".cfi_startproc" | ".cfi_personality" | ".cfi_lsda", ..
                 } => after = at,
                 Statement::Directive { name: ".loc", .. } => {
@@ -112,6 +114,7 @@ impl Function<'_, '_> {
                         after = at;
                     }
                 }
+                Statement::Directive { .. } if self.is_signature(&part.lines, index) => after = at,
                 Statement::Directive { name, .. } if is_data(name) && !is_alignment(name) => {
                     return Err((Cause::Directive((*name).to_owned()), at));
                 }
@@ -125,6 +128,29 @@ impl Function<'_, '_> {
             }
         }
         Ok(after + 1)
+    }
+
+    /// Whether a line is of the eight bytes by which clang's `-fsanitize=function` tells what a pointer points to:
+    /// a jump over them, and a number.
+    fn is_signature(&self, part: &[usize], index: usize) -> bool {
+        let long = |at: usize| match self.lines[at].statement {
+            Statement::Directive { name: ".long", arguments } => Some(arguments),
+            _ => None,
+        };
+        let jump = |index: usize| part.get(index).and_then(|at| long(*at)) == Some("846595819");
+        let first = |index: usize| {
+            part[..index].iter().all(|at| {
+                matches!(self.lines[*at].statement, Statement::Empty | Statement::Directive { .. })
+                    && long(*at).is_none()
+            })
+        };
+        match index.checked_sub(1) {
+            _ if jump(index) => first(index),
+            Some(before) => {
+                part.get(index).is_some_and(|at| long(*at).is_some()) && jump(before) && first(before)
+            }
+            None => false,
+        }
     }
 
     /// Whether a label stands for the function's start, rather than for a loop's head there.
@@ -157,11 +183,16 @@ impl Function<'_, '_> {
                 Statement::Directive { name, arguments } => {
                     if is_data(name) && !is_alignment(name) {
                         // Parts of the call of `__tls_get_addr`, and `ud2`.
-                        if !matches!((*name, *arguments), (".byte", "0x66") | (".value", "0x6666" | "0x0b0f"))
+                        let signature = self.is_signature(part, index - 1);
+                        if !signature
+                            && !matches!(
+                                (*name, *arguments),
+                                (".byte", "0x66") | (".value", "0x6666" | "0x0b0f")
+                            )
                         {
                             return Err((Cause::Directive((*name).to_owned()), at));
                         }
-                        prefix = true;
+                        prefix = !signature;
                     } else if !is_harmless(name) {
                         return Err((Cause::Directive((*name).to_owned()), at));
                     }
@@ -177,8 +208,8 @@ impl Function<'_, '_> {
                     }
                     match flow {
                         Flow::Stays => {}
-                        Flow::Leaves => found.exits.push(Exit::Before(at)),
-                        Flow::LeavesIf => found.exits.push(Exit::Conditional(at)),
+                        Flow::Leaves => found.leaving.push(Exit::Before(at)),
+                        Flow::LeavesIf => found.leaving.push(Exit::Conditional(at)),
                     }
                     prefix = false;
                     // What stops a processor that speculates past an exit is no end of its own.

@@ -118,11 +118,9 @@ impl<'a> File<'a> {
             all.push((function, outcome));
         }
         for symbol in order {
-            if let Some(mut tally) = tallies.remove(symbol) {
-                if let Some(mut function) = tally.function.take() {
-                    symbol.clone_into(&mut function.symbol);
-                    all.push((function, tally.outcome(0)));
-                }
+            let Some(mut tally) = tallies.remove(symbol) else { continue };
+            if let Some(function) = tally.function.take() {
+                all.push((function, tally.outcome(0)));
             }
         }
         Ok(all)

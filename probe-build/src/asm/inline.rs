@@ -41,9 +41,9 @@ impl Elsewhere {
                 "popsection" if self.pushed > 0 => self.pushed -= 1,
                 "section" | "subsection" if self.pushed == 0 => self.switched = true,
                 "previous" | "text" if self.switched && self.pushed == 0 => self.switched = false,
-                "section" | "subsection" | "previous" => {}
-                "align" | "balign" | "p2align" | "globl" | "global" | "weak" | "hidden" | "type" | "size"
-                | "set" | "local" | "loc" | "symver" | "ident" | "extern" | "equ" => {}
+                "section" | "subsection" | "previous" | "align" | "balign" | "p2align" | "globl"
+                | "global" | "weak" | "hidden" | "type" | "size" | "set" | "local" | "loc" | "symver"
+                | "ident" | "extern" | "equ" => {}
                 _ if directive.starts_with("cfi_") => {}
                 _ if is_data(name) && (self.pushed > 0 || self.switched) => {}
                 _ => return bad(),
@@ -114,7 +114,7 @@ fn after_labels(mut statement: &str) -> &str {
 }
 
 /// The statements of a line of inline assembly, without comments.
-fn statements(text: &str) -> Result<Vec<&str>, Cause> {
+pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
     let text = text.trim();
     if text.starts_with("//") || text.starts_with('/') {
         return Err(Cause::InlineAssembly("/".into()));
@@ -159,9 +159,8 @@ pub(super) fn changes_the_language<'a>(lines: impl Iterator<Item = &'a Line<'a>>
                 ".intel_syntax" => intel = true,
                 ".att_syntax" => intel = false,
                 ".code32" | ".code16" | ".code16gcc" => other = Some("another mode of the processor"),
-                ".code64" => other = None,
                 ".altmacro" => other = Some("alternate macro syntax"),
-                ".noaltmacro" => other = None,
+                ".code64" | ".noaltmacro" => other = None,
                 _ => {}
             }
         }

@@ -113,12 +113,8 @@ fn split(text: &str) -> Result<(&str, &str), &'static str> {
                 return Err(if closed { "a comment within the line" } else { OPEN_COMMENT });
             }
             b'/' if bytes.get(at + 1) == Some(&b'/') || at == 0 => return Err("a comment of another style"),
-            b';' => {
-                // `rep;movsq` and older compilers' `rep; ret` are one instruction.
-                if !PREFIXES.contains(&text[..at].trim()) {
-                    return Err("several statements in a line");
-                }
-            }
+            // `rep;movsq` and older compilers' `rep; ret` are one instruction.
+            b';' if !PREFIXES.contains(&text[..at].trim()) => return Err("several statements in a line"),
             b'\'' => return Err("a character constant"),
             0 => return Err("a zero byte"),
             _ => {}

@@ -173,7 +173,7 @@ impl File<'_> {
         };
         let entry = self.definitions.site(&identity(Kind::Entry));
         self.edits.before(found.entry, &entry);
-        for exit in &found.exits {
+        for exit in &found.leaving {
             let site = self.definitions.site(&identity(Kind::Exit));
             match *exit {
                 Exit::Before(line) => self.edits.before(line, &site),
@@ -184,7 +184,12 @@ impl File<'_> {
                 }
             }
         }
-        Outcome::Placed { entries: 1, exits: found.exits.len(), dead_ends: found.dead_ends, unknown_hooks: 0 }
+        Outcome::Placed {
+            entries: 1,
+            exits: found.leaving.len(),
+            dead_ends: found.dead_ends,
+            unknown_hooks: 0,
+        }
     }
 }
 
@@ -199,7 +204,7 @@ fn conditional(line: &Line<'_>, site: &str, number: usize) -> String {
 /// A definition counts its text in 16 bits.
 fn fits(function: &Function, exits: Exits, label: usize) -> Result<Exits, Reason> {
     let bytes = function.path.len() + function.file.len();
-    if bytes <= usize::from(u16::MAX) {
+    if u16::try_from(bytes).is_ok() {
         Ok(exits)
     } else {
         Err(Reason { cause: Cause::Name(bytes), line: label + 1 })

@@ -162,7 +162,7 @@ fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     match name {
         // String instructions may go without operands.
         _ if operands.is_empty() && (name.starts_with("mov") || name.starts_with("cmp")) => {
-            strings(name, state)
+            strings(name, state);
         }
         _ if reads => {}
         "cltq" | "cwtl" | "cbtw" => state.set(Register::RAX, None),

@@ -19,7 +19,9 @@ fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcom
             names.push(stub.to_owned());
             names.len() - 1
         });
-        out.push_str(&format!("\tSITE {number}\n"));
+        out.push_str("\tSITE ");
+        out.push_str(&number.to_string());
+        out.push('\n');
     }
     (out, functions)
 }

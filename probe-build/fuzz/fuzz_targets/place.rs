@@ -1,0 +1,31 @@
+//! The assembly rewriter on any text: it refuses or places, and never panics; what is not a site is the source.
+#![no_main]
+#![allow(dead_code, reason = "the rewriter is included as source: it is no public interface of probe-build")]
+
+#[path = "../../src/asm/mod.rs"]
+mod asm;
+#[path = "../../src/outcome.rs"]
+mod outcome;
+#[path = "../../src/sites.rs"]
+mod sites;
+
+pub use outcome::{Cause, Exclusion, Outcome, Reason};
+pub use sites::Sites;
+
+libfuzzer_sys::fuzz_target!(|source: &str| {
+    for compiler in [asm::Family::Gnu, asm::Family::Clang] {
+        for sites in [Sites::EntryReturn, Sites::InstrumentFunctions, Sites::None] {
+            for keep_debug in [true, false] {
+                let request = asm::Request { sites, compiler, keep_debug, wants: &|_| Ok(()) };
+                let Ok(placed) = asm::place(source, &request) else { continue };
+                if sites == Sites::EntryReturn && keep_debug && !source.contains(".Lprobe_") {
+                    // Each line of the source is there, in order, but for conditional tail calls.
+                    let mut lines = placed.text.lines();
+                    for line in source.lines().filter(|line| !line.trim_start().starts_with('j')) {
+                        assert!(lines.any(|it| it == line), "{line:?} is lost");
+                    }
+                }
+            }
+        }
+    }
+});
