@@ -2,7 +2,7 @@
 //! switch them all; the size of its code. Beside it, what the compiler alone makes of it, with and without calls of hooks.
 
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin};
-use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probes, select};
+use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, finstrument, probes, select};
 use probe_tests::real::object_file::text_size;
 use probe_tests::real::{Loaded, SQLITE, Way};
 
@@ -46,14 +46,23 @@ fn milliseconds(name: &str, medians: &Medians, case: &str) {
 /// All ways, while nobody listens.
 fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     let again = plain.built.copy("again").load();
-    let [entry_return, hooks_removed, empty_hooks] =
-        [Way::EntryReturn, Way::InstrumentFunctions, Way::EmptyHooks].map(|way| SQLITE.load(ROOT, way));
+    let ways = [Way::EntryReturn, Way::InstrumentFunctions, Way::EmptyHooks, Way::Hooks];
+    let [entry_return, hooks_removed, empty_hooks, discovered] = ways.map(|way| SQLITE.load(ROOT, way));
+    finstrument::text(TextPolicy::Open);
+    assert_eq!(discovered.workload(work.0), work.1);
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.lost), (stats.discovered, 0), "{stats:?}");
+    println!(
+        "{} calls of hooks were discovered, {} of them across two words",
+        stats.patched, stats.straddlers
+    );
     let cases = [
         ("plain", plain),
         ("plain-again", &again),
         ("entry-return-latent", &entry_return),
         ("instrument-functions-latent", &hooks_removed),
         ("empty-hooks", &empty_hooks),
+        ("discovered-latent", &discovered),
     ];
     let medians = interleave(scale.of(31), &mut cases.map(|(name, loaded)| case(name, loaded, work)));
     let plain_size = text_size(&plain.built.library);
@@ -99,7 +108,13 @@ fn counting(scale: Scale, way: Way, plain: &Loaded, loaded: &Loaded, work: (u64,
     milliseconds(&format!("{}-counted", way.name()), &medians, "counted");
     let hits = attachment.total() / (rounds + 1);
     let ns = (medians.ns("counted") - medians.ns("plain")) / to_f64(hits);
-    figure(&format!("sqlite/{}-hit", way.name()), format_args!("{ns:.2}"), &format!("ns a hit, {hits} hits"), 1.0, "itself");
+    figure(
+        &format!("sqlite/{}-hit", way.name()),
+        format_args!("{ns:.2}"),
+        &format!("ns a hit, {hits} hits"),
+        1.0,
+        "itself",
+    );
     Ok(())
 }
 

@@ -119,12 +119,15 @@ impl Workshop {
             command.arg("-g1");
         }
         if family == Family::Gnu {
-            // Each instruction's length; and callers that rely on nothing but the ABI: gcc would let them keep values
-            // in registers that it knows the callee to leave alone, and that a probe may change.
-            command.args(["-dp", "-fno-ipa-ra"]);
+            // Each instruction's length.
+            command.arg("-dp");
         }
         if self.sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
+            if family == Family::Gnu {
+                // Or two functions that were inlined into one share a call of the exit hook.
+                command.arg("-fno-crossjumping");
+            }
         }
         command.arg("-S").arg("-o").arg(assembly).arg(source);
         command

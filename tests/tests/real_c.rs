@@ -52,5 +52,7 @@ fn instrument_functions_counts() {
 #[test]
 fn toggled() {
     let selectors = ["deflate", "inflate*", "**", "*_stored kind=entry, deflate*"];
-    scenario("toggled", Way::EntryReturn, |way| checks::toggling_changes_nothing(&ZLIB, ROOT, way, BYTES, &selectors));
+    scenario("toggled", Way::EntryReturn, |way| {
+        checks::toggling_changes_nothing(&ZLIB, ROOT, way, BYTES, &selectors)
+    });
 }

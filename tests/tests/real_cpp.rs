@@ -43,7 +43,10 @@ fn entry_return_counts() {
         let thrown = checks::unpaired(&counts);
         assert!(!thrown.is_empty());
         for (path, (entered, left)) in thrown {
-            assert!(entered > left && (entered - left) % ROUNDS == 0, "{path}: {entered} entries, {left} exits");
+            assert!(
+                entered > left && (entered - left) % ROUNDS == 0,
+                "{path}: {entered} entries, {left} exits"
+            );
         }
     });
 }
@@ -59,7 +62,8 @@ fn instrument_functions_counts() {
 
 #[test]
 fn toggled() {
-    let selectors = ["Clipper2Lib::ClipperBase::IntersectEdges", "Clipper2Lib::**", "**", "real::** kind=exit"];
+    let selectors =
+        ["Clipper2Lib::ClipperBase::IntersectEdges", "Clipper2Lib::**", "**", "real::** kind=exit"];
     scenario("toggled", Way::EntryReturn, |way| {
         checks::toggling_changes_nothing(&CLIPPER, ROOT, way, ROUNDS, &selectors);
     });

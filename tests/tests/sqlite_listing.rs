@@ -18,7 +18,8 @@ fn scenario(name: &str, way: Way) {
     checks::listing_is_right(&SQLITE, &built);
     let _loaded = built.load();
     let kinds = |path: &str| {
-        let found = probes().into_iter().filter(|it| it.path() == path && it.file().ends_with("sqlite3/sqlite3.c"));
+        let found =
+            probes().into_iter().filter(|it| it.path() == path && it.file().ends_with("sqlite3/sqlite3.c"));
         found.map(|it| it.kind()).collect::<Vec<_>>()
     };
     assert_eq!(kinds("sqlite3VdbeExec"), [Kind::Entry, Kind::Exit]);

@@ -87,7 +87,9 @@ pub(super) fn read(path: &Path) -> Vec<Account> {
 }
 
 fn parse(text: &str) -> Option<Account> {
-    let [path, symbol, file, line, outcome, rest] = *text.split('\t').collect::<Vec<_>>() else { return None };
+    let [path, symbol, file, line, outcome, rest] = *text.split('\t').collect::<Vec<_>>() else {
+        return None;
+    };
     let outcome = match outcome {
         "placed" => {
             let numbers: Result<Vec<_>, _> = rest.split(' ').map(str::parse).collect();

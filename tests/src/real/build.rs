@@ -75,7 +75,12 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     objects_below(&folder, &mut objects);
     objects.sort();
     let counted = if way == Way::Counted { base.counted.len() } else { 0 };
-    Built { library: folder.join(LIBRARY), objects, accounts: accounts::read(&folder.join(ACCOUNTS)), counted }
+    Built {
+        library: folder.join(LIBRARY),
+        objects,
+        accounts: accounts::read(&folder.join(ACCOUNTS)),
+        counted,
+    }
 }
 
 /// Threads of this process that want the same wait for the first of them.
@@ -88,7 +93,8 @@ fn turn(folder: &Path) -> Arc<Mutex<()>> {
 /// Says all that goes in: the compiler, the sources, the way, and this crate's and `probe_build`'s own text.
 fn key(base: &CodeBase, package: &Path, way: Way) -> u64 {
     let mut key = DefaultHasher::new();
-    let compiler = compiler(base, Path::new("/")).to_command().arg("--version").output().expect("a C compiler");
+    let compiler =
+        compiler(base, Path::new("/")).to_command().arg("--version").output().expect("a C compiler");
     (compiler.stdout, package, format!("{base:?}"), way.name(), include_str!("build.rs")).hash(&mut key);
     (include_str!("counters.rs"), fs::read(base.workload).expect("the workload")).hash(&mut key);
     if Way::PROBED.contains(&way) {
@@ -143,8 +149,15 @@ fn compile(base: &CodeBase, package: &Path, out: &Path, way: Way) -> (Vec<PathBu
             if matches!(way, Way::EmptyHooks | Way::Hooks) {
                 build.flag("-finstrument-functions");
             }
+            if way == Way::Hooks {
+                // Files and lines are read from there.
+                build.flag("-g1");
+            }
             let objects = build.files(files).includes(includes).try_compile_intermediates();
-            return (objects.unwrap_or_else(|error| panic!("{} does not compile: {error}", base.name)), Vec::new());
+            return (
+                objects.unwrap_or_else(|error| panic!("{} does not compile: {error}", base.name)),
+                Vec::new(),
+            );
         }
     };
     let mut build = configured!(probe_build::Build::new(), base, out);

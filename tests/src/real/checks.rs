@@ -54,7 +54,8 @@ pub fn listing_is_right(base: &CodeBase, built: &Built) {
     assert_eq!(unread_records(), 0);
     let mut listed = BTreeMap::new();
     for probe in probes() {
-        let key = (probe.path().to_owned(), probe.file().to_owned(), probe.line(), probe.kind() == Kind::Exit);
+        let key =
+            (probe.path().to_owned(), probe.file().to_owned(), probe.line(), probe.kind() == Kind::Exit);
         assert_ne!(probe.kind(), Kind::Point, "{probe}");
         assert_eq!(listed.insert(key, probe.sites()), None, "{probe} is there twice");
     }
@@ -68,7 +69,8 @@ pub fn listing_is_right(base: &CodeBase, built: &Built) {
             }
         }
     }
-    let keys = |map: &BTreeMap<(String, String, u32, bool), usize>| map.keys().cloned().collect::<BTreeSet<_>>();
+    let keys =
+        |map: &BTreeMap<(String, String, u32, bool), usize>| map.keys().cloned().collect::<BTreeSet<_>>();
     let differences: Vec<_> = keys(&listed).symmetric_difference(&keys(&told)).cloned().collect();
     assert!(differences.is_empty(), "either listed or told of: {differences:?}");
     if !base.is_cpp {
@@ -118,7 +120,8 @@ fn has_name(text: &str, path: &str) -> bool {
 /// # Panics
 /// If not.
 pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> Counts {
-    let (plain, counted, loaded) = (base.load(root, Way::Plain), base.load(root, Way::Counted), base.load(root, way));
+    let (plain, counted, loaded) =
+        (base.load(root, Way::Plain), base.load(root, Way::Counted), base.load(root, way));
     let digest = plain.workload(amount);
     assert_eq!(counted.workload(amount), digest, "counted by hand");
     let text = loaded.text();

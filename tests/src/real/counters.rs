@@ -110,7 +110,10 @@ mod tests {
         assert_eq!(&TEXT[body - 3..body], ")\n{");
         let counted = Counted { file: "", name: "f", path: "f" };
         let counting = counting(TEXT, &[(3, &counted)]);
-        assert!(counting.ends_with("int (*a)(int))\n{ counted_calls[3]++;  if (f(1)) { g(a); } }"), "{counting}");
+        assert!(
+            counting.ends_with("int (*a)(int))\n{ counted_calls[3]++;  if (f(1)) { g(a); } }"),
+            "{counting}"
+        );
         assert_eq!(counting.matches("counted_calls[3]").count(), 1);
     }
 

@@ -50,9 +50,7 @@ pub fn hook_references(path: &Path) -> usize {
 /// If it can't be read.
 #[must_use]
 pub fn text_size(path: &Path) -> u64 {
-    read(path, |file| {
-        file.sections().filter(|it| it.kind() == SectionKind::Text).map(|it| it.size()).sum()
-    })
+    read(path, |file| file.sections().filter(|it| it.kind() == SectionKind::Text).map(|it| it.size()).sum())
 }
 
 fn read<T>(path: &Path, look: impl FnOnce(&object::File<'_>) -> T) -> T {
