@@ -53,6 +53,6 @@ fn instrument_functions_counts() {
 fn toggled() {
     let selectors = ["deflate", "inflate*", "**", "*_stored kind=entry, deflate*"];
     scenario("toggled", Way::EntryReturn, |way| {
-        checks::toggling_changes_nothing(&ZLIB, ROOT, way, BYTES, &selectors)
+        checks::toggling_changes_nothing(&ZLIB, ROOT, way, BYTES, &selectors);
     });
 }

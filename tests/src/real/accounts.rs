@@ -31,6 +31,8 @@ pub enum Outcome {
         exits: usize,
         /// Ends after which nothing follows, and where no exit is therefore.
         dead_ends: usize,
+        /// Hooks that were taken out of it, since it was not clear what function they speak of.
+        unknown_hooks: usize,
     },
     /// It was not to have any.
     Excluded(String),
@@ -52,8 +54,13 @@ pub(super) fn of(report: &Report) -> Vec<Account> {
         file: function.file().to_owned(),
         line: function.line(),
         outcome: match function.outcome() {
-            probe_build::Outcome::Placed { entries, exits, dead_ends, .. } => {
-                Outcome::Placed { entries: *entries, exits: *exits, dead_ends: *dead_ends }
+            probe_build::Outcome::Placed { entries, exits, dead_ends, unknown_hooks, .. } => {
+                Outcome::Placed {
+                    entries: *entries,
+                    exits: *exits,
+                    dead_ends: *dead_ends,
+                    unknown_hooks: *unknown_hooks,
+                }
             }
             probe_build::Outcome::LeftOut(why) => Outcome::LeftOut(why.to_string()),
             why => Outcome::Excluded(why.to_string()),
@@ -64,20 +71,18 @@ pub(super) fn of(report: &Report) -> Vec<Account> {
 
 /// Writes them, one a line.
 pub(super) fn write(path: &Path, accounts: &[Account]) {
-    let lines: String = accounts
-        .iter()
-        .map(|Account { path, symbol, file, line, outcome }| {
-            let outcome = match outcome {
-                Outcome::Placed { entries, exits, dead_ends } => {
-                    format!("placed\t{entries} {exits} {dead_ends}")
-                }
-                Outcome::Excluded(why) => format!("excluded\t{why}"),
-                Outcome::LeftOut(why) => format!("left out\t{why}"),
-            };
-            format!("{path}\t{symbol}\t{file}\t{line}\t{outcome}\n")
-        })
-        .collect();
-    fs::write(path, lines).expect("a file for the accounts");
+    let line = |Account { path, symbol, file, line, outcome }: &Account| {
+        let outcome = match outcome {
+            Outcome::Placed { entries, exits, dead_ends, unknown_hooks } => {
+                format!("placed\t{entries} {exits} {dead_ends} {unknown_hooks}")
+            }
+            Outcome::Excluded(why) => format!("excluded\t{why}"),
+            Outcome::LeftOut(why) => format!("left out\t{why}"),
+        };
+        format!("{path}\t{symbol}\t{file}\t{line}\t{outcome}\n")
+    };
+    let lines: Vec<_> = accounts.iter().map(line).collect();
+    fs::write(path, lines.concat()).expect("a file for the accounts");
 }
 
 /// Reads what `write` wrote.
@@ -93,8 +98,8 @@ fn parse(text: &str) -> Option<Account> {
     let outcome = match outcome {
         "placed" => {
             let numbers: Result<Vec<_>, _> = rest.split(' ').map(str::parse).collect();
-            let [entries, exits, dead_ends] = *numbers.ok()? else { return None };
-            Outcome::Placed { entries, exits, dead_ends }
+            let [entries, exits, dead_ends, unknown_hooks] = *numbers.ok()? else { return None };
+            Outcome::Placed { entries, exits, dead_ends, unknown_hooks }
         }
         "excluded" => Outcome::Excluded(rest.to_owned()),
         "left out" => Outcome::LeftOut(rest.to_owned()),
@@ -118,7 +123,7 @@ mod tests {
             outcome,
         };
         let outcomes = [
-            Outcome::Placed { entries: 1, exits: 0, dead_ends: 2 },
+            Outcome::Placed { entries: 1, exits: 0, dead_ends: 2, unknown_hooks: 3 },
             Outcome::Excluded("a glob".to_owned()),
             Outcome::LeftOut("an indirect jump".to_owned()),
         ];

@@ -18,6 +18,8 @@ use crate::fixture::TARGET;
 /// A code base that has been built.
 #[derive(Clone, Debug)]
 pub struct Built {
+    /// How.
+    pub way: Way,
     /// The shared library.
     pub library: PathBuf,
     /// The objects that it was linked from.
@@ -76,6 +78,7 @@ pub(super) fn build(base: &CodeBase, root: &Path, way: Way) -> Built {
     objects.sort();
     let counted = if way == Way::Counted { base.counted.len() } else { 0 };
     Built {
+        way,
         library: folder.join(LIBRARY),
         objects,
         accounts: accounts::read(&folder.join(ACCOUNTS)),
@@ -99,6 +102,7 @@ fn key(base: &CodeBase, package: &Path, way: Way) -> u64 {
     (include_str!("counters.rs"), fs::read(base.workload).expect("the workload")).hash(&mut key);
     if Way::PROBED.contains(&way) {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        include_str!("accounts.rs").hash(&mut key);
         hash_files(&tests.with_file_name("probe-build"), &mut key);
     }
     key.finish()

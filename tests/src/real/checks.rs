@@ -39,7 +39,9 @@ pub fn accounts_are_complete(built: &Built) {
     assert!(missing.is_empty(), "without an account: {missing:?}");
     let all: BTreeSet<_> = defined.iter().flatten().map(String::as_str).collect();
     let invented: Vec<_> = said.difference(&all).collect();
-    assert!(invented.is_empty(), "not in the objects: {invented:?}");
+    // The hooks also tell of functions that are nowhere but where they were inlined.
+    let may_be_inlined = built.way == Way::InstrumentFunctions;
+    assert!(may_be_inlined || invented.is_empty(), "not in the objects: {invented:?}");
     let hooks: usize = built.objects.iter().map(|object| hook_references(object)).sum();
     assert_eq!(hooks, 0, "references to hooks");
 }

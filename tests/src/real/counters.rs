@@ -14,14 +14,14 @@ pub const NAME: &str = "counted_calls";
 pub(super) fn counting(text: &str, functions: &[(usize, &Counted)]) -> String {
     let mut bodies: Vec<_> = functions.iter().map(|(number, it)| (body(text, it.name), *number)).collect();
     bodies.sort_unstable();
-    let mut counting = format!("{}\n", declaration("extern "));
+    let mut counting = vec![declaration("extern "), "\n".to_owned()];
     let mut done = 0;
     for (at, number) in bodies {
-        counting += &text[done..at];
-        counting += &format!(" {NAME}[{number}]++; ");
+        counting.push(format!("{} {NAME}[{number}]++; ", &text[done..at]));
         done = at;
     }
-    counting + &text[done..]
+    counting.push(text[done..].to_owned());
+    counting.concat()
 }
 
 /// A file that defines the counters, C or C++.
