@@ -124,6 +124,10 @@ impl Workshop {
         }
         if self.sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
+            if family == Family::Gnu {
+                // Or two functions that were inlined into one share a call of the exit hook.
+                command.arg("-fno-crossjumping");
+            }
         }
         command.arg("-S").arg("-o").arg(assembly).arg(source);
         command

@@ -23,8 +23,12 @@ pub mod machine_state;
 #[cfg(target_os = "linux")]
 pub mod pages;
 pub mod random;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub mod real;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
 #[cfg(unix)]
 pub mod scenario;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub mod sources;
 pub mod text;

@@ -54,7 +54,8 @@ impl Text {
     /// If it is not loaded, or is not an ELF file of 64 bits with one executable segment.
     #[must_use]
     pub fn of(path: &Path) -> Self {
-        let data = fs::read(path).expect("the file");
+        let path = path.canonicalize().expect("the path of a file");
+        let data = fs::read(&path).expect("the file");
         let data = data.as_slice();
         let header = elf::FileHeader64::<object::Endianness>::parse(data).expect("an ELF header");
         let endian = header.endian().expect("a known byte order");
@@ -65,10 +66,10 @@ impl Text {
         let executable: Vec<_> =
             loads.iter().filter(|load| load.p_flags(endian).0 & elf::PF_X.0 != 0).collect();
         let [segment] = executable.as_slice() else { panic!("{} executable segments", executable.len()) };
-        let first = mappings(path).iter().map(|mapping| mapping.range.start).min().expect("a mapping");
+        let first = mappings(&path).iter().map(|mapping| mapping.range.start).min().expect("a mapping");
         let start = first - (lowest & !0xfff) + number(segment.p_vaddr(endian));
         let file = segment.data(endian, data).expect("the segment's bytes").to_vec();
-        Self { path: path.to_owned(), start, file }
+        Self { path, start, file }
     }
 
     /// The addresses.

@@ -1,0 +1,117 @@
+//! Code bases that others wrote, built in several ways, each with a workload of ours.
+//!
+//! [`CodeBase`] says what there is ▸ [`CodeBase::build`] makes a shared library of it, once for each [`Way`] and for each state of
+//! what goes in, which exports the workload and nothing else ▸ [`Built::load`] loads it beside the others ▸
+//! [`Loaded::workload`] runs and returns a digest of all results, which must be the same whatever was done to the code.
+//! [`accounts`] has what was said of each function, [`object_file`] what is in the objects, [`counters`] the truth about calls.
+
+use std::path::{Path, PathBuf};
+
+pub mod accounts;
+mod build;
+pub mod checks;
+pub mod counters;
+mod known;
+pub mod object_file;
+pub mod workload;
+
+pub use build::Built;
+pub use known::{CLIPPER, SQLITE, ZLIB};
+pub use workload::Loaded;
+
+/// Sources of a package of the registry, and a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeBase {
+    /// For folders and messages.
+    pub name: &'static str,
+    /// The package that bundles it; none if the workload is all.
+    pub package: Option<&'static str>,
+    /// The files to compile, in the package's folder.
+    pub files: &'static [&'static str],
+    /// Folders of headers, in the package's folder.
+    pub includes: &'static [&'static str],
+    /// The file of the workload.
+    pub workload: &'static str,
+    /// Whether this is C++.
+    pub is_cpp: bool,
+    /// Flags for the compiler.
+    pub flags: &'static [&'static str],
+    /// Libraries to link.
+    pub libraries: &'static [&'static str],
+    /// How functions begin whose names are not in the source as they are: macros, or the compiler, make them.
+    pub made: &'static [&'static str],
+    /// Functions that are never inlined, and whose calls the counted build counts.
+    pub counted: &'static [Counted],
+}
+
+/// A function whose calls are counted by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The file that defines it, one of [`CodeBase::files`].
+    pub file: &'static str,
+    /// Its name as the definition spells it.
+    pub name: &'static str,
+    /// The path of its probes.
+    pub path: &'static str,
+}
+
+/// How a code base is compiled; always by the same compiler, with the same optimisation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// As its authors have it.
+    Plain,
+    /// With a counter in each function of [`CodeBase::counted`], in the source text.
+    Counted,
+    /// By `probe_build`, with sites at entries and returns.
+    EntryReturn,
+    /// By `probe_build`, with sites where the compiler calls a hook.
+    InstrumentFunctions,
+    /// With `-finstrument-functions`, and two empty hooks in the library.
+    EmptyHooks,
+    /// With `-finstrument-functions`; the hooks are the program's.
+    Hooks,
+}
+
+impl Way {
+    /// Those by `probe_build`.
+    pub const PROBED: [Self; 2] = [Self::EntryReturn, Self::InstrumentFunctions];
+
+    /// For folders and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Counted => "counted",
+            Self::EntryReturn => "entry-return",
+            Self::InstrumentFunctions => "instrument-functions",
+            Self::EmptyHooks => "empty-hooks",
+            Self::Hooks => "hooks",
+        }
+    }
+}
+
+impl CodeBase {
+    /// Builds it below `root`, the `CARGO_TARGET_TMPDIR` of a test or bench, unless that was done before with the same compiler,
+    /// sources and `probe_build`.
+    ///
+    /// # Panics
+    /// If the sources can't be had, or don't compile.
+    #[must_use]
+    pub fn build(&self, root: &str, way: Way) -> Built {
+        build::build(self, Path::new(root), way)
+    }
+
+    /// The same, and loads it.
+    ///
+    /// # Panics
+    /// As `build`, and if it can't be loaded.
+    #[must_use]
+    pub fn load(&self, root: &str, way: Way) -> Loaded {
+        self.build(root, way).load()
+    }
+
+    /// The folder of the package.
+    fn folder(&self) -> PathBuf {
+        self.package.map_or_else(PathBuf::new, crate::sources::folder_of)
+    }
+}

@@ -1,0 +1,211 @@
+//! What must hold of every code base, whatever it is, built by `probe_build`.
+//!
+//! Each check loads one build, and counts all of the process's probes: one process each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use probe_runtime::{Count, Counts, Kind, TextPolicy, Visibility, probes, select, unread_records};
+
+use super::accounts::{Account, Outcome};
+use super::object_file::{functions, hook_references};
+use super::{Built, CodeBase, Way};
+
+/// All that the checks of this way need is built, side by side.
+pub fn prepare(base: &CodeBase, root: &str, way: Way) {
+    thread::scope(|scope| {
+        for way in [Way::Plain, Way::Counted, way] {
+            scope.spawn(move || base.build(root, way));
+        }
+    });
+}
+
+/// Every function symbol of every object has an account, every account is of a function, and of the hooks no trace is left.
+///
+/// # Panics
+/// If not.
+pub fn accounts_are_complete(built: &Built) {
+    let defined: Vec<BTreeSet<String>> = built.objects.iter().flat_map(|object| functions(object)).collect();
+    let said: BTreeSet<&str> = built.accounts.iter().map(|it| it.symbol.as_str()).collect();
+    assert!(!said.is_empty());
+    // What the compiler moved out of the way, or cloned, is of the function that it was taken from.
+    let is_said = |symbol: &String| {
+        let ends = symbol.match_indices('.').map(|(at, _)| at).chain([symbol.len()]);
+        ends.into_iter().any(|end| said.contains(&symbol[..end]))
+    };
+    let missing: Vec<_> = defined.iter().filter(|names| !names.iter().any(is_said)).collect();
+    assert!(missing.is_empty(), "without an account: {missing:?}");
+    let all: BTreeSet<_> = defined.iter().flatten().map(String::as_str).collect();
+    let invented: Vec<_> = said.difference(&all).collect();
+    // The hooks also tell of functions that are nowhere but where they were inlined.
+    let may_be_inlined = built.way == Way::InstrumentFunctions;
+    assert!(may_be_inlined || invented.is_empty(), "not in the objects: {invented:?}");
+    let hooks: usize = built.objects.iter().map(|object| hook_references(object)).sum();
+    assert_eq!(hooks, 0, "references to hooks");
+}
+
+/// The program's probes are those of the accounts, by path, kind, file and line, with as many sites, and each line has the
+/// function's name in the source.
+///
+/// # Panics
+/// If not.
+pub fn listing_is_right(base: &CodeBase, built: &Built) {
+    let loaded = built.load();
+    assert_eq!(unread_records(), 0);
+    let mut listed = BTreeMap::new();
+    for probe in probes() {
+        let key =
+            (probe.path().to_owned(), probe.file().to_owned(), probe.line(), probe.kind() == Kind::Exit);
+        assert_ne!(probe.kind(), Kind::Point, "{probe}");
+        assert_eq!(listed.insert(key, probe.sites()), None, "{probe} is there twice");
+    }
+    let mut told: BTreeMap<_, usize> = BTreeMap::new();
+    for Account { path, file, line, outcome, .. } in &built.accounts {
+        if let Outcome::Placed { entries, exits, .. } = outcome {
+            for (is_exit, sites) in [(false, entries), (true, exits)] {
+                if *sites != 0 {
+                    *told.entry((path.clone(), file.clone(), *line, is_exit)).or_default() += sites;
+                }
+            }
+        }
+    }
+    let keys =
+        |map: &BTreeMap<(String, String, u32, bool), usize>| map.keys().cloned().collect::<BTreeSet<_>>();
+    let differences: Vec<_> = keys(&listed).symmetric_difference(&keys(&told)).cloned().collect();
+    assert!(differences.is_empty(), "either listed or told of: {differences:?}");
+    if !base.is_cpp {
+        // In C++, the linker keeps one of many copies.
+        assert_eq!(listed, told);
+    }
+    names_are_on_their_lines(base, built);
+    loaded.close();
+}
+
+/// In the source, the line of each function is of its head, which has the last part of its name: compilers give the line where the
+/// body begins, and parameters may take several.
+fn names_are_on_their_lines(base: &CodeBase, built: &Built) {
+    let mut files: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for Account { path, file, line, outcome, .. } in &built.accounts {
+        if !matches!(outcome, Outcome::Placed { .. }) {
+            continue;
+        }
+        let lines = files.entry(file).or_insert_with(|| {
+            let bytes = fs::read(file).unwrap_or_else(|error| panic!("{path}: {file}: {error}"));
+            String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+        });
+        let above = &lines[..lines.len().min(usize::try_from(*line).expect("a line"))];
+        // The line itself, and those before it up to the end of whatever comes before the function.
+        let is_end = |line: &&String| line.contains([';', '}']);
+        let head = above.last().into_iter().chain(above.iter().rev().skip(1).take_while(|it| !is_end(it)));
+        let is_made = base.made.iter().any(|made| path.starts_with(made));
+        if !is_made && !head.into_iter().any(|text| has_name(text, path)) {
+            wrong.push(format!("{path} {file}:{line} {:?}", above.last()));
+        }
+    }
+    assert!(wrong.is_empty(), "{} lines without the function's name: {wrong:#?}", wrong.len());
+}
+
+/// Lambdas have no name.
+fn has_name(text: &str, path: &str) -> bool {
+    let whole = path.split(".part").next().unwrap_or(path);
+    let without_arguments = whole.split('<').next().unwrap_or(whole);
+    let name = without_arguments.rsplit("::").next().unwrap_or(path);
+    text.contains(name.trim_start_matches('~')) || path.contains("{lambda") && text.contains('[')
+}
+
+/// The digest of so much work is the plain build's: latent, with everything counted, and latent again; the counts are those of the
+/// counters compiled in by hand; every entry has its exit; afterwards, the text is the file's.
+///
+/// # Panics
+/// If not.
+pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> Counts {
+    let (plain, counted, loaded) =
+        (base.load(root, Way::Plain), base.load(root, Way::Counted), base.load(root, way));
+    let digest = plain.workload(amount);
+    assert_eq!(counted.workload(amount), digest, "counted by hand");
+    let text = loaded.text();
+    text.assert_as_in_file();
+    assert_eq!(loaded.workload(amount), digest, "latent");
+    let attachment = select("**").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((attachment.report().refused(), attachment.total()), (0, 0));
+    assert_eq!(loaded.workload(amount), digest, "with everything counted");
+    let counts = attachment.counts();
+    let detached = attachment.detach();
+    assert_eq!(detached.refused(), 0, "{detached}");
+    text.assert_as_in_file();
+    assert_eq!(loaded.workload(amount), digest, "latent again");
+    for (function, calls) in base.counted.iter().zip(counted.counters()) {
+        assert_ne!(calls, 0, "{function:?}");
+        assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");
+        assert_eq!(counts.hits(function.path, Kind::Exit), Some(calls), "{function:?}");
+    }
+    counts
+}
+
+/// The functions that were entered more or less often than left, with how often they were entered and left.
+pub fn unpaired(counts: &Counts) -> BTreeMap<String, (u64, u64)> {
+    let mut hits: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for count in counts.iter() {
+        let both = hits.entry(count.probe.path().to_owned()).or_default();
+        *(if count.probe.kind() == Kind::Entry { &mut both.0 } else { &mut both.1 }) += count.hits;
+    }
+    hits.retain(|_, (entered, left)| entered != left);
+    hits
+}
+
+/// A thread works while another attaches to sets of functions, pauses, resumes and detaches; the digest stays the plain build's,
+/// and afterwards the text is the file's.
+///
+/// # Panics
+/// If not.
+pub fn toggling_changes_nothing(base: &CodeBase, root: &str, way: Way, amount: u64, selectors: &[&str]) {
+    const ROUNDS: u64 = 20;
+    let digest = base.load(root, Way::Plain).workload(amount);
+    let loaded = base.load(root, way);
+    let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(loaded.workload(amount), digest);
+                rounds.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let is_over = || rounds.load(Ordering::Relaxed) >= ROUNDS || worker.is_finished();
+        let mut hits = 0;
+        while !is_over() {
+            for (nth, selector) in selectors.iter().enumerate() {
+                hits += toggle(selector, nth % 2 == 0, is_over);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        worker.join().expect("the same digest each time");
+        assert_ne!(hits, 0);
+    });
+    loaded.text().assert_as_in_file();
+    assert_eq!(loaded.workload(amount), digest);
+}
+
+/// Attaches, pauses and resumes, waits for a hit; returns how many there were.
+fn toggle(selector: &str, is_rapid: bool, is_over: impl Fn() -> bool) -> u64 {
+    let (text, visibility, pauses) = if is_rapid {
+        (TextPolicy::Open, Visibility::Eventual, 50)
+    } else {
+        (TextPolicy::Sealed, Visibility::Synchronous, 5)
+    };
+    let set = select(selector).unwrap().text(text).visibility(visibility);
+    let attachment = set.attach(Count::new()).unwrap();
+    assert_eq!(attachment.report().refused(), 0, "{}", attachment.report());
+    for _ in 0..pauses {
+        assert_eq!(attachment.pause().refused() + attachment.resume().refused(), 0);
+    }
+    let before = attachment.total();
+    while attachment.total() == before && !is_over() {
+        thread::yield_now();
+    }
+    let hits = attachment.total();
+    assert_eq!(attachment.detach().refused(), 0);
+    hits
+}

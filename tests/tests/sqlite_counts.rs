@@ -1,0 +1,35 @@
+//! SQLite built by `probe_build`: the same results latent, with everything counted, and latent again; counts that agree with
+//! counters compiled in by hand; an exit for each entry; the file's text afterwards.
+//! Each scenario in a process of its own: it counts all probes, and both builds have the same ones.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::collections::BTreeMap;
+
+use probe_tests::real::{SQLITE, Way, checks};
+use probe_tests::scenario::{asked, runs_in_a_child};
+
+const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+
+/// Rows inserted.
+const ROWS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
+
+fn scenario(name: &str, way: Way) {
+    if asked().is_none() {
+        checks::prepare(&SQLITE, ROOT, way);
+        return runs_in_a_child(name, name);
+    }
+    let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);
+    // Nothing in it throws, jumps far away or ends the program.
+    assert_eq!(checks::unpaired(&counts), BTreeMap::new());
+    println!("done: {name}");
+}
+
+#[test]
+fn entry_return() {
+    scenario("entry_return", Way::EntryReturn);
+}
+
+#[test]
+fn instrument_functions() {
+    scenario("instrument_functions", Way::InstrumentFunctions);
+}

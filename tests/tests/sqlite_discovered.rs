@@ -1,0 +1,50 @@
+//! SQLite compiled with plain `-finstrument-functions`: every function that the workload calls is discovered, under its name, with
+//! its file and line, and counted from its first call on; latent afterwards, with the same results.
+//! A process of its own: it counts all that is discovered.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
+use probe_tests::real::{SQLITE, Way};
+
+const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+const ROWS: u64 = 10_000;
+
+#[test]
+fn discovered() {
+    let [plain, by_hand, hooked] = [Way::Plain, Way::Counted, Way::Hooks].map(|way| SQLITE.load(ROOT, way));
+    let digest = plain.workload(ROWS);
+    assert_eq!(by_hand.workload(ROWS), digest);
+    assert_eq!(probes(), [], "nothing before the first call");
+
+    let counting = finstrument::attach(Count::new(), 100_000).unwrap();
+    assert_eq!(hooked.workload(ROWS), digest, "discovered and counted");
+    let counts = counting.counts();
+    let stats = finstrument::stats();
+    assert_eq!(
+        (stats.lost, stats.unnamed, stats.beyond_capacity, stats.kept, stats.waiting),
+        (0, 0, 0, 0, 0),
+        "{stats:?}"
+    );
+    assert_eq!(stats.discovered, stats.patched);
+    for (function, calls) in SQLITE.counted.iter().zip(by_hand.counters()) {
+        assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");
+    }
+
+    for probe in probes() {
+        assert_eq!(probe.state(), ProbeState::Active, "{probe}");
+        let is_of_sqlite = probe.file().ends_with("sqlite3/sqlite3.c");
+        assert!(is_of_sqlite || probe.file().ends_with("sqlite_workload.c"), "{probe}");
+        assert_ne!(probe.line(), 0, "{probe}");
+    }
+    assert_eq!(hooked.workload(ROWS), digest, "counted");
+    drop(counting);
+    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+    assert_eq!(hooked.workload(ROWS), digest, "latent");
+    // What was called is all that there is to discover.
+    let after = finstrument::stats();
+    assert_eq!(
+        (after.discovered, after.patched, after.lost),
+        (stats.discovered, stats.discovered, 0),
+        "{after:?}"
+    );
+}

@@ -1,0 +1,31 @@
+//! SQLite built by `probe_build`: a thread inserts and queries while another attaches to one function, to all of SQLite's and to
+//! all there are, toggles them and detaches. No result changes.
+//! Each scenario in a process of its own: it compares all of the library's text.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use probe_tests::real::{SQLITE, Way, checks};
+use probe_tests::scenario::{asked, runs_in_a_child};
+
+const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+const ROWS: u64 = 5_000;
+const SELECTORS: [&str; 5] =
+    ["sqlite3VdbeExec", "sqlite3*", "**", "sqlite3Btree* kind=exit, sqlite3Vdbe*", "*, !sqlite3VdbeExec"];
+
+fn scenario(name: &str, way: Way) {
+    if asked().is_none() {
+        checks::prepare(&SQLITE, ROOT, way);
+        return runs_in_a_child(name, name);
+    }
+    checks::toggling_changes_nothing(&SQLITE, ROOT, way, ROWS, &SELECTORS);
+    println!("done: {name}");
+}
+
+#[test]
+fn entry_return() {
+    scenario("entry_return", Way::EntryReturn);
+}
+
+#[test]
+fn instrument_functions() {
+    scenario("instrument_functions", Way::InstrumentFunctions);
+}
