@@ -36,7 +36,7 @@ fn racing_first_hits_are_exact() {
         let functions: Vec<_> =
             (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
         let before = finstrument::stats();
-        let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS).unwrap();
+        let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + THREADS).unwrap();
         let (start, stop) = (Barrier::new(THREADS), AtomicBool::new(!busy));
         thread::scope(|scope| {
             scope.spawn(|| {

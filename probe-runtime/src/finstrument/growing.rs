@@ -8,7 +8,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::counters;
 use crate::dispatch::{Inside, Subscription};
 
 /// How many such counters are kept; what goes beyond is not used.
@@ -98,10 +97,7 @@ pub(super) fn give_back(_inside: &Inside, tally: usize) {
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
     // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
-    let Some(tally) = growing.take() else {
-        counters::BEYOND.add();
-        return None;
-    };
+    let tally = growing.take()?;
     let is_paused = growing.is_paused.load(Ordering::Relaxed);
     Some(Member { tally, subscription: Arc::clone(&growing.subscription), is_paused })
 }

@@ -142,9 +142,13 @@ fn discover(
         }
         let place = chunk::take(near)?;
         let member = growing::member(inside);
+        let is_beyond = member.is_none() && growing::is_growing();
         Discovery::write(place, key, returns, hit, state, member);
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
+            if is_beyond {
+                counters::BEYOND.add();
+            }
             old.into_iter().for_each(Discovery::leave);
             policy::note();
             return Some((place.discovery(), true));

@@ -59,7 +59,7 @@ pub fn text(policy: TextPolicy) {
 }
 
 /// Counts every discovered function: those known by now, and each from its first hit on, that hit included. There are `capacity` counters;
-/// a call site that is discovered takes one, and takes another one when its object is loaded again. What goes beyond stays latent ([`Stats::beyond_capacity`]).
+/// a call site that is discovered takes one (and for a moment each thread that discovers it at the same time), and takes another one when its object is loaded again. What goes beyond stays latent ([`Stats::beyond_capacity`]).
 ///
 /// # Errors
 /// [`Error::Growing`] while there is another, [`Error::OutOfCounters`], [`Error::Unpinned`].
