@@ -13,7 +13,7 @@ mod reference;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use probe_build::Sites;
+use probe_build::{Outcome, Report, Sites};
 use probe_tests::c::{Compiler, Language, Recipe};
 use probe_tests::scenario;
 
@@ -51,6 +51,7 @@ fn scenario() {
 const RECIPE: &str = "PROBE_TEST_C_RECIPE";
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 const NOTES: &str = "PROBE_TEST_C_NOTES";
+const NAMED: &str = "PROBE_TEST_C_NAMED";
 
 /// Plays every configuration, and reports all that fail.
 fn matrix(compiler: Compiler, language: Language) {
@@ -68,12 +69,27 @@ fn matrix(compiler: Compiler, language: Language) {
         if let Some(plain) = plain {
             failures.push(format!("{}: {plain}", recipe.name()));
         }
-        let output = scenario::play("play", &variables(compiler, language, recipe.sites, &object, &notes));
+        let named = named(&report);
+        println!("{}: named as not wholly placed: {named}", recipe.name());
+        let mut variables = variables(compiler, language, recipe.sites, &object, &notes);
+        variables.push((NAMED, named.as_ref()));
+        let output = scenario::play("play", &variables);
         if !output.status.success() {
             failures.push(format!("{}: {} {}\n{report}", recipe.name(), output.status, scenario::said(&output)));
         }
     }
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The functions that the build names as without sites, or without some of them.
+fn named(report: &Report) -> String {
+    let is_whole = |outcome: &Outcome| matches!(outcome, Outcome::Placed { unknown_hooks: 0, .. });
+    let named: Vec<_> = (report.functions())
+        .filter(|function| !is_whole(function.outcome()))
+        .filter(|function| !matches!(function.outcome(), Outcome::Excluded(_)))
+        .map(probe_build::FunctionReport::path)
+        .collect();
+    named.join(";")
 }
 
 fn variables<'a>(
