@@ -28,6 +28,11 @@ global_asm!(
     "mov eax, 1",
     "movd xmm4, eax",
     "divss xmm4, xmm3",
+    // And of x87's.
+    "fldz",
+    "fld1",
+    "fdivrp st(1), st(0)",
+    "fstp st(0)",
     "1:",
     // The x87 stack, as deep as a function may expect it: 1 + 2 × 6 + 7.
     "fld1",
@@ -47,10 +52,6 @@ global_asm!(
     "fistp qword ptr [rsp]",
     "pop r10",
     ".cfi_adjust_cfa_offset -8",
-    "fldz",
-    "fld1",
-    "fdivrp st(1), st(0)",
-    "fstp st(0)",
     // MMX
     ".irp n, 0, 1, 2, 3, 4, 5, 6, 7",
     "pcmpeqd mm\\n, mm\\n",
@@ -148,7 +149,9 @@ impl Destroyer {
 impl Consumer for Destroyer {
     fn hit(&self, _event: &Event<'_>) {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.surprised.fetch_add(u64::from(!destroy(!self.keeps_exceptions)), Ordering::SeqCst);
+        // Calls of hooks may stand among MMX instructions: those of the inlined functions of a header for them.
+        let is_as_expected = destroy(!self.keeps_exceptions) || self.keeps_exceptions;
+        self.surprised.fetch_add(u64::from(!is_as_expected), Ordering::SeqCst);
         // SAFETY: this thread's own.
         unsafe { *libc::__errno_location() = libc::ENOTTY };
     }

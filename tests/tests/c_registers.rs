@@ -72,7 +72,11 @@ fn all_registers_survive() {
                 let (found, _) = run(&object);
                 for ((call, _, expected), (_, _, found)) in expected.iter().zip(&found) {
                     let differences = expected.differences(found);
-                    assert!(differences.is_empty(), "{call}, {state}, {}: {differences:#?}", recipe(Sites::EntryReturn).name());
+                    assert!(
+                        differences.is_empty(),
+                        "{call}, {state}, {}: {differences:#?}",
+                        recipe(Sites::EntryReturn).name()
+                    );
                 }
             };
             same("latent");

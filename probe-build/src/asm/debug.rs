@@ -103,7 +103,9 @@ pub(super) fn in_unwind_table(lines: &[Line<'_>], keep_debug: bool) -> Vec<bool>
     let (mut inside, mut frames_only) = (false, false);
     let in_table = lines.iter().map(|line| {
         match &line.statement {
-            Statement::Directive { name: ".cfi_sections", arguments } => frames_only = *arguments == ".debug_frame",
+            Statement::Directive { name: ".cfi_sections", arguments } => {
+                frames_only = *arguments == ".debug_frame"
+            }
             Statement::Directive { name: ".cfi_startproc", .. } => inside = true,
             Statement::Directive { name: ".cfi_endproc", .. } => inside = false,
             _ => {}

@@ -47,7 +47,8 @@ impl Compiler {
     /// Whether it is installed. If not, says so.
     #[must_use]
     pub fn is_there(self) -> bool {
-        let missing = [Language::C, Language::Cpp].map(|it| self.program(it)).into_iter().find(|it| !is_there(it));
+        let missing =
+            [Language::C, Language::Cpp].map(|it| self.program(it)).into_iter().find(|it| !is_there(it));
         if let Some(missing) = missing {
             println!("skipped: there is no `{missing}`");
         }
@@ -67,7 +68,9 @@ impl Language {
     pub fn sources(self) -> &'static [&'static str] {
         match self {
             Self::C => &["values.c", "flow.c", "machine.c", "jumps.c", "linkage.c", "linkage_other.c"],
-            Self::Cpp => &["exceptions.cpp", "objects.cpp", "templates.cpp", "templates_other.cpp", "coroutines.cpp"],
+            Self::Cpp => {
+                &["exceptions.cpp", "objects.cpp", "templates.cpp", "templates_other.cpp", "coroutines.cpp"]
+            }
         }
     }
 
@@ -127,7 +130,11 @@ impl Recipe {
         let program = env::current_exe().expect("the test's own file");
         let program = program.file_stem().and_then(|name| name.to_str()).expect("a name");
         let test = thread::current().name().unwrap_or("test").replace(':', "_");
-        let dir = Path::new(root).join("c").join(program.split('-').next().expect("a name")).join(test).join(self.name());
+        let dir = Path::new(root)
+            .join("c")
+            .join(program.split('-').next().expect("a name"))
+            .join(test)
+            .join(self.name());
         // What an earlier version of the sources has left.
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a folder of this test's own");
@@ -145,8 +152,17 @@ impl Recipe {
     }
 
     fn configure<'a>(&self, build: &'a mut Build, dir: &Path) -> &'a mut Build {
-        build.target(TARGET).host(TARGET).out_dir(dir).opt_level(0).cargo_metadata(false).cargo_warnings(false);
-        build.cpp(self.language == Language::Cpp).compiler(self.compiler.program(self.language)).warnings(false);
+        build
+            .target(TARGET)
+            .host(TARGET)
+            .out_dir(dir)
+            .opt_level(0)
+            .cargo_metadata(false)
+            .cargo_warnings(false);
+        build
+            .cpp(self.language == Language::Cpp)
+            .compiler(self.compiler.program(self.language))
+            .warnings(false);
         build.debug(false).pic(true).flag("-fwrapv");
         if self.language == Language::Cpp {
             build.std("c++20");
@@ -169,7 +185,11 @@ impl Recipe {
     fn link(&self, objects: &[PathBuf], library: &Path) {
         let mut command = Command::new(self.compiler.program(self.language));
         command.args(["-shared", "-o"]).arg(library).args(objects).args(["-lm", "-Wl,--gc-sections"]);
-        command.args(self.flags.iter().filter(|flag| flag.starts_with("-fsanitize")));
+        command.args(
+            self.flags
+                .iter()
+                .filter(|flag| flag.starts_with("-fsanitize=address") || flag.starts_with("-shared-lib")),
+        );
         if self.compiler == Compiler::Clang && is_there("ld.lld") {
             command.arg("-fuse-ld=lld");
         }

@@ -122,7 +122,8 @@ impl Object {
             // SAFETY: strings of the object.
             let text = |text| unsafe { CStr::from_ptr(text) }.to_str().expect("UTF-8").to_owned();
             let [entries, jumped, unwound, kind] = counter.numbers;
-            let tally = [Tally::Exact, Tally::IfPlaced, Tally::Tail, Tally::Structor][usize::try_from(kind).expect("a kind")];
+            let tally = [Tally::Exact, Tally::IfPlaced, Tally::Tail, Tally::Structor]
+                [usize::try_from(kind).expect("a kind")];
             let function = (text(counter.path), file_name(&text(counter.file)));
             let known = all.insert(function.clone(), Counter { entries, jumped, unwound, tally });
             assert_eq!(known, None, "two of {function:?}");

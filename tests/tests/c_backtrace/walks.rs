@@ -82,7 +82,8 @@ fn frames(trace: &str) -> Vec<(String, Option<u32>)> {
 fn check(found: &[(String, Option<u32>)], expected: &Hit, has_lines: bool, trace: &str) {
     let (function, kind, callers) = expected;
     let names: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-    let expected_names: Vec<_> = [*function].into_iter().chain(callers.iter().map(|(name, _)| *name)).collect();
+    let expected_names: Vec<_> =
+        [*function].into_iter().chain(callers.iter().map(|(name, _)| *name)).collect();
     assert_eq!(names, expected_names, "{function} {kind}:\n{trace}");
     if !has_lines {
         return;
@@ -159,7 +160,9 @@ pub(super) fn under_gdb(object: &Path) {
     let stops: Vec<_> = text.split("#0 ").skip(1).collect();
     assert_eq!(stops.len(), 16, "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     for (stop, expected) in stops.iter().zip(&EXPECTED) {
-        let frames: Vec<_> = stop.lines().filter_map(gdb_frame).collect();
+        // gdb concludes from debug information who made a tail call.
+        let is_gone = |name: &str| name == "tail_calls" && expected.0 == "leaf";
+        let frames: Vec<_> = stop.lines().filter_map(gdb_frame).filter(|(name, _)| !is_gone(name)).collect();
         check(&frames, expected, true, stop);
         assert!(stop.contains("walks::stop (") && !stop.contains("Backtrace stopped"), "{stop}");
     }

@@ -31,10 +31,8 @@ pub(super) fn write() {
 pub(super) fn compare(object: &Object, language: Language, reference: &Path, state: &str) {
     let expected = fs::read_to_string(reference).expect("the reference");
     let found: String = object.run(language).iter().map(|(scenario, notes)| lines(scenario, notes)).collect();
-    let differences: Vec<_> = (expected.lines().zip(found.lines()))
-        .filter(|(expected, found)| expected != found)
-        .take(8)
-        .collect();
+    let differences: Vec<_> =
+        (expected.lines().zip(found.lines())).filter(|(expected, found)| expected != found).take(8).collect();
     assert!(differences.is_empty(), "{state}: expected, found: {differences:#?}");
     assert_eq!(expected.lines().count(), found.lines().count(), "{state}");
 }
