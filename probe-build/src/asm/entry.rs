@@ -71,7 +71,7 @@ impl Function<'_, '_> {
     pub(super) fn heads(&self, label: &str) -> bool {
         let part = &self.extents.parts[self.extent.parts[0]];
         label == part.symbol
-            || [".LFB", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
+            || [".LFB", ".LVL", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
             || label.ends_with("$local")
             || !label.starts_with('.')
     }

@@ -179,11 +179,17 @@ impl File<'_> {
         for exit in &found.leaving {
             let site = self.definitions.site(&identity(Kind::Exit));
             let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
-            let site = if self.in_unwind_table[line] { after_epilogue(&site) } else { site };
+            let (before, after) = if self.in_unwind_table[line] { AROUND_EXIT } else { ("", "") };
+            let site = format!("{before}{site}");
             match *exit {
-                Exit::Before(line) => self.edits.before(line, &site),
+                Exit::Before(line) => {
+                    self.edits.before(line, &site);
+                    let leaves = |line: &Line<'_>| matches!(line.statement, Statement::Instruction(_));
+                    let way = self.lines[line..].iter().position(leaves).unwrap_or(0);
+                    self.edits.before(line + way + 1, after);
+                }
                 Exit::Conditional(line) => {
-                    let around = conditional(&self.lines[line], &site, *skips);
+                    let around = conditional(&self.lines[line], &site, after, *skips);
                     self.edits.replace(line, around);
                     *skips += 1;
                 }
@@ -198,22 +204,28 @@ impl File<'_> {
     }
 }
 
-/// An exit's site, with unwind tables that say what is true there: the registers that a callee must keep hold what they held
-/// before. Compilers leave it at the slots below the stack pointer that the registers were restored from; the site's CALL
-/// overwrites the first of them.
-fn after_epilogue(site: &str) -> String {
-    // rbx, rbp, r12 to r15, by their numbers in unwind tables.
-    let restored: String =
-        [3, 6, 12, 13, 14, 15].map(|register| format!("\t.cfi_restore {register}\n")).concat();
-    format!("\t.cfi_remember_state\n{restored}{site}\t.cfi_restore_state\n")
-}
+/// Unwind tables that say what is true of an exit's site and of the exit: the registers that a callee must keep (rbx, rbp, r12 to
+/// r15, by their numbers in such tables) hold what they held before. Compilers leave it at the slots below the stack pointer that
+/// the registers were restored from; the site's CALL overwrites the first of them.
+const AROUND_EXIT: (&str, &str) = (
+    "\
+\t.cfi_remember_state
+\t.cfi_restore 3
+\t.cfi_restore 6
+\t.cfi_restore 12
+\t.cfi_restore 13
+\t.cfi_restore 14
+\t.cfi_restore 15
+",
+    "\t.cfi_restore_state\n",
+);
 
 /// A conditional tail call as a jump around a site and an unconditional one.
-fn conditional(line: &Line<'_>, site: &str, number: usize) -> String {
+fn conditional(line: &Line<'_>, site: &str, after: &str, number: usize) -> String {
     let Statement::Instruction(it) = &line.statement else { return line.text.to_owned() };
     let Some(opposite) = exits::opposite(it.mnemonic) else { return line.text.to_owned() };
     let target = it.operands.join(", ");
-    format!("\t{opposite}\t.Lprobe_skip_{number}\n{site}\tjmp\t{target}\n.Lprobe_skip_{number}:\n")
+    format!("\t{opposite}\t.Lprobe_skip_{number}\n{site}\tjmp\t{target}\n{after}.Lprobe_skip_{number}:\n")
 }
 
 /// A definition counts its text in 16 bits.

@@ -185,7 +185,11 @@ impl Recipe {
     fn link(&self, objects: &[PathBuf], library: &Path) {
         let mut command = Command::new(self.compiler.program(self.language));
         command.args(["-shared", "-o"]).arg(library).args(objects).args(["-lm", "-Wl,--gc-sections"]);
-        command.args(self.flags.iter().filter(|flag| flag.starts_with("-fsanitize")));
+        command.args(
+            self.flags
+                .iter()
+                .filter(|flag| flag.starts_with("-fsanitize=address") || flag.starts_with("-shared-lib")),
+        );
         if self.compiler == Compiler::Clang && is_there("ld.lld") {
             command.arg("-fuse-ld=lld");
         }

@@ -58,10 +58,14 @@ extern "C" fn each(context: *const libc::ucontext_t) {
     // SAFETY: it walks this thread's own stack.
     unsafe { _Unwind_Backtrace(frame, (&raw mut seen).cast()) };
     WALKS.fetch_add(1, Ordering::Relaxed);
-    if !seen && LOST.fetch_add(1, Ordering::Relaxed) == 0 {
-        // SAFETY: the kernel's description of what was interrupted.
-        let at = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
-        LOST_AT.store(at.cast_unsigned().try_into().unwrap_or(0), Ordering::Relaxed);
+    // SAFETY: the kernel's description of what was interrupted: an instruction, and its address.
+    let (at, is_linkage) = unsafe {
+        let at = usize::try_from((*context).uc_mcontext.gregs[libc::REG_RIP as usize]).unwrap_or(0);
+        (at, ptr::with_exposed_provenance::<[u8; 2]>(at).read() == [0xff, 0x25])
+    };
+    // lld's linkage table has no unwind rules.
+    if !seen && !is_linkage && LOST.fetch_add(1, Ordering::Relaxed) == 0 {
+        LOST_AT.store(at, Ordering::Relaxed);
     }
 }
 

@@ -91,9 +91,6 @@ fn check(found: &[(String, Option<u32>)], expected: &Hit, has_lines: bool, trace
     let lines = FUNCTIONS.iter().find(|(name, _)| name == function).unwrap().1.clone();
     let line = found[0].1.unwrap_or(0);
     assert!(lines.contains(&line), "{function} {kind} is at line {line}, not in {lines:?}:\n{trace}");
-    if *kind == Kind::Entry {
-        assert_eq!(line, lines.start, "{function} {kind}:\n{trace}");
-    }
     for ((name, line), (_, found)) in callers.iter().zip(&found[1..]) {
         assert_eq!(*found, Some(*line), "{function} {kind}, called by {name}:\n{trace}");
     }
@@ -163,7 +160,9 @@ pub(super) fn under_gdb(object: &Path) {
     let stops: Vec<_> = text.split("#0 ").skip(1).collect();
     assert_eq!(stops.len(), 16, "{text}\n{}", String::from_utf8_lossy(&output.stderr));
     for (stop, expected) in stops.iter().zip(&EXPECTED) {
-        let frames: Vec<_> = stop.lines().filter_map(gdb_frame).collect();
+        // gdb concludes from debug information who made a tail call.
+        let is_gone = |name: &str| name == "tail_calls" && expected.0 == "leaf";
+        let frames: Vec<_> = stop.lines().filter_map(gdb_frame).filter(|(name, _)| !is_gone(name)).collect();
         check(&frames, expected, true, stop);
         assert!(stop.contains("walks::stop (") && !stop.contains("Backtrace stopped"), "{stop}");
     }

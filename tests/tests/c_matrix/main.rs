@@ -13,7 +13,7 @@ mod reference;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use probe_build::Sites;
+use probe_build::{Outcome, Report, Sites};
 use probe_tests::c::{Compiler, Language, Recipe};
 use probe_tests::scenario;
 
@@ -37,6 +37,36 @@ fn clang_cpp() {
     matrix(Compiler::Clang, Language::Cpp);
 }
 
+/// Sanitizers check the functions while sites are active beneath them; their runtime comes first in the child.
+#[test]
+fn sanitizers() {
+    let root = env!("CARGO_TARGET_TMPDIR");
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        let (plain, _) = Recipe::new(compiler, Language::C, Sites::None, "-O1").build(root);
+        let notes = plain.with_extension("notes");
+        scenario::pass("reference", &variables(compiler, Language::C, Sites::None, &plain, &notes));
+        let recipe = |flags| Recipe::new(compiler, Language::C, Sites::EntryReturn, flags);
+        play_all(
+            vec![recipe("-O1 -g -fsanitize=undefined -fsanitize-undefined-trap-on-error")],
+            root,
+            &notes,
+            |_| Vec::new(),
+        );
+        let Some(runtime) = configurations::address_sanitizer(compiler) else {
+            println!("skipped: no shared runtime of {compiler:?}'s address sanitizer");
+            continue;
+        };
+        let options = "detect_leaks=0:verify_asan_link_order=0:detect_stack_use_after_return=0:handle_segv=0";
+        let recipes = match compiler {
+            Compiler::Gcc => recipe("-O1 -g -fsanitize=address"),
+            Compiler::Clang => recipe("-O1 -g -fsanitize=address -shared-libasan"),
+        };
+        play_all(vec![recipes], root, &notes, |_| {
+            vec![("LD_PRELOAD", runtime.as_os_str()), ("ASAN_OPTIONS", options.as_ref())]
+        });
+    }
+}
+
 #[test]
 fn scenario() {
     match scenario::asked().as_deref() {
@@ -51,6 +81,7 @@ fn scenario() {
 const RECIPE: &str = "PROBE_TEST_C_RECIPE";
 const OBJECT: &str = "PROBE_TEST_C_OBJECT";
 const NOTES: &str = "PROBE_TEST_C_NOTES";
+const NAMED: &str = "PROBE_TEST_C_NAMED";
 
 /// Plays every configuration, and reports all that fail.
 fn matrix(compiler: Compiler, language: Language) {
@@ -61,8 +92,19 @@ fn matrix(compiler: Compiler, language: Language) {
     let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
     let notes = plain.with_extension("notes");
     scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
+    play_all(configurations::of(compiler, language), root, &notes, |_| Vec::new());
+}
+
+/// Plays recipes against what was noted without sites, with further variables.
+fn play_all<'a>(
+    recipes: Vec<Recipe>,
+    root: &str,
+    notes: &Path,
+    further: impl Fn(&Recipe) -> Vec<(&'static str, &'a OsStr)>,
+) {
     let mut failures = Vec::new();
-    for recipe in configurations::of(compiler, language) {
+    for recipe in recipes {
+        let (compiler, language) = (recipe.compiler, recipe.language);
         let (object, report) = recipe.build(root);
         let plain = report
             .files()
@@ -71,7 +113,12 @@ fn matrix(compiler: Compiler, language: Language) {
         if let Some(plain) = plain {
             failures.push(format!("{}: {plain}", recipe.name()));
         }
-        let output = scenario::play("play", &variables(compiler, language, recipe.sites, &object, &notes));
+        let named = named(&report);
+        println!("{}: named as not wholly placed: {named}", recipe.name());
+        let mut variables = variables(compiler, language, recipe.sites, &object, notes);
+        variables.push((NAMED, named.as_ref()));
+        variables.extend(further(&recipe));
+        let output = scenario::play("play", &variables);
         if !output.status.success() {
             failures.push(format!(
                 "{}: {} {}\n{report}",
@@ -82,6 +129,17 @@ fn matrix(compiler: Compiler, language: Language) {
         }
     }
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The functions that the build names as without sites, or without some of them.
+fn named(report: &Report) -> String {
+    let is_whole = |outcome: &Outcome| matches!(outcome, Outcome::Placed { unknown_hooks: 0, .. });
+    let named: Vec<_> = (report.functions())
+        .filter(|function| !is_whole(function.outcome()))
+        .filter(|function| !matches!(function.outcome(), Outcome::Excluded(_)))
+        .map(probe_build::FunctionReport::path)
+        .collect();
+    named.join(";")
 }
 
 fn variables<'a>(

@@ -1,0 +1,115 @@
+//! Four threads execute C and C++ functions all the time, while their sites are toggled in every way there is: each result is what
+//! it is in a build without sites, both states are seen, and in the end the text is the file's.
+//! A process of its own: it toggles all probes there are.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use probe_build::Sites;
+use probe_runtime::{Count, TextPolicy, Visibility, select};
+use probe_tests::c::{Compiler, Language, Object, Recipe};
+use probe_tests::destroyer::Destroyer;
+use probe_tests::random::Random;
+use probe_tests::text::Text;
+
+const THREADS: usize = 4;
+/// How long each object is toggled; `PROBE_SOAK_SECONDS` prolongs it.
+const LEAST: Duration = Duration::from_millis(800);
+
+/// What threads may do at the same time: nothing that the whole process shares.
+fn scenarios(language: Language) -> &'static [&'static str] {
+    match language {
+        Language::C => &["values", "flow", "machine"],
+        Language::Cpp => &["exceptions_run", "templates_run", "coroutines_run"],
+    }
+}
+
+#[test]
+fn results_are_right_while_sites_are_toggled() {
+    let soak = std::env::var("PROBE_SOAK_SECONDS").map_or(0, |seconds| seconds.parse().expect("seconds"));
+    let time = LEAST.max(Duration::from_secs(soak));
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for language in [Language::C, Language::Cpp] {
+            for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+                let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
+                let root = env!("CARGO_TARGET_TMPDIR");
+                let plain = Object::open(&recipe(Sites::None).build(root).0);
+                let object = Object::open(&recipe(sites).build(root).0);
+                toggle(&plain, &object, language, sites, time);
+                Text::of(&object.path).assert_as_in_file();
+                object.library.close();
+                plain.library.close();
+            }
+        }
+    }
+}
+
+/// Ends the threads, also when an assertion fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn toggle(plain: &Object, object: &Object, language: Language, sites: Sites, time: Duration) {
+    // The first run makes what is made once.
+    let play = |object: &Object| {
+        scenarios(language).iter().map(|scenario| object.notes(scenario)).collect::<Vec<_>>()
+    };
+    let _ = (play(plain), play(object));
+    let expected = play(plain);
+    let (stop, runs) = (AtomicBool::new(false), AtomicU64::new(0));
+    let destroyer = || match sites {
+        Sites::EntryReturn => Destroyer::default(),
+        _ => Destroyer::where_calls_are_expected(),
+    };
+    let (hits, toggles) = thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    assert!(play(object) == expected, "a result has changed");
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        let (end, mut random) = (Instant::now() + time, Random::new(7));
+        let (mut hits, mut toggles) = (0, 0_u64);
+        while Instant::now() < end {
+            let text = [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias]
+                [usize::try_from(random.below(3)).unwrap()];
+            let visibility =
+                [Visibility::Synchronous, Visibility::Eventual][usize::from(random.below(2) == 1)];
+            let set = select("**").unwrap().text(text).visibility(visibility).strict(random.below(8) == 0);
+            let count = set.attach(Count::new()).unwrap();
+            let destroyer = (random.below(2) == 0).then(|| set.attach(destroyer()).unwrap());
+            thread::sleep(Duration::from_micros(random.below(3000)));
+            for _ in 0..random.below(4) {
+                assert_eq!((count.pause().refused(), count.resume().refused()), (0, 0));
+                toggles += 2;
+            }
+            if let Some(destroyer) = destroyer {
+                assert_eq!((destroyer.failure(), destroyer.surprised()), (None, 0));
+                assert_eq!(destroyer.detach().refused(), 0);
+            }
+            hits += count.total();
+            assert_eq!(count.detach().refused(), 0);
+            toggles += 2;
+            // Latent for a while.
+            thread::sleep(Duration::from_micros(random.below(1000)));
+        }
+        (hits, toggles)
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    println!("{language:?} {sites:?}: {runs} runs, {hits} hits, {toggles} toggles");
+    assert!(runs >= THREADS as u64 && toggles > 4);
+    // Both states have been seen: all runs together would have hit more, had the sites been active all the time.
+    let count = select("**").unwrap().attach(Count::new()).unwrap();
+    assert!(play(object) == expected);
+    let of_one_run = count.total();
+    assert!(hits > of_one_run && hits < of_one_run * (runs + THREADS as u64), "{hits} hits in {runs} runs");
+}
