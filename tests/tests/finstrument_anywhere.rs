@@ -183,10 +183,11 @@ fn early() {
     let stats = finstrument::stats();
     assert_eq!((stats.discovered, stats.patched, stats.waiting), (2 * FUNCTIONS, 0, 2 * FUNCTIONS));
     assert_eq!(stats.postponed, 4 * FUNCTIONS);
-    let set = select("f* kind=entry").unwrap();
-    assert_eq!(set.len(), FUNCTIONS);
+    finstrument::start();
     let stats = finstrument::stats();
     assert_eq!((stats.patched, stats.waiting), (2 * FUNCTIONS, 0));
+    let set = select("f* kind=entry").unwrap();
+    assert_eq!(set.len(), FUNCTIONS);
     let hits = set.attach(Count::new()).unwrap();
     functions.iter().for_each(|function| _ = function(0));
     assert_eq!(hits.total(), FUNCTIONS as u64);

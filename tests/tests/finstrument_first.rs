@@ -56,8 +56,7 @@ fn first_hits_become_probes_with_names_and_lines() {
         drop(calls);
         assert!(probes().iter().filter(|it| it.file() == file).all(|it| it.state() == ProbeState::Latent));
         assert_eq!(work(3), 7);
-        let entries =
-            select(&format!("work kind=entry file={file}")).or_else(|_| select("work kind=entry")).unwrap();
+        let entries = select(&format!("work kind=entry @{file}")).unwrap();
         let hits = entries.attach(Count::new()).unwrap();
         assert_eq!(work(3), 7);
         assert_eq!(hits.total(), 1);

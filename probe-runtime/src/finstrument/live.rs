@@ -17,6 +17,18 @@ use crate::dispatch::quiesce;
 use crate::error::Error;
 use crate::patch::{self, TextPolicy, word};
 
+/// Lets call sites be patched at their first hit from now on, and patches those that were hit before. What a program that does nothing else
+/// here calls once, at the beginning of `main`: without it, discovered calls stay calls until its first operation of any kind
+/// ([`probes`](crate::probes), [`select`](crate::select), …), since a hook can't set up what patching takes.
+///
+/// ```
+/// probe_runtime::finstrument::start();
+/// ```
+pub fn start() {
+    policy::note();
+    control::look();
+}
+
 /// Calls `callback` for each call site that is discovered from now on, on the thread that does, before its first hit returns. Replaces the one before.
 ///
 /// It may be reached wherever the program's functions are called: what it does has to suit that, as for a
@@ -101,11 +113,6 @@ pub fn stats() -> Stats {
     }
 }
 
-/// The first use.
-fn start() {
-    policy::note();
-    control::look();
-}
 
 /// Prepares what hooks can't: for an operation, before it takes a lock, once there is something to do.
 pub(crate) fn get_ready() {

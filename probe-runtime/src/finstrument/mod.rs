@@ -33,7 +33,7 @@
 //!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix.
 //! 3. The next operation ([`probes`](crate::probes), [`select`](crate::select), [`attach`], …) gives what is new its number and name: the symbol of its
 //!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information, else empty and 0. A
-//!    function without a symbol is `<file name>::0x<offset>`. From then on it is a probe like any other, entry or exit. Until the first operation of the process, calls
+//!    function without a symbol is `<file name>::0x<offset>`. From then on it is a probe like any other, entry or exit. Until the first operation of the process, [`start`] for one, calls
 //!    are noted, and stay calls: nothing is set up before somebody asks for it.
 //! 4. When its object is unloaded, it goes; what is loaded in its place is discovered anew. A function that has the same name, file and line is the same probe.
 //!
@@ -101,7 +101,7 @@ mod idle;
 #[cfg(not(probe_discovers))]
 use idle as live;
 
-pub use live::{Attachment, Discovered, attach, kept, on_discovery, stats, stop_telling, text};
+pub use live::{Attachment, Discovered, attach, kept, on_discovery, start, stats, stop_telling, text};
 pub use reason::{Kept, Reason};
 pub use stats::Stats;
 
