@@ -88,6 +88,9 @@ impl Object {
     }
 
     /// Plays one scenario on this thread.
+    ///
+    /// # Panics
+    /// If the object has no such scenario.
     #[must_use]
     pub fn notes(&self, scenario: &str) -> Notes {
         type Play = extern "C" fn(*mut c_void, *mut u64) -> *const Note;
@@ -157,6 +160,9 @@ fn file_name(path: &str) -> String {
 }
 
 /// The hits of each function's entry and exit, by path and file; `None` if there is no such probe.
+///
+/// # Panics
+/// If a probe is neither.
 #[must_use]
 pub fn hits_by_function(counts: &Counts) -> BTreeMap<Function, [Option<u64>; 2]> {
     let mut all = BTreeMap::new();
@@ -166,7 +172,7 @@ pub fn hits_by_function(counts: &Counts) -> BTreeMap<Function, [Option<u64>; 2]>
         let hits = match count.probe.kind() {
             Kind::Entry => &mut hits[0],
             Kind::Exit => &mut hits[1],
-            kind => panic!("{kind} in C code: {}", count.probe),
+            Kind::Point => panic!("a point in C code: {}", count.probe),
         };
         *hits = Some(hits.unwrap_or(0) + count.hits);
     }

@@ -91,8 +91,8 @@ pub(super) fn step() {
     let counted = walk("counted");
     assert!(counted > latent + 60, "{counted} steps beside {latent}");
     let destroyer = select("mix, mix_tail, stepped").unwrap().attach(Destroyer::default()).unwrap();
-    let destroyed = walk("destroyed");
-    assert!(destroyed > counted + 1000, "{destroyed} steps beside {counted}");
+    let steps = walk("destroyed");
+    assert!(steps > counted + 1000, "{steps} steps beside {counted}");
     assert_eq!((destroyer.failure(), destroyer.surprised()), (None, 0));
     drop((destroyer, count));
     assert_eq!(walk("latent again"), latent);

@@ -79,7 +79,7 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
             "-fverbose-asm",
         ]),
         Compiler::Clang => {
-            flags.extend(["-mretpoline", "-faddrsig", "-fbasic-block-sections=all", "-gz=none"])
+            flags.extend(["-mretpoline", "-faddrsig", "-fbasic-block-sections=all", "-gz=none"]);
         }
     }
     flags

@@ -116,7 +116,7 @@ impl Check<'_> {
     ) {
         let (hits_before, hits_after) = (hits_by_function(&before.1), hits_by_function(&after.1));
         let mut wrong = Vec::new();
-        let mut counted = 0;
+        let mut total = 0;
         for (function, counter) in &after.0 {
             let counter = counter.since(before.0[function]);
             let Some(hits) = hits_after.get(function) else { continue };
@@ -133,10 +133,10 @@ impl Check<'_> {
             if !is_right {
                 wrong.push(format!("{function:?}: {:?} hits, {expected:?} expected", (entries, exits)));
             }
-            counted += entries + exits;
+            total += entries + exits;
         }
         assert!(wrong.is_empty(), "{state}: entries and exits: {wrong:#?}");
-        assert!(counted > 100, "{state}: {counted}");
+        assert!(total > 100, "{state}: {total}");
     }
 
     /// Signals at any moment, and after every instruction, of functions and of the runtime beneath them.
