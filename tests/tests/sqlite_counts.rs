@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use probe_tests::real::accounts::unknown_hooks;
 use probe_tests::real::{SQLITE, Way, checks};
 use probe_tests::scenario::{asked, runs_in_a_child};
 
@@ -19,8 +20,18 @@ fn scenario(name: &str, way: Way) {
         return runs_in_a_child(name, name);
     }
     let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);
-    // Nothing in it throws, jumps far away or ends the program.
-    assert_eq!(checks::unpaired(&counts), BTreeMap::new());
+    let unpaired = checks::unpaired(&counts);
+    let unknown = unknown_hooks(&SQLITE.build(ROOT, way).accounts);
+    if way == Way::EntryReturn {
+        // Nothing in it throws, jumps far away or ends the program.
+        assert_eq!((unpaired, unknown), (BTreeMap::new(), 0));
+    } else {
+        // gcc lets some functions share a hook after they were inlined; the report tells how many have none for that.
+        assert!(
+            unpaired.len() <= unknown && unpaired.values().all(|(entered, left)| entered > left),
+            "{unpaired:?}"
+        );
+    }
     println!("done: {name}");
 }
 

@@ -40,6 +40,16 @@ pub enum Outcome {
     LeftOut(String),
 }
 
+/// How many hooks were taken out since it was not clear what function they speak of.
+#[must_use]
+pub fn unknown_hooks(accounts: &[Account]) -> usize {
+    let unknown = |account: &Account| match account.outcome {
+        Outcome::Placed { unknown_hooks, .. } => unknown_hooks,
+        _ => 0,
+    };
+    accounts.iter().map(unknown).sum()
+}
+
 /// What a report says of all functions of all files.
 ///
 /// # Panics
