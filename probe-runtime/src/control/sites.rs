@@ -23,12 +23,28 @@ impl Control {
     pub(super) fn switch_runs(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let mut batch = Batch::new(wanted, report);
-        for run in runs {
-            let sites = self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()));
-            batch.switch(sites, access);
+        match runs {
+            _ if matches!(access, Access::Held | Access::Open) => {
+                runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), access));
+            }
+            [run] if self.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
+                batch.switch(self.sites_of_run(run), access);
+            }
+            // Each run of pages is opened once if its sites stand together. Those of one probe lie apart where it was inlined, those
+            // of several runs wherever they are.
+            runs => {
+                let mut sites: Vec<Site> =
+                    runs.iter().flat_map(|run| self.sites_of_run(run)).copied().collect();
+                sites.sort_unstable_by_key(|site| site.addr);
+                batch.switch(&sites, access);
+            }
         }
         #[cfg(probe_discovers)]
         runs.iter().for_each(|run| self.switch_calls(run.clone(), active, access, report));
+    }
+
+    fn sites_of_run(&self, run: &Run) -> &[Site] {
+        self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
     /// The same for calls of hooks that have no bytes to switch. One that was patched meanwhile has.
