@@ -94,6 +94,8 @@ pub enum Cause {
     NoStart,
     /// Its end is not seen.
     NoEnd,
+    /// Nothing in it returns, jumps away or calls, and what comes after it would be executed after it: data, or a label.
+    NoExit,
     /// It begins within another function.
     Nested,
     /// It chooses a function while the program is loaded (`ifunc`).
@@ -166,6 +168,7 @@ impl fmt::Display for Cause {
             Self::Prefix => f.write_str("a prefix on a line of its own before an exit"),
             Self::NoStart => f.write_str("a part of a function whose start is not in this file"),
             Self::NoEnd => f.write_str("its end is not seen"),
+            Self::NoExit => f.write_str("it runs on into what comes after it, so it is no function"),
             Self::Nested => f.write_str("it begins within another function, or another within it"),
             Self::IndirectFunction => f.write_str("it is an indirect function (`ifunc`)"),
             Self::Thunk => f.write_str("it is the compiler's thunk for calls or returns"),

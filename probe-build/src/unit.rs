@@ -5,6 +5,7 @@
 //! what there is to say. So a mistake in the user's code is reported once, in cc's words.
 
 use std::collections::HashMap;
+use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,6 +92,7 @@ impl Workshop {
             sites: self.sites,
             compiler: dialect.family,
             keep_debug: self.keeps_debug(),
+            package: &package(),
             wants: &wants,
         };
         let placed = match asm::place(&source, &request) {
@@ -99,12 +101,11 @@ impl Workshop {
         };
         fs::write(&files.placed, text::encode(&placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
-        let assembled = match run(&mut assemble) {
-            Ok(output) => output,
-            Err(message) => return Ok(Err(PlainReason::Assembler(message))),
-        };
+        // What an assembler that succeeds says of the compiler's own text is not for the user: cc alone would not have shown it.
+        if let Err(message) = run(&mut assemble) {
+            return Ok(Err(PlainReason::Assembler(message)));
+        }
         self.console.forward(&compile, &compiled);
-        self.console.forward(&assemble, &assembled);
         if !self.saves_temporaries() {
             files.remove();
         }
@@ -182,6 +183,12 @@ impl Files {
 }
 
 /// Runs a command to its end; the error is what it complained about.
+/// The package that is built, as cargo names it; empty outside of build scripts.
+fn package() -> String {
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    format!("{} {}", variable("CARGO_PKG_NAME"), variable("CARGO_PKG_VERSION"))
+}
+
 fn run(command: &mut Command) -> Result<Output, String> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(output),

@@ -3,6 +3,7 @@
 //! Stub and definition of a probe form one COMDAT group, named by the probe's identity: of the many that several
 //! files emit for a function of a header the linker keeps one, and none if no site refers to them.
 
+use super::section::Section;
 use core::fmt::Write as _;
 use std::collections::HashMap;
 
@@ -24,6 +25,8 @@ pub(super) enum Kind {
 /// A probe: two definitions that agree in all of this are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
+    /// Whose function it is, where other files don't see it: those of two packages may agree in all else.
+    pub package: String,
     pub path: String,
     pub file: String,
     pub line: u32,
@@ -43,7 +46,8 @@ impl Identity {
     /// FNV-1a over all of it: the same in every run, on every machine.
     fn hash(&self) -> u64 {
         let numbers = [self.line, self.column(), self.kind as u32, self.convention as u32];
-        let text = [self.path.as_bytes(), &[0], self.file.as_bytes(), &[0]].concat();
+        let text =
+            [self.path.as_bytes(), &[0], self.file.as_bytes(), &[0], self.package.as_bytes(), &[0]].concat();
         let bytes = text.into_iter().chain(numbers.into_iter().flat_map(u32::to_le_bytes));
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -57,14 +61,16 @@ pub(super) struct Definitions {
     hashes: HashMap<Identity, u64>,
     order: Vec<Identity>,
     sites: usize,
+    /// The first site of each section.
+    anchors: HashMap<Section, usize>,
 }
 
 /// What a line with a site begins with.
 pub(super) const SITE: &str = "\t__probe_site ";
 
 impl Definitions {
-    /// The line that makes a site of a probe.
-    pub(super) fn site(&mut self, identity: &Identity) -> String {
+    /// The line that makes a site of a probe, in a section.
+    pub(super) fn site(&mut self, identity: &Identity, section: Section) -> String {
         let hash = if let Some(hash) = self.hashes.get(identity) {
             *hash
         } else {
@@ -75,7 +81,8 @@ impl Definitions {
         };
         let number = self.sites;
         self.sites += 1;
-        format!("{SITE}{number}, __probe_stub_{hash:016x}\n")
+        let anchor = *self.anchors.entry(section).or_insert(number);
+        format!("{SITE}{number}, __probe_stub_{hash:016x}, {anchor}\n")
     }
 
     /// Before the compiler's first line; empty without sites.
@@ -96,12 +103,13 @@ impl Definitions {
     }
 }
 
-/// The record goes into the group of the site's section (`?`), and is dropped with it (`o`).
+/// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All records of a section name the
+/// section's first site, so that they make one section: assemblers search those of one name from the first to the last.
 pub(super) const HEAD: &str = "\
-\t.macro __probe_site n, stub
+\t.macro __probe_site n, stub, anchor
 \t.p2align 3, , 4
 .Lprobe_site_\\n: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08
-\t.pushsection probe_sites, \"ao?\", @progbits, .Lprobe_site_\\n
+\t.pushsection probe_sites, \"ao?\", @progbits, .Lprobe_site_\\anchor
 \t.p2align 2
 \t.byte 1, 16, 2, 0
 \t.long .Lprobe_site_\\n - ., \\stub - ., \\stub - .
@@ -123,7 +131,7 @@ const NOTE: &str = "\
 ";
 
 fn write(identity: &Identity, hash: u64, to: &mut String) -> core::fmt::Result {
-    let Identity { path, file, line, kind, convention } = identity;
+    let Identity { package: _, path, file, line, kind, convention } = identity;
     let (kind, convention, column) = (*kind as u8, *convention as u16, identity.column());
     let text = format!("{path}{file}");
     let (stub, definition) = (format!("__probe_stub_{hash:016x}"), format!("__probe_definition_{hash:016x}"));

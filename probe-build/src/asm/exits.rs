@@ -4,7 +4,8 @@ use super::debug::is_data;
 use super::function::{Extent, Extents};
 use super::inline;
 use super::line::{Instruction, Line, Statement, unquoted};
-use super::section;
+use super::name::whole_of;
+use super::section::Sections;
 use crate::outcome::{Cause, Reason};
 
 /// The compiler that printed the assembly.
@@ -32,6 +33,8 @@ pub(super) struct Exits {
     pub entry: usize,
     pub leaving: Vec<Exit>,
     pub dead_ends: usize,
+    /// Whether what comes after a part may be executed after it.
+    runs_on: bool,
 }
 
 /// What an instruction does to control, as far as sites are concerned.
@@ -47,6 +50,7 @@ pub(super) fn find(
     extent: &Extent,
     extents: &Extents<'_>,
     lines: &[Line<'_>],
+    sections: &Sections<'_>,
     family: Family,
 ) -> Result<Exits, Reason> {
     let first = &extents.parts[extent.parts[0]];
@@ -60,8 +64,9 @@ pub(super) fn find(
     if is_thunk(first.symbol) {
         return Err(reason((Cause::Thunk, first.label)));
     }
-    let function = Function { extent, extents, lines, family };
-    let mut found = Exits { entry: function.entry().map_err(reason)?, leaving: Vec::new(), dead_ends: 0 };
+    let function = Function { extent, extents, lines, sections, family };
+    let entry = function.entry().map_err(reason)?;
+    let mut found = Exits { entry, leaving: Vec::new(), dead_ends: 0, runs_on: false };
     let mut seen = 0;
     for part in &extent.parts {
         let part = &extents.parts[*part];
@@ -72,6 +77,9 @@ pub(super) fn find(
     }
     let inline =
         |part: &usize| extents.parts[*part].lines.iter().any(|at| lines[*at].statement == Statement::Inline);
+    if found.runs_on && found.leaving.is_empty() && found.dead_ends == 0 {
+        return Err(reason((Cause::NoExit, first.label)));
+    }
     if seen == 0 && extent.parts.iter().any(inline) {
         return Err(reason((Cause::Naked, first.label)));
     }
@@ -90,6 +98,7 @@ pub(super) struct Function<'f, 'a> {
     pub extent: &'f Extent,
     pub extents: &'f Extents<'a>,
     pub lines: &'f [Line<'a>],
+    sections: &'f Sections<'a>,
     family: Family,
 }
 
@@ -105,7 +114,7 @@ impl Function<'_, '_> {
                     let inside = &part[index..];
                     let length =
                         inside.iter().take_while(|at| self.lines[**at].statement != Statement::NoApp).count();
-                    let home = section::arguments_above(self.lines, at);
+                    let home = self.sections.arguments(at);
                     inline::judge(inside[..length].iter().map(|at| &self.lines[*at]), home)
                         .map_err(|cause| (cause, at))?;
                     index += length;
@@ -154,6 +163,7 @@ impl Function<'_, '_> {
         }
         let ends = last.is_some_and(|it| it.starts_with("call") || matches!(it, "ud2" | "hlt"));
         found.dead_ends += usize::from(ends);
+        found.runs_on |= last.is_some_and(|it| !ends && !it.starts_with('j') && !it.starts_with("ret"));
         Ok(seen)
     }
 
@@ -173,7 +183,7 @@ impl Function<'_, '_> {
                 let target = target(it)?;
                 if self.inside(target) {
                     Ok(Flow::Stays)
-                } else if opposite(mnemonic).is_some() && self.is_function(target) {
+                } else if opposite(mnemonic).is_some() && self.is_tail_call(target, line) {
                     Ok(Flow::LeavesIf)
                 } else {
                     Err(jump(it))
@@ -210,10 +220,6 @@ impl Function<'_, '_> {
         index: usize,
     ) -> Result<Flow, Cause> {
         let target = target(it)?;
-        let tail = match self.family {
-            Family::Gnu => pattern(line.comment).map(|name| name.starts_with("*sibcall")),
-            Family::Clang => Some(line.comment.contains("TAILCALL")),
-        };
         let thunk = target.starts_with("__x86_indirect_thunk") || target.starts_with("__llvm_");
         if target.starts_with('*') || thunk {
             if below_stack_pointer(target) {
@@ -224,20 +230,29 @@ impl Function<'_, '_> {
                 // Without comments clang would not say of a tail call, either. `lfence; jmp *` may be a return.
                 Family::Clang => !thunk && self.is_verbose() && !self.follows_fence(part, index),
             };
-            return match tail {
-                Some(true) => Ok(Flow::Leaves),
-                _ if within => Ok(Flow::Stays),
-                _ => Err(Cause::IndirectJump),
+            return match is_tail_call(line.comment) {
+                true => Ok(Flow::Leaves),
+                false if within => Ok(Flow::Stays),
+                false => Err(Cause::IndirectJump),
             };
         }
         if target == "__x86_return_thunk" {
             return self.returns(line, part, index);
         }
-        if self.inside(target) && tail != Some(true) {
+        if self.inside(target) && !is_tail_call(line.comment) {
             return Ok(Flow::Stays);
         }
-        let leaves = tail == Some(true) || self.is_function(target);
-        if leaves { Ok(Flow::Leaves) } else { Err(jump(it)) }
+        if self.is_tail_call(target, line) { Ok(Flow::Leaves) } else { Err(jump(it)) }
+    }
+
+    /// Whether a direct jump out of the function calls another one. Where the compiler says of each tail call that it is one, only
+    /// those are. No part of a function is another one, unless it is called somewhere.
+    fn is_tail_call(&self, target: &str, line: &Line<'_>) -> bool {
+        let says_all = match self.family {
+            Family::Gnu => pattern(line.comment).is_some(),
+            Family::Clang => self.is_verbose(),
+        };
+        is_tail_call(line.comment) || (!says_all && whole_of(target).is_none() && self.is_function(target))
     }
 
     /// Whether a label is one of this function's, other than its start: jumping there is going round.
@@ -275,6 +290,11 @@ impl Function<'_, '_> {
             _ => None,
         })
     }
+}
+
+/// Whether a compiler says of an instruction, in its comment, that it is a tail call.
+pub(super) fn is_tail_call(comment: &str) -> bool {
+    comment.contains("TAILCALL") || pattern(comment).is_some_and(|name| name.starts_with("*sibcall"))
 }
 
 fn jump(it: &Instruction<'_>) -> Cause {

@@ -13,6 +13,7 @@
 //!
 //! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has its own open part.
 
+use super::exits;
 use super::line::{Line, Statement, operands, unquoted};
 use super::name::whole_of;
 use super::section::{Section, Sections};
@@ -51,6 +52,8 @@ pub(super) struct Extents<'a> {
     pub aliases: HashMap<&'a str, &'a str>,
     /// Symbols that stand for the resolver of an `ifunc`.
     pub indirect: HashSet<&'a str>,
+    /// Symbols that other files see.
+    pub global: HashSet<&'a str>,
 }
 
 impl<'a> Extents<'a> {
@@ -65,8 +68,8 @@ impl<'a> Extents<'a> {
             reader.parts[part].flaw.get_or_insert((Cause::NoEnd, at));
         }
         let functions = group(&reader.parts, &symbols.called);
-        let Symbols { aliases, indirect, .. } = symbols;
-        Self { parts: reader.parts, functions, labels: reader.labels, aliases, indirect }
+        let Symbols { aliases, indirect, global, .. } = symbols;
+        Self { parts: reader.parts, functions, labels: reader.labels, aliases, indirect, global }
     }
 
     /// What a symbol stands for, through all of its aliases.
@@ -90,7 +93,9 @@ struct Symbols<'a> {
     functions: HashSet<&'a str>,
     indirect: HashSet<&'a str>,
     aliases: HashMap<&'a str, &'a str>,
+    /// Those that calls and tail calls lead to.
     called: HashSet<&'a str>,
+    global: HashSet<&'a str>,
 }
 
 impl<'a> Symbols<'a> {
@@ -100,11 +105,14 @@ impl<'a> Symbols<'a> {
             indirect: HashSet::new(),
             aliases: HashMap::new(),
             called: HashSet::new(),
+            global: HashSet::new(),
         };
         for line in lines {
             match &line.statement {
                 Statement::Directive { name, arguments } => all.directive(name, arguments),
-                Statement::Instruction(it) if it.mnemonic.starts_with("call") => {
+                Statement::Instruction(it)
+                    if it.mnemonic.starts_with("call") || exits::is_tail_call(line.comment) =>
+                {
                     let target = it.operands.first().map_or("", |target| target.trim_end_matches("@PLT"));
                     if whole_of(target).is_some() {
                         all.called.insert(unquoted(target));
@@ -116,8 +124,17 @@ impl<'a> Symbols<'a> {
         all
     }
 
+    /// Whether a label begins a function, or a part of one: clang gives those no type.
+    fn is_code(&self, label: &str) -> bool {
+        let is_known = |symbol: &str| self.functions.contains(symbol) || self.indirect.contains(symbol);
+        is_known(label) || whole_of(label).is_some_and(is_known)
+    }
+
     fn directive(&mut self, name: &str, arguments: &'a str) {
         match name {
+            ".globl" | ".global" | ".weak" => {
+                self.global.extend(operands(arguments).into_iter().map(unquoted));
+            }
             ".type" => {
                 let [symbol, kind] = operands(arguments)[..] else { return };
                 match kind.trim_start_matches(['@', '%', '#']).trim_matches('"') {
@@ -150,7 +167,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn line(&mut self, at: usize, line: &Line<'a>, section: Section, symbols: &Symbols<'a>) {
         for label in &line.labels {
-            if symbols.functions.contains(label) || symbols.indirect.contains(label) {
+            if symbols.is_code(label) {
                 self.begin(label, at, section);
             }
             if let Some(part) = self.open.get(&section) {

@@ -88,7 +88,7 @@ impl<'a> File<'a> {
             }
             for hook in &hooks {
                 let tally = hook.of.and_then(|symbol| tallies.get(symbol));
-                self.replace(hook, tally);
+                self.replace(hook, tally, sections);
             }
             let lost: Vec<usize> =
                 hooks.iter().filter(|hook| hook.of.is_none()).map(|hook| hook.line).collect();
@@ -172,16 +172,18 @@ impl<'a> File<'a> {
         }
     }
 
-    fn replace(&mut self, hook: &Hook<'_>, tally: Option<&Tally>) {
+    fn replace(&mut self, hook: &Hook<'_>, tally: Option<&Tally>, sections: &Sections<'a>) {
         let mut text = labels(&self.lines[hook.line]);
         if let Some(Tally { excluded: None, unfit: None, function: Some(function), .. }) = tally {
-            text.push_str(&self.definitions.site(&Identity {
+            let identity = Identity {
+                package: self.package(&function.symbol),
                 path: function.path.clone(),
                 file: function.file.clone(),
                 line: function.line,
                 kind: hook.kind,
                 convention: Convention::Call,
-            }));
+            };
+            text.push_str(&self.definitions.site(&identity, sections.of(hook.line)));
         }
         if hook.tail {
             text.push_str("\tret\n");

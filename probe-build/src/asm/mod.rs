@@ -43,6 +43,7 @@ use exits::{Exit, Exits};
 use function::{Extent, Extents};
 use line::{Line, Statement};
 use section::Sections;
+use std::collections::BTreeSet;
 
 /// What to do with a file.
 pub(crate) struct Request<'a> {
@@ -50,6 +51,8 @@ pub(crate) struct Request<'a> {
     pub compiler: Family,
     /// Whether the user asked for debug information; otherwise there is none in the result.
     pub keep_debug: bool,
+    /// The package that the file is of.
+    pub package: &'a str,
     /// Whether a function is to have sites.
     pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
 }
@@ -107,7 +110,7 @@ pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unpla
         definitions: Definitions::default(),
     };
     let functions = match request.sites {
-        Sites::EntryReturn => file.entries_and_returns(),
+        Sites::EntryReturn => file.entries_and_returns(&sections),
         Sites::InstrumentFunctions => file.hooks(&sections)?,
         Sites::None => Vec::new(),
     };
@@ -126,8 +129,8 @@ struct File<'a> {
     definitions: Definitions,
 }
 
-impl File<'_> {
-    fn entries_and_returns(&mut self) -> Vec<(Function, Outcome)> {
+impl<'a> File<'a> {
+    fn entries_and_returns(&mut self, sections: &Sections<'a>) -> Vec<(Function, Outcome)> {
         let extents = core::mem::take(&mut self.extents.functions);
         let mut skips = 0;
         let functions = extents.iter().map(|extent| {
@@ -135,10 +138,10 @@ impl File<'_> {
             let outcome = if let Err(why) = (self.request.wants)(&function) {
                 Outcome::Excluded(why)
             } else {
-                match exits::find(extent, &self.extents, self.lines, self.request.compiler)
+                match exits::find(extent, &self.extents, self.lines, sections, self.request.compiler)
                     .and_then(|exits| fits(&function, exits, self.extents.parts[extent.parts[0]].label))
                 {
-                    Ok(exits) => self.place(&function, &exits, &mut skips),
+                    Ok(exits) => self.place(extent, &function, &exits, sections, &mut skips),
                     Err(reason) => Outcome::LeftOut(reason),
                 }
             };
@@ -166,20 +169,62 @@ impl File<'_> {
         }
     }
 
-    fn place(&mut self, function: &Function, found: &Exits, skips: &mut usize) -> Outcome {
+    /// The package that makes a function's probes, where other files don't see it.
+    fn package(&self, symbol: &str) -> String {
+        let is_global = self.extents.global.contains(name::without_suffixes(symbol));
+        if is_global { String::new() } else { self.request.package.to_owned() }
+    }
+
+    /// Unwind tables that say what is true of an exit's site and of the exit: the registers that the function has saved hold what
+    /// they held before. Compilers leave it at the slots below the stack pointer that the registers were restored from; the
+    /// site's CALL overwrites the first of them.
+    fn around_exit(&self, extent: &Extent) -> (String, &'static str) {
+        let lines = extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines);
+        let mut saved = BTreeSet::new();
+        for at in lines {
+            let Statement::Directive { name, arguments } = self.lines[*at].statement else { continue };
+            match name {
+                ".cfi_offset" | ".cfi_rel_offset" => saved.extend(line::operands(arguments).first().copied()),
+                // Registers of a realigned frame: rbx, rbp, r10, r12 to r15.
+                ".cfi_escape" => saved.extend(["3", "6", "10", "12", "13", "14", "15"]),
+                _ => {}
+            }
+        }
+        if saved.is_empty() {
+            return (String::new(), "");
+        }
+        let mut before = format!("\t.cfi_remember_state{MARK}");
+        for register in saved {
+            before.push_str(&format!("\t.cfi_restore {register}{MARK}"));
+        }
+        (before, concat!("\t.cfi_restore_state", "\t# probe\n"))
+    }
+
+    fn place(
+        &mut self,
+        extent: &Extent,
+        function: &Function,
+        found: &Exits,
+        sections: &Sections<'a>,
+        skips: &mut usize,
+    ) -> Outcome {
+        let package = self.package(&function.symbol);
         let identity = |kind| Identity {
+            package: package.clone(),
             path: function.path.clone(),
             file: function.file.clone(),
             line: function.line,
             kind,
             convention: Convention::KeepAll,
         };
-        let entry = self.definitions.site(&identity(Kind::Entry));
+        let entry = self.definitions.site(&identity(Kind::Entry), sections.of(found.entry - 1));
         self.edits.before(found.entry, &entry);
+        let (before_exit, after_exit) = self.around_exit(extent);
         for exit in &found.leaving {
-            let site = self.definitions.site(&identity(Kind::Exit));
             let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
-            let (before, after) = if self.in_unwind_table[line] { AROUND_EXIT } else { ("", "") };
+            let site = self.definitions.site(&identity(Kind::Exit), sections.of(line));
+            let (before, after) =
+                if self.in_unwind_table[line] { (&*before_exit, after_exit) } else { ("", "") };
             let site = format!("{before}{site}");
             match *exit {
                 Exit::Before(line) => {
@@ -204,21 +249,8 @@ impl File<'_> {
     }
 }
 
-/// Unwind tables that say what is true of an exit's site and of the exit: the registers that a callee must keep (rbx, rbp, r12 to
-/// r15, by their numbers in such tables) hold what they held before. Compilers leave it at the slots below the stack pointer that
-/// the registers were restored from; the site's CALL overwrites the first of them.
-const AROUND_EXIT: (&str, &str) = (
-    "\
-\t.cfi_remember_state
-\t.cfi_restore 3
-\t.cfi_restore 6
-\t.cfi_restore 12
-\t.cfi_restore 13
-\t.cfi_restore 14
-\t.cfi_restore 15
-",
-    "\t.cfi_restore_state\n",
-);
+/// What lines that are added to unwind tables end with.
+const MARK: &str = "\t# probe\n";
 
 /// A conditional tail call as a jump around a site and an unconditional one.
 fn conditional(line: &Line<'_>, site: &str, after: &str, number: usize) -> String {

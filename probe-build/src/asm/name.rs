@@ -26,6 +26,11 @@ pub(super) fn whole_of(symbol: &str) -> Option<&str> {
     rest.strip_suffix(".cold").or_else(|| rest.strip_suffix(".__part"))
 }
 
+/// The symbol that a copy of a function was copied from, or the symbol itself.
+pub(super) fn without_suffixes(symbol: &str) -> &str {
+    Name::of(symbol).base
+}
+
 /// The path of the probe that a function's sites belong to.
 pub(super) fn path(symbol: &str) -> String {
     let Name { base, own } = Name::of(symbol);

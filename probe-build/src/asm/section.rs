@@ -13,12 +13,15 @@ pub(super) struct Section(usize);
 pub(super) struct Sections<'a> {
     of_line: Vec<Section>,
     names: Vec<&'a str>,
+    /// What `.section` said when it named each section first; nothing for `.text` and its like.
+    arguments: Vec<Option<&'a str>>,
 }
 
 impl<'a> Sections<'a> {
     pub(super) fn read(lines: &[Line<'a>]) -> Self {
-        let mut reader = Reader { known: HashMap::new(), names: Vec::new(), stack: Vec::new() };
-        let start = reader.number(vec![".text"]);
+        let mut reader =
+            Reader { known: HashMap::new(), names: Vec::new(), arguments: Vec::new(), stack: Vec::new() };
+        let start = reader.number(vec![".text"], None);
         let (mut current, mut previous) = (start, start);
         let mut of_line = Vec::with_capacity(lines.len());
         for line in lines {
@@ -27,12 +30,17 @@ impl<'a> Sections<'a> {
             }
             of_line.push(current);
         }
-        Self { of_line, names: reader.names }
+        Self { of_line, names: reader.names, arguments: reader.arguments }
     }
 
     /// The section that holds what the line defines.
     pub(super) fn of(&self, line: usize) -> Section {
         self.of_line[line]
+    }
+
+    /// The arguments of the `.section` that a line stands in; `None` where it was opened in another way.
+    pub(super) fn arguments(&self, line: usize) -> Option<&'a str> {
+        self.arguments[self.of_line[line].0]
     }
 
     pub(super) fn name(&self, section: Section) -> &'a str {
@@ -43,14 +51,16 @@ impl<'a> Sections<'a> {
 struct Reader<'a> {
     known: HashMap<Vec<&'a str>, Section>,
     names: Vec<&'a str>,
+    arguments: Vec<Option<&'a str>>,
     stack: Vec<(Section, Section)>,
 }
 
 impl<'a> Reader<'a> {
-    fn number(&mut self, key: Vec<&'a str>) -> Section {
+    fn number(&mut self, key: Vec<&'a str>, arguments: Option<&'a str>) -> Section {
         let name = key[0];
         *self.known.entry(key).or_insert_with(|| {
             self.names.push(name);
+            self.arguments.push(arguments);
             Section(self.names.len() - 1)
         })
     }
@@ -67,7 +77,7 @@ impl<'a> Reader<'a> {
             ".text" | ".data" | ".bss" => {
                 let mut key = vec![name];
                 key.extend((!arguments.is_empty() && arguments != "0").then_some(arguments));
-                (self.number(key), current)
+                (self.number(key, None), current)
             }
             ".section" => (self.named(arguments), current),
             ".pushsection" => {
@@ -78,7 +88,7 @@ impl<'a> Reader<'a> {
             ".previous" => (previous, current),
             ".subsection" => {
                 let key = vec![self.names[current.0], ".subsection", arguments];
-                (self.number(key), current)
+                (self.number(key, None), current)
             }
             _ => (current, previous),
         }
@@ -86,7 +96,7 @@ impl<'a> Reader<'a> {
 
     /// Compilers leave flags and type away once they have said them, but repeat group and `unique` number.
     fn named(&mut self, arguments: &'a str) -> Section {
-        self.number(key(arguments))
+        self.number(key(arguments), Some(arguments))
     }
 }
 
@@ -101,17 +111,6 @@ fn key(arguments: &str) -> Vec<&str> {
 /// Whether the arguments of two `.section` mean the same section.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     key(one) == key(other)
-}
-
-/// The arguments of the `.section` that a line of code stands in; `None` where it was opened in another way.
-pub(super) fn arguments_above<'a>(lines: &[Line<'a>], line: usize) -> Option<&'a str> {
-    lines[..line].iter().rev().find_map(|line| match line.statement {
-        Statement::Directive { name: ".section", arguments } => Some(Some(arguments)),
-        Statement::Directive { name: ".text" | ".previous" | ".pushsection" | ".popsection", .. } => {
-            Some(None)
-        }
-        _ => None,
-    })?
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ mod properties;
 mod texts;
 
 pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
-    Request { sites, compiler, keep_debug: true, wants: &|_| Ok(()) }
+    Request { sites, compiler, keep_debug: true, package: "package 1.0.0", wants: &|_| Ok(()) }
 }
 
 /// The compiler's text again: without head, sites and foot, and with conditional tail calls as they were.
 pub(super) fn without_sites(text: &str, source: &str) -> String {
     let body = text.strip_prefix(definition::HEAD).unwrap_or(text);
+    let body: String = body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)).collect();
     let mut kept = String::new();
     let mut lines = body.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {

@@ -9,12 +9,14 @@ fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcom
     let body = body.split("\t.section .text.unlikely.__probe_stub_").next().unwrap_or_default();
     let mut names: Vec<String> = Vec::new();
     let mut out = String::new();
-    for line in body.split_inclusive('\n') {
+    for line in body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)) {
         let Some(site) = line.strip_prefix(definition::SITE) else {
             out.push_str(line);
             continue;
         };
-        let (_, stub) = site.trim_end().split_once(", ").expect("number and stub");
+        let [_, stub, _] = site.trim_end().split(", ").collect::<Vec<_>>()[..] else {
+            panic!("number, stub and anchor: {site}");
+        };
         let number = names.iter().position(|name| name == stub).unwrap_or_else(|| {
             names.push(stub.to_owned());
             names.len() - 1
@@ -24,6 +26,58 @@ fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcom
         out.push('\n');
     }
     (out, functions)
+}
+
+#[test]
+fn what_a_function_has_saved_is_restored_at_its_exits() {
+    let saved =
+        "\tpushq\t%rbx\n\t.cfi_offset 3, -16\n\tpopq\t%rbx\n\tret\n\t.p2align 4\n\tjmp\tg\t# TAILCALL\n";
+    let text = place(&function(saved), &request(Sites::EntryReturn, Family::Clang)).expect("understood").text;
+    let around = "\t.cfi_remember_state\t# probe\n\t.cfi_restore 3\t# probe\n\t__probe_site ";
+    assert_eq!(text.matches(around).count(), 2, "{text}");
+    for exit in ["ret\n", "jmp\tg\t# TAILCALL\n"] {
+        assert!(text.contains(&format!(", 0\n\t{exit}\t.cfi_restore_state\t# probe\n")), "{text}");
+    }
+    let plain =
+        place(&function("\tret\n"), &request(Sites::EntryReturn, Family::Gnu)).expect("understood").text;
+    assert!(!plain.contains(MARK), "{plain}");
+}
+
+#[test]
+fn parts_are_parts_without_a_type() {
+    let text = "\
+\t.type\tf,@function
+f:                                      # @f
+\ttestl\t%edi, %edi
+\tjne\tf.__part.1
+\tjmp\tf.cold
+\t.size\tf, .-f
+\t.section .text.split.f,\"ax\",@progbits
+f.__part.1:
+\tretq
+\t.size\tf.__part.1, .-f.__part.1
+f.cold:
+\tretq
+\t.size\tf.cold, .-f.cold
+";
+    let (placed, functions) = placed(text, &request(Sites::EntryReturn, Family::Clang));
+    let expected = text.replace("# @f\n", "# @f\n\tSITE 0\n").replace("\tretq", "\tSITE 1\n\tretq");
+    assert_eq!(placed, expected);
+    assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 2, dead_ends: 0, unknown_hooks: 0 });
+}
+
+#[test]
+fn a_jump_that_clang_does_not_call_a_tail_call_is_none() {
+    for jump in ["jmp\tg", "jne\tg", "jmp\tg.cold", "jmp\tg.__part.1"] {
+        let body = format!("\t{jump}\n\tretq\n");
+        let target = jump.split('\t').next_back().unwrap_or_default();
+        assert_eq!(cause(&body, Family::Clang), Some(Cause::Jump(target.to_owned())), "{jump}");
+    }
+}
+
+#[test]
+fn what_runs_on_is_no_function() {
+    assert_eq!(cause("\tnop\n\tmovl\t$12345, %eax\n", Family::Clang), Some(Cause::NoExit));
 }
 
 fn outcome(source: &str, compiler: Family) -> Outcome {

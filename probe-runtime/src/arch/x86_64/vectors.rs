@@ -47,11 +47,16 @@ pub(super) fn prepare() -> Way {
             AREA.size.store(LEGACY_AND_HEADER + ALIGNMENT, Ordering::Relaxed);
             return Way::Fxsave;
         }
-        // Leaf 13: the components that exist, and the bytes that those switched on by the system take uncompacted, which is
-        // never less than compacted.
+        // Leaf 13: the components that exist; then where each one ends uncompacted, which is never less than compacted.
         let leaf = __cpuid_count(13, 0);
         let components = (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS;
-        AREA.size.store(u64::from(leaf.ebx).max(LEGACY_AND_HEADER) + ALIGNMENT, Ordering::Relaxed);
+        let end = |component: u32| {
+            let leaf = __cpuid_count(13, component);
+            u64::from(leaf.eax) + u64::from(leaf.ebx)
+        };
+        let kept = (2..u64::BITS).filter(|component| components >> component & 1 == 1);
+        let size = kept.map(end).fold(LEGACY_AND_HEADER, u64::max);
+        AREA.size.store(size + ALIGNMENT, Ordering::Relaxed);
         AREA.components.store(components, Ordering::Relaxed);
         let has_xsavec = __cpuid_count(13, 1).eax & (1 << 1) != 0;
         if has_xsavec { Way::Xsavec } else { Way::Xsave }
@@ -66,7 +71,7 @@ mod tests {
     fn the_area_holds_what_the_processor_has() {
         let way = prepare();
         let (size, components) = (AREA.size.load(Ordering::Relaxed), AREA.components.load(Ordering::Relaxed));
-        assert!(size >= LEGACY_AND_HEADER + ALIGNMENT);
+        assert!((LEGACY_AND_HEADER..=2_688).contains(&(size - ALIGNMENT)), "{size}");
         assert_eq!(components & !COMPONENTS, 0);
         if way != Way::Fxsave {
             assert_eq!(components & 0b11, 0b11, "x87 and SSE");
