@@ -195,7 +195,7 @@ impl<'a> File<'a> {
         }
         let mut before = format!("\t.cfi_remember_state{MARK}");
         for register in saved {
-            before.push_str(&format!("\t.cfi_restore {register}{MARK}"));
+            before.extend(["\t.cfi_restore ", register, MARK]);
         }
         (before, concat!("\t.cfi_restore_state", "\t# probe\n"))
     }

@@ -40,8 +40,14 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             &["-O1 -g", "-O2 -fno-plt"],
         ),
     };
+    // Parts of functions in sections of their own, jumps from one into another. (clang 14's C++ does not find its handlers then,
+    // with or without sites.)
+    let apart: &[&str] = match (compiler, language) {
+        (Compiler::Clang, Language::C) => &["-O2 -fbasic-block-sections=all"],
+        _ => &[],
+    };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
-    [with(strategies[0], entry_return), with(strategies[1], hooks)].concat()
+    [with(strategies[0], entry_return), with(strategies[0], apart), with(strategies[1], hooks)].concat()
 }
 
 /// Flags that go with every level.
