@@ -92,7 +92,13 @@ impl Filter {
                     system.iter().any(|directory| file.starts_with(directory))
                 })
             };
-            if !self.system_headers && !function.file.is_empty() && is_in_system_header() {
+            let is_in_system_header = if function.has_place() {
+                !function.file.is_empty() && is_in_system_header()
+            } else {
+                // It was inlined into the user's code, and so its file is the user's.
+                ["std::", "__gnu_cxx::"].iter().any(|library| function.path.starts_with(library))
+            };
+            if !self.system_headers && is_in_system_header {
                 return Err(Exclusion::SystemHeader);
             }
             if function.instructions < self.min_instructions {

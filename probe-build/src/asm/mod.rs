@@ -69,6 +69,13 @@ pub(crate) struct Function {
     pub instructions: usize,
 }
 
+impl Function {
+    /// Whether its file and line are its own. One of which there is no code but what was inlined has those of its call.
+    pub(crate) fn has_place(&self) -> bool {
+        self.instructions != 0
+    }
+}
+
 /// A file with sites.
 #[derive(Debug)]
 pub(crate) struct Placed {

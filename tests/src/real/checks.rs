@@ -111,9 +111,24 @@ fn names_are_on_their_lines(base: &CodeBase, built: &Built) {
 /// Lambdas have no name.
 fn has_name(text: &str, path: &str) -> bool {
     let whole = path.split(".part").next().unwrap_or(path);
-    let without_arguments = whole.split('<').next().unwrap_or(whole);
-    let name = without_arguments.rsplit("::").next().unwrap_or(path);
-    text.contains(name.trim_start_matches('~')) || path.contains("{lambda") && text.contains('[')
+    let name = last_name(whole);
+    text.replace(' ', "").contains(name.trim_start_matches('~'))
+        || path.contains("{lambda") && text.contains('[')
+}
+
+/// The last part of a path of C++, without what its templates are called with.
+fn last_name(path: &str) -> String {
+    let (mut depth, mut name) = (0_usize, String::new());
+    for letter in path.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => name.clear(),
+            _ if depth == 0 => name.push(letter),
+            _ => {}
+        }
+    }
+    name
 }
 
 /// The digest of so much work is the plain build's: latent, with everything counted, and latent again; the counts are those of the

@@ -85,7 +85,7 @@ pub const CLIPPER: CodeBase = CodeBase {
     flags: &["-std=c++17"],
     libraries: &[],
     // What runs when the library is loaded.
-    made: &["_GLOBAL__sub_I_"],
+    made: &["_GLOBAL__sub_I_", "__static_initialization_and_destruction_0"],
     counted: &[
         Counted {
             file: CLIPPER_ENGINE,
