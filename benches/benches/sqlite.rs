@@ -51,7 +51,8 @@ fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     finstrument::text(TextPolicy::Open);
     assert_eq!(discovered.workload(work.0), work.1);
     let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.lost), (stats.discovered, 0), "{stats:?}");
+    // Exit hooks that are jumped to stay what they are.
+    assert_eq!((stats.patched + stats.kept, stats.lost), (stats.discovered, 0), "{stats:?}");
     println!(
         "{} calls of hooks were discovered, {} of them across two words",
         stats.patched, stats.straddlers

@@ -24,7 +24,7 @@ impl Control {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let mut batch = Batch::new(wanted, report);
         match runs {
-            _ if matches!(access, Access::Held | Access::Open) => {
+            _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), access));
             }
             [run] if self.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {

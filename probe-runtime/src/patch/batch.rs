@@ -43,7 +43,7 @@ impl<'a> Batch<'a> {
     pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
         match access {
             Access::Held => self.write(sites),
-            Access::Open | Access::ByRun => self.write_by_run(sites),
+            Access::ByRun => self.write_by_run(sites),
             Access::ByRunStrictly => self.switch_strictly(sites),
             Access::Alias => self.switch_through_the_kernel(sites),
         }

@@ -43,8 +43,6 @@ pub enum Visibility {
 pub(crate) enum Access {
     /// The caller holds all of it open.
     Held,
-    /// Most of it is held open; what is not is opened as in `ByRun`.
-    Open,
     /// Each run of pages is opened for itself, as far as nobody holds it open.
     ByRun,
     /// The same, and each site goes through `int3`.
@@ -58,8 +56,7 @@ impl TextPolicy {
     pub(crate) fn access(self, strict: bool) -> Access {
         match self {
             Self::Sealed | Self::Open if strict => Access::ByRunStrictly,
-            Self::Sealed => Access::ByRun,
-            Self::Open => Access::Open,
+            Self::Sealed | Self::Open => Access::ByRun,
             Self::Alias => Access::Alias,
         }
     }
