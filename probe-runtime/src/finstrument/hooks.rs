@@ -90,6 +90,12 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
 #[cold]
 fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     let call = call_of(returns, hook);
+    if call.is_none()
+        && let Some(discovery) = known(hit, returns, hook)
+    {
+        // Another thread, or a signal handler of this one, was faster: it published what it found before it changed the call.
+        return deliver(discovery, || None);
+    }
     let Some((discovery, is_new)) = discover(inside, hit, call, hook) else { return counters::LOST.add() };
     deliver(discovery, || call);
     if is_new {
