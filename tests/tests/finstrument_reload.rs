@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use probe_runtime::patch::unrestored_bytes;
 use probe_runtime::{Count, Kind, TextPolicy, finstrument, probes, select};
-use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::instrumented::{calls_at, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
 
@@ -26,21 +26,27 @@ fn text_is_held_open_however_often_it_was_loaded() {
 }
 
 #[test]
+fn a_call_across_two_words_is_the_same_one_again() {
+    scenario::runs_in_a_child("scenario", "straddling");
+}
+
+#[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.as_str() {
         "open" => open(),
         "attached" => attached(),
         "held" => held(),
+        "straddling" => straddling(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
 }
 
-fn object(name: &str, code: &str) -> PathBuf {
+fn object(name: &str, offset: usize) -> PathBuf {
     let folder = folder(name);
-    let file = source(&folder, "code.c", &format!("#include <stdint.h>\n{code}\n"));
-    shared("gcc", &file, "code.so", &["-O1"])
+    let file = source(&folder, "code.s", &calls_at(offset, &["one"]));
+    shared("gcc", &file, "code.so", &[])
 }
 
 /// The rights of the mapping at an address, as the kernel writes them.
@@ -56,7 +62,7 @@ fn rights(addr: usize) -> String {
 }
 
 fn open() {
-    let path = object("open", "uint64_t one(uint64_t x) { return x + 1; }");
+    let path = object("open", 0);
     finstrument::text(TextPolicy::Open);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     let mut places = Vec::new();
@@ -82,7 +88,7 @@ fn open() {
 }
 
 fn attached() {
-    let path = object("attached", "uint64_t one(uint64_t x) { return x + 1; }");
+    let path = object("attached", 0);
     let library = Library::open(&path);
     assert_eq!(library.function("one")(1), 2);
     let hits = select("one").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
@@ -99,7 +105,7 @@ fn attached() {
 }
 
 fn held() {
-    let path = object("held", "uint64_t one(uint64_t x) { return x + 1; }");
+    let path = object("held", 0);
     finstrument::text(TextPolicy::Open);
     for round in 0..70 {
         let library = Library::open(&path);
@@ -111,4 +117,41 @@ fn held() {
     }
     finstrument::text(TextPolicy::Sealed);
     assert_eq!(unrestored_bytes(), 0);
+}
+
+fn straddling() {
+    for offset in 4..8 {
+        let path = object(&format!("straddling{offset}"), offset);
+        let calls = finstrument::attach(Count::new(), 100).unwrap();
+        for round in 1..4 {
+            let library = Library::open(&path);
+            let one = library.function("one");
+            assert_eq!((one(1), one(2)), (2, 3));
+            if round == 3 {
+                assert_eq!(calls.counts().hits("one", Kind::Entry), Some(6), "{offset}");
+                assert_eq!(calls.counts().hits("one", Kind::Exit), Some(6), "{offset}");
+            }
+            library.close();
+        }
+        drop(calls);
+        // Latent, it is made so again.
+        let bytes = |one: extern "C" fn(u64) -> u64| {
+            // SAFETY: the function's code, up to its exit.
+            unsafe { (one as *const [u8; 40]).read_volatile() }
+        };
+        let library = Library::open(&path);
+        let one = library.function("one");
+        let original = bytes(one);
+        assert_eq!(one(1), 2);
+        let latent = bytes(one);
+        assert_ne!(original, latent);
+        library.close();
+        let library = Library::open(&path);
+        let one = library.function("one");
+        assert_eq!((bytes(one), one(1)), (original, 2));
+        assert_eq!(bytes(one)[..2], latent[..2]);
+        assert_ne!(bytes(one), original);
+        library.close();
+        probes();
+    }
 }
