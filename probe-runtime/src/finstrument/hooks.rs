@@ -5,6 +5,7 @@
 //!    bytes before the return address are read as a call ([`call`]), a place is taken ([`chunk`]), filled, and put
 //!    into the table. Of several threads, one does.
 //! 3. A site that waits is patched, if that can be done now ([`patch_now`]).
+//!    While 2 and 3 change anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
 //! 5. Who has discovered tells the callback.
 
@@ -24,6 +25,7 @@ use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
 use crate::dispatch::{Inside, dispatch};
+use crate::os::signals::Blocked;
 use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::{Instruction, NotNow, SiteAddr, read_word, replace_now};
@@ -38,6 +40,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
     naked_asm!(
         "2:",
         "mov rsi, [rsp]",      // where this call returns to
+        "mov rcx, rsp",
         "lea rdx, [rip + 2b]", // this function
         "jmp {}",
         sym entered,
@@ -51,20 +54,20 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    naked_asm!("2:", "mov rsi, [rsp]", "lea rdx, [rip + 2b]", "jmp {}", sym left)
+    naked_asm!("2:", "mov rsi, [rsp]", "mov rcx, rsp", "lea rdx, [rip + 2b]", "jmp {}", sym left)
 }
 
-extern "C" fn entered(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Entry }, returns, hook);
+extern "C" fn entered(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
+    called(Hit { function, kind: Kind::Entry }, returns, hook, stack_pointer);
 }
 
-extern "C" fn left(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Exit }, returns, hook);
+extern "C" fn left(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
+    called(Hit { function, kind: Kind::Exit }, returns, hook, stack_pointer);
 }
 
-fn called(hit: Hit, returns: usize, hook: usize) {
+fn called(hit: Hit, returns: usize, hook: usize, stack_pointer: usize) {
     let errno = errno();
-    if let Some(inside) = Inside::new() {
+    if let Some(inside) = Inside::new(stack_pointer) {
         match known(hit, returns, hook) {
             Some(discovery) => deliver(discovery, || call_of(returns, hook)),
             None => first(&inside, hit, returns, hook),
@@ -80,12 +83,16 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
     if discovery.state() == State::Waiting {
         let may_patch = control::is_ready() && straddlers::may_write();
         match may_patch.then(call) {
-            Some(Some(call)) => discovery.while_busy(|| patch_now(discovery, call)),
+            Some(Some(call)) => {
+                let _whole = Blocked::new();
+                discovery.while_busy(|| patch_now(discovery, call));
+            }
             Some(None) => {}
             None => postpone(discovery),
         }
     } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
         // This thread was late, or its object was loaded anew.
+        let _whole = Blocked::new();
         let _ = discovery.switch().map(|switch| straddlers::settle_now(discovery, switch));
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
@@ -108,7 +115,11 @@ fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
         // Another thread, or a signal handler of this one, was faster: it published what it found before it changed the call.
         return deliver(discovery, || None);
     }
-    let Some((discovery, is_new)) = discover(inside, hit, call, hook) else { return counters::LOST.add() };
+    let found = {
+        let _whole = Blocked::new();
+        discover(inside, hit, call, hook)
+    };
+    let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     deliver(discovery, || call);
     if is_new {
         callback::tell(inside, discovery);

@@ -49,7 +49,7 @@ impl Held {
 }
 
 /// Has bytes of loaded text written: as [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`,
-/// all of their mapping stays writable until [`close_held`].
+/// all of their mapping stays writable until [`close_held`]. The caller has blocked signals: a handler that forks would wait for the mutex.
 pub(in crate::patch) fn write_now(
     bytes: &Range<usize>,
     hold: bool,
