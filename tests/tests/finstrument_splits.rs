@@ -41,6 +41,24 @@ fn bytes(site: *const u8) -> [u8; 6] {
     unsafe { site.cast::<[u8; 6]>().read_volatile() }
 }
 
+/// A jump over the rest, or the same call, of what does nothing.
+fn assert_switched_off(original: [u8; 6], latent: [u8; 6], offset: usize, len: usize, site: *const u8) {
+    if offset < 7 {
+        let skip = [0xeb, u8::try_from(len - 2).unwrap()];
+        assert_eq!((&latent[..2], &latent[2..]), (&skip[..], &original[2..]), "{offset}");
+        return;
+    }
+    assert_eq!(latent[..len - 4], original[..len - 4]);
+    let distance = i32::from_le_bytes(latent[len - 4..len].try_into().unwrap());
+    let mut there = site.wrapping_add(len).wrapping_offset(distance as isize);
+    if len == 6 {
+        // SAFETY: the pointer that the call goes through.
+        there = unsafe { there.cast::<*const u8>().read() };
+    }
+    // SAFETY: code that the call leads to.
+    assert_eq!(unsafe { there.read() }, 0xc3);
+}
+
 #[test]
 fn every_split_of_every_form() {
     let folder = folder("splits");
@@ -63,8 +81,13 @@ fn every_split_of_every_form() {
                 assert_eq!(original[0], if form == "through" { 0xff } else { 0xe8 });
                 straddlers += usize::from(offset + len > 8);
                 let latent = bytes(site);
-                assert_eq!(latent[at..at + 5], NOP5, "{form}_{offset}");
-                assert_eq!((latent[0] == 0x67, latent[5] == original[5]), (at == 1, at == 0));
+                let is_switched = offset + len > 8;
+                if is_switched {
+                    assert_switched_off(original, latent, offset, len, site);
+                } else {
+                    assert_eq!(latent[at..at + 5], NOP5, "{form}_{offset}");
+                    assert_eq!((latent[0] == 0x67, latent[5] == original[5]), (at == 1, at == 0));
+                }
                 assert_eq!(function(0), offset as u64);
 
                 let hits = select(&format!("{form}_{offset}")).unwrap().attach(Count::new()).unwrap();
@@ -74,12 +97,22 @@ fn every_split_of_every_form() {
                     "{form}_{offset}: {}",
                     hits.report()
                 );
+                assert_eq!(hits.probes()[0].sites(), 1);
                 let active = bytes(site);
-                assert_eq!((active[at], active[0] == 0x67), (0xe8, at == 1), "{form}_{offset}");
+                if is_switched {
+                    assert_eq!(active, original, "{form}_{offset}");
+                } else {
+                    assert_eq!((active[at], active[0] == 0x67), (0xe8, at == 1), "{form}_{offset}");
+                }
                 for _ in 0..3 {
                     assert_eq!(function(0), offset as u64);
                 }
                 assert_eq!(hits.total(), 3, "{form}_{offset}");
+                assert_eq!(hits.pause().patched(), 1);
+                assert_eq!(bytes(site), latent);
+                assert_eq!((function(0), hits.total()), (offset as u64, 3));
+                assert_eq!(hits.resume().patched(), 1);
+                assert_eq!((bytes(site), function(0), hits.total()), (active, offset as u64, 4));
                 drop(hits);
                 assert_eq!(bytes(site), latent);
             }

@@ -78,8 +78,7 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     #[cfg(probe_discovers)]
     crate::finstrument::get_ready();
     let mut locked = lock();
-    #[cfg(probe_discovers)]
-    locked.names.name_new();
+    locked.name_discovered();
     locked.with_objects(run)
 }
 
@@ -104,6 +103,14 @@ pub(crate) fn sweep() {
 }
 
 impl Control {
+    /// Names what was discovered since the last time. Before [`with_objects`](Self::with_objects), which adopts what has a name.
+    pub(super) fn name_discovered(&mut self) {
+        #[cfg(probe_discovers)]
+        if crate::finstrument::has_news() {
+            self.names.name_new();
+        }
+    }
+
     /// Runs `run` with all objects known, and none of them going away.
     pub(super) fn with_objects<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
         let mut run = Some(run);

@@ -8,7 +8,7 @@ use super::state::{Control, Policy};
 use super::switch::Run;
 use crate::error::Error;
 #[cfg(probe_discovers)]
-use crate::finstrument::Wanted;
+use crate::finstrument::{self, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
@@ -47,17 +47,21 @@ impl Control {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
-    /// The same for calls of hooks that have no bytes to switch. One that was patched meanwhile has.
+    /// The same for calls of hooks that are no sites: real ones, which have no bytes to switch, and those across two words, which are
+    /// switched in their own way. One that was patched meanwhile is a site.
     #[cfg(probe_discovers)]
     fn switch_calls(&self, run: Run, active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
+        let mut switched = Vec::new();
         for call in self.registry.calls_of_run(run) {
             match call.set_wanted(active) {
                 Wanted::Changed => report.add_patched(1),
                 Wanted::Unchanged => report.add_unchanged(1),
                 Wanted::Patched => Batch::new(wanted, report).switch(&Vec::from_iter(call.site()), access),
+                Wanted::Switched => switched.push(call),
             }
         }
+        finstrument::switch_each(&switched, access, report);
     }
 
     /// Lets the text of these probes stay writable, where the policy asks for it.

@@ -407,22 +407,37 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
+    #[cfg(probe_discovers)]
+    crate::finstrument::get_ready();
     let mut locked = lock();
+    #[cfg(probe_discovers)]
+    if locked.growing == Some(attachment) {
+        // What is discovered from here on is as wanted.
+        crate::finstrument::pause(is_paused);
+    }
     // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
     let is_open = |it: &Attached| it.policy.text == TextPolicy::Open && !it.policy.strict;
     if locked.registry.is_main_only() && locked.attached(attachment).is_some_and(is_open) {
         locked.set_paused(attachment, is_paused, true, report);
     } else {
         let _whole = Uncancellable::new();
+        locked.name_discovered();
         locked.with_objects(|control| {
             let is_main_only = control.registry.is_main_only();
             control.set_paused(attachment, is_paused, is_main_only, report);
         });
     }
     let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
+    #[cfg(probe_discovers)]
+    let is_growing = locked.growing == Some(attachment);
     drop(locked);
     if !is_settled {
         settle(visibility);
+    }
+    #[cfg(probe_discovers)]
+    if is_growing && crate::finstrument::has_news() {
+        // Hooks that were at work meanwhile.
+        super::growing::look();
     }
 }
 

@@ -11,11 +11,11 @@ use super::discovery::{Discovery, State, Vanished};
 use super::hooks::{self, call_of, patched, published};
 use super::naming::{hash, object_at};
 use super::reason::Reason;
-use super::{policy, table};
+use super::{policy, straddlers, table};
 use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
-use crate::patch::word::{Options, is_straddler};
-use crate::patch::{Instruction, PatchError, SITE_LEN, TextPolicy};
+use crate::patch::word::Options;
+use crate::patch::{Instruction, NotNow, PatchError, SITE_LEN, TextPolicy};
 
 /// What was discovered, as far as it is named.
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
                 let at = objects.iter().position(|other| ptr::eq(other, object));
                 at.into_iter().for_each(|at| holds[at] = true);
                 absorbed.living.push(discovery);
-                if discovery.is_patched() && !discovery.is_settled() {
+                if discovery.is_site() && !discovery.is_settled() {
                     // A hook is at it: the next look finds a site.
                     policy::note();
                 }
@@ -67,7 +67,10 @@ fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
     if discovery.object().is_some_and(|named| named != hash(object)) {
         return false;
     }
-    let Some(site) = discovery.site().filter(|_| discovery.is_patched()) else { return true };
+    if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
+        return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
+    }
+    let Some(site) = discovery.site().filter(|_| discovery.is_site()) else { return true };
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     // What is being switched begins with an `int3`, as does what a debugger has stopped at.
@@ -82,40 +85,67 @@ fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
 
 /// Patches what waits, with all that a hook may not do.
 pub(crate) fn patch_waiting(frozen: &Frozen) {
+    let has_news = policy::has_news();
     let waits = |discovery: &Discovery| match discovery.state() {
         State::Waiting => true,
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
-        State::Patched | State::Kept(_) => false,
+        State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
+        // Loaded anew, or a hook could not do it.
+        State::Patched => has_news && discovery.is_switched() && straddlers::may_write(),
+        State::Kept(_) => false,
     };
     let waiting: Vec<&'static Discovery> = published().map(Place::discovery).filter(|it| waits(it)).collect();
     if waiting.is_empty() {
         return;
     }
     let objects = frozen.every();
+    let mut has_trap = true;
     for discovery in waiting {
         let is_loaded = object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it));
+        if let Some(switch) = discovery.switch().filter(|_| is_loaded && discovery.is_switched()) {
+            // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing else.
+            let _ = straddlers::settle(discovery, switch);
+            continue;
+        }
         let call = discovery
             .returns()
             .filter(|_| is_loaded)
             .and_then(|returns| call_of(returns, hooks::address(discovery.hit().kind == Kind::Entry)));
         if let Some(call) = call {
-            patch(discovery, call);
+            has_trap = patch(discovery, call, has_trap);
         }
     }
 }
 
-fn patch(discovery: &'static Discovery, call: Call) {
-    let Some(active) = discovery.active() else { return };
+/// Patches a call; tells whether traps can be handled, as far as is known.
+fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
+    let is_alias = policy::text() == TextPolicy::Alias;
+    if let Some(switch) = discovery.switch() {
+        let result = if is_alias { Ok(()) } else { straddlers::begin_waiting(discovery, switch) };
+        match result {
+            Ok(()) if is_alias => discovery.keep(Reason::Straddles),
+            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+            // Somebody else holds it: the next time.
+            Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
+        }
+        return has_trap;
+    }
+    if is_alias && !has_trap {
+        // Asking for each would take its time.
+        discovery.keep(Reason::NoTrap);
+        return false;
+    }
+    let Some(active) = discovery.active() else { return has_trap };
     let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
     let (at, expected, value) = call.rewritten(wanted);
-    let text = match policy::text() {
-        TextPolicy::Alias => TextPolicy::Alias,
-        TextPolicy::Sealed | TextPolicy::Open => TextPolicy::Sealed,
-    };
+    let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute what replaces it.
     match unsafe { Options::new().text(text).replace(at, expected, value) } {
-        Ok(_) => patched(discovery, is_straddler(at, value.len())),
-        Err(PatchError::Signal { .. }) => discovery.keep(Reason::NoTrap),
+        Ok(_) => patched(discovery),
+        Err(PatchError::Signal { .. }) => {
+            discovery.keep(Reason::NoTrap);
+            return false;
+        }
         Err(PatchError::Text { error, .. }) => {
             let errno = error.errno().unwrap_or(libc::EFAULT);
             discovery.keep(Reason::Protected { errno });
@@ -127,4 +157,5 @@ fn patch(discovery: &'static Discovery, call: Call) {
         // A hook was faster, or somebody else holds it: the next time.
         Err(_) => {}
     }
+    has_trap
 }

@@ -7,7 +7,7 @@
 //! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
 //! | anything else | not ours to patch: a call through a register, or a jump to the hook, whose caller's caller this is |
 //!
-//! All of them end in a site of five bytes. The sixth byte of a call through a pointer becomes a `67`: an address-size prefix,
+//! Within an aligned word, all of them end in a site of five bytes; others are switched as they are ([`switch`](super::switch)). The sixth byte of a call through a pointer becomes a `67`: an address-size prefix,
 //! which changes neither the NOP nor the CALL that it stands before.
 
 use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
@@ -59,20 +59,37 @@ impl Call {
         site(self.returns)
     }
 
+    /// The bytes before where it returns to.
+    pub(super) fn bytes(self) -> [u8; LOOKED_AT] {
+        self.bytes
+    }
+
+    /// The last five of them.
+    pub(super) fn site_bytes(self) -> [u8; SITE_LEN] {
+        let [_, call @ ..] = self.bytes;
+        call
+    }
+
+    /// The instruction's address and bytes; without a prefix.
+    pub(super) fn instruction(self) -> (usize, Bytes) {
+        match self.target {
+            Target::Direct(_) => (self.site().0, self.site_bytes().into()),
+            Target::Through(_) => (self.site().0 - 1, self.bytes.into()),
+        }
+    }
+
     /// The instruction's address, its bytes, and the bytes that make its site this instruction.
     pub(super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
-        let at = self.site().0;
-        match self.target {
-            Target::Direct(_) => {
-                let [_, call @ ..] = self.bytes;
-                (at, call.into(), site.bytes().into())
-            }
+        let (at, old) = self.instruction();
+        let new = match self.target {
+            Target::Direct(_) => site.bytes().into(),
             Target::Through(_) => {
                 let mut bytes = [ADDRESS_SIZE; LOOKED_AT];
                 bytes[1..].copy_from_slice(&site.bytes());
-                (at - 1, self.bytes.into(), bytes.into())
+                bytes.into()
             }
-        }
+        };
+        (at, old, new)
     }
 }
 

@@ -42,6 +42,8 @@ use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 const PLACES: usize = 1_024;
 /// Bytes from stub to stub.
 const STUB: usize = 32;
+/// Where in a stub's bytes a lone `ret` is, behind its code.
+const RET: usize = STUB - 1;
 /// How many chunks there may be.
 const CHUNKS: usize = 4_096;
 
@@ -115,6 +117,11 @@ impl Place {
     /// What an active site calls.
     pub(super) fn stub(self) -> usize {
         self.chunk.stubs[self.number].as_ptr().addr()
+    }
+
+    /// A lone `ret` near it.
+    pub(super) fn ret(self) -> usize {
+        self.stub() + RET
     }
 
     /// The place of a discovery.
@@ -236,6 +243,8 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> bool {
             let distance = place - (code + at);
             bytes[at - 4..at].copy_from_slice(&u32::try_from(distance).unwrap_or_default().to_le_bytes());
         }
+        // For a call that is switched off.
+        bytes[RET] = 0xc3;
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
+//! | switched | across two words: what skips the call, or the call | the hook delivers it |
 //! | kept | a real call for good, for a reason | the hook delivers it |
 //!
 //! `is_wanted` says whether somebody listens, as long as there are no bytes that do: who changes it, and who patches the site,
@@ -14,14 +15,16 @@
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::call;
+use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Place};
 use super::counters;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
+use super::switch::{Nothing, Switch};
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
@@ -32,7 +35,7 @@ use crate::patch::{Instruction, Site, SiteAddr};
 pub(super) enum State {
     /// A real call, not patched yet.
     Waiting,
-    /// A site.
+    /// A site, or a call that is switched.
     Patched,
     /// A real call for good.
     Kept(Reason),
@@ -47,10 +50,16 @@ pub(crate) struct Discovery {
     pub(super) hook: AtomicUsize,
     /// 0 where the call is not known: a jump to the hook, say.
     returns: AtomicUsize,
+    /// The call's bytes, the first in the lowest place.
+    bytes: AtomicU64,
+    /// A pointer to a `ret`, which a call through a pointer may be led to.
+    ret: AtomicUsize,
     state: AtomicU8,
     reason: AtomicI32,
     kind: AtomicU8,
     is_wanted: AtomicBool,
+    /// A hit could not patch it.
+    is_postponed: AtomicBool,
     /// How many hooks are about to change its bytes.
     busy: AtomicUsize,
     /// Another one has its place in the table.
@@ -72,6 +81,7 @@ unsafe impl Sync for Discovery {}
 const WAITING: u8 = 1;
 const PATCHED: u8 = 2;
 const KEPT: u8 = 3;
+const SWITCHED: u8 = 4;
 
 /// What the hook was told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +102,7 @@ impl Discovery {
     pub(super) fn write(
         place: Place,
         key: usize,
-        returns: usize,
+        call: Option<Call>,
         hit: Hit,
         state: State,
         member: Option<Member>,
@@ -101,7 +111,12 @@ impl Discovery {
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
         it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
-        it.returns.store(returns, Ordering::Relaxed);
+        it.returns.store(call.map_or(0, Call::returns), Ordering::Relaxed);
+        let mut bytes = [0; 8];
+        bytes[..LOOKED_AT].copy_from_slice(&call.map(Call::bytes).unwrap_or_default());
+        it.bytes.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        it.ret.store(place.ret(), Ordering::Relaxed);
+        it.is_postponed.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
@@ -149,7 +164,7 @@ impl Discovery {
 
     pub(super) fn state(&self) -> State {
         match self.state.load(Ordering::SeqCst) {
-            PATCHED => State::Patched,
+            PATCHED | SWITCHED => State::Patched,
             KEPT => State::Kept(Reason::decode(self.reason.load(Ordering::Relaxed))),
             _ => State::Waiting,
         }
@@ -178,14 +193,47 @@ impl Discovery {
         self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
     }
 
+    /// The same for a call that is switched in place.
+    pub(super) fn become_switched(&self) -> bool {
+        self.state.swap(SWITCHED, Ordering::SeqCst) != SWITCHED
+    }
+
     pub(crate) fn is_patched(&self) -> bool {
         self.state() == State::Patched
+    }
+
+    /// Whether it is a site, with bytes that tell it from the call that it was.
+    pub(super) fn is_site(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == PATCHED
+    }
+
+    /// Whether it is a call that is switched in place.
+    pub(super) fn is_switched(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == SWITCHED
+    }
+
+    /// A hit could not patch it; tells whether that is the first time.
+    pub(super) fn postpone(&self) -> bool {
+        !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed)
+    }
+
+    /// The call that was found, if it is known.
+    pub(super) fn call(&self) -> Option<Call> {
+        let [bytes @ .., _, _] = self.bytes.load(Ordering::Relaxed).to_le_bytes();
+        Call::before(self.returns()?, bytes)
+    }
+
+    /// How it is switched, if it lies across two words.
+    pub(super) fn switch(&self) -> Option<Switch> {
+        let nothing =
+            Nothing { ret: self.ret.load(Ordering::Relaxed), pointer: ptr::from_ref(&self.ret).addr() };
+        Switch::of(self.call()?, nothing)
     }
 
     /// Whether its bytes are the control's alone to change. Until then, `is_wanted` says what they should be.
     pub(crate) fn is_settled(&self) -> bool {
         // In this order: whoever has patched it was busy before, and no other hook begins to change it.
-        self.is_patched() && self.busy.load(Ordering::SeqCst) == 0
+        self.is_site() && self.busy.load(Ordering::SeqCst) == 0
     }
 
     /// Has a hook change its bytes, while they are a call's.
@@ -214,10 +262,11 @@ impl Discovery {
     /// Says whether somebody listens to a real call. Tells whether it was one, or still is: its bytes may be another's to change.
     pub(crate) fn set_wanted(&self, is_wanted: bool) -> Wanted {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
-        match (self.is_patched(), before == is_wanted) {
-            (true, _) => Wanted::Patched,
-            (false, true) => Wanted::Unchanged,
-            (false, false) => Wanted::Changed,
+        match (self.state.load(Ordering::SeqCst), before == is_wanted) {
+            (PATCHED, _) => Wanted::Patched,
+            (SWITCHED, _) => Wanted::Switched,
+            (_, true) => Wanted::Unchanged,
+            (_, false) => Wanted::Changed,
         }
     }
 
@@ -266,10 +315,10 @@ impl Discovery {
 
     fn forget_text(&self) {
         let (start, len) =
-            (self.text.swap(std::ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
+            (self.text.swap(ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
         if !start.is_null() {
             // SAFETY: from `name`, taken out once; no definition that is read refers to it.
-            drop(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, len)) });
+            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) });
         }
     }
 
@@ -293,6 +342,8 @@ pub(crate) enum Wanted {
     Unchanged,
     /// A site, by now.
     Patched,
+    /// A call that is switched in place: its bytes may have to change.
+    Switched,
 }
 
 /// An early hook that was replaced. Freed once no thread can be reading it.

@@ -5,6 +5,7 @@
 //!    bytes before the return address are read as a call ([`call`]), a place is taken ([`chunk`]), filled, and put
 //!    into the table. Of several threads, one does.
 //! 3. A site that waits is patched, if that can be done now ([`patch_now`]).
+//!    While 2 and 3 change anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
 //! 5. Who has discovered tells the callback.
 
@@ -19,14 +20,15 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, growing, policy};
+use super::{callback, counters, growing, policy, straddlers};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
+use crate::control;
 use crate::dispatch::{Inside, dispatch};
+use crate::os::signals::Blocked;
 use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
-use crate::patch::word::is_straddler;
-use crate::patch::{Instruction, NotNow, SiteAddr, replace_now};
+use crate::patch::{Instruction, NotNow, SiteAddr, read_word, replace_now};
 
 /// Called by instrumented code at the entry of each function: the function's address, and where it was called from.
 ///
@@ -38,6 +40,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
     naked_asm!(
         "2:",
         "mov rsi, [rsp]",      // where this call returns to
+        "mov rcx, rsp",
         "lea rdx, [rip + 2b]", // this function
         "jmp {}",
         sym entered,
@@ -51,20 +54,20 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    naked_asm!("2:", "mov rsi, [rsp]", "lea rdx, [rip + 2b]", "jmp {}", sym left)
+    naked_asm!("2:", "mov rsi, [rsp]", "mov rcx, rsp", "lea rdx, [rip + 2b]", "jmp {}", sym left)
 }
 
-extern "C" fn entered(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Entry }, returns, hook);
+extern "C" fn entered(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
+    called(Hit { function, kind: Kind::Entry }, returns, hook, stack_pointer);
 }
 
-extern "C" fn left(function: usize, returns: usize, hook: usize) {
-    called(Hit { function, kind: Kind::Exit }, returns, hook);
+extern "C" fn left(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
+    called(Hit { function, kind: Kind::Exit }, returns, hook, stack_pointer);
 }
 
-fn called(hit: Hit, returns: usize, hook: usize) {
+fn called(hit: Hit, returns: usize, hook: usize, stack_pointer: usize) {
     let errno = errno();
-    if let Some(inside) = Inside::new() {
+    if let Some(inside) = Inside::new(stack_pointer) {
         match known(hit, returns, hook) {
             Some(discovery) => deliver(discovery, || call_of(returns, hook)),
             None => first(&inside, hit, returns, hook),
@@ -77,20 +80,46 @@ fn called(hit: Hit, returns: usize, hook: usize) {
 fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
     // Before it is patched: from then on, its bytes say so.
     let is_wanted = discovery.is_wanted();
-    if discovery.state() == State::Waiting
-        && let Some(call) = call()
-    {
-        discovery.while_busy(|| patch_now(discovery, call));
+    if discovery.state() == State::Waiting {
+        let may_patch = control::is_ready() && straddlers::may_write();
+        match may_patch.then(call) {
+            Some(Some(call)) => {
+                let _whole = Blocked::new();
+                discovery.while_busy(|| patch_now(discovery, call));
+            }
+            Some(None) => {}
+            None => postpone(discovery),
+        }
+    } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
+        // This thread was late, or its object was loaded anew.
+        let _whole = Blocked::new();
+        let _ = discovery.switch().map(|switch| straddlers::settle_now(discovery, switch));
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
         dispatch(definition, ptr::null());
     }
 }
 
+fn postpone(discovery: &Discovery) {
+    if discovery.postpone() {
+        counters::POSTPONED.add();
+    }
+}
+
 #[cold]
 fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     let call = call_of(returns, hook);
-    let Some((discovery, is_new)) = discover(inside, hit, call, hook) else { return counters::LOST.add() };
+    if call.is_none()
+        && let Some(discovery) = known(hit, returns, hook)
+    {
+        // Another thread, or a signal handler of this one, was faster: it published what it found before it changed the call.
+        return deliver(discovery, || None);
+    }
+    let found = {
+        let _whole = Blocked::new();
+        discover(inside, hit, call, hook)
+    };
+    let Some((discovery, is_new)) = found else { return counters::LOST.add() };
     deliver(discovery, || call);
     if is_new {
         callback::tell(inside, discovery);
@@ -101,20 +130,24 @@ fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
 fn known(hit: Hit, returns: usize, hook: usize) -> Option<&'static Discovery> {
     let by_call = table::find(returns).and_then(Entry::discovery);
     if let Some(discovery) = by_call {
-        if is_stale(discovery, hook) {
+        let is_same = discovery.hit() == hit;
+        // What is a site does not come here, but for a thread that was late.
+        if (discovery.is_site() || !is_same) && is_stale(discovery, hook) {
             return None;
         }
-        if discovery.hit() == hit {
+        if is_same {
             return Some(discovery);
         }
     }
     table::find(hit.key()).and_then(Entry::discovery)
 }
 
-/// Whether another object is there by now, or the same one once more: the call is one again.
+/// Whether another object is there by now, or the same one once more: a site is a call again, or the call is another.
 fn is_stale(discovery: &Discovery, hook: usize) -> bool {
-    let is_real = || discovery.returns().is_some_and(|returns| call_of(returns, hook).is_some());
-    discovery.is_patched() && is_real()
+    // In this order: whoever makes it a site has published it before.
+    let is_site = discovery.is_site();
+    let there = discovery.returns().and_then(|returns| call_of(returns, hook));
+    there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
 /// Whether a call is known as another function's: two inlined functions may end in one.
@@ -130,9 +163,10 @@ fn discover(
     call: Option<Call>,
     hook: usize,
 ) -> Option<(&'static Discovery, bool)> {
-    let (key, returns, near, state) = match call.filter(|call| !is_shared(*call, hit, hook)) {
-        Some(call) => (call.returns(), call.returns(), call.site(), State::Waiting),
-        None => (hit.key(), 0, SiteAddr(hit.function), State::Kept(Reason::NotACall)),
+    let call = call.filter(|call| !is_shared(*call, hit, hook));
+    let (key, near, state) = match call {
+        Some(call) => (call.returns(), call.site(), State::Waiting),
+        None => (hit.key(), SiteAddr(hit.function), State::Kept(Reason::NotACall)),
     };
     let entry = table::find_or_insert(key)?;
     loop {
@@ -143,7 +177,7 @@ fn discover(
         let place = chunk::take(near)?;
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
-        Discovery::write(place, key, returns, hit, state, member);
+        Discovery::write(place, key, call, hit, state, member);
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
             if is_beyond {
@@ -168,8 +202,14 @@ pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
         return None;
     }
-    // SAFETY: readable; text that changes at most from one instruction to another of ours.
-    let bytes = unsafe { ptr::read_volatile(start as *const [u8; LOOKED_AT]) };
+    // Each aligned word is read at once, so that its bytes were there at one moment: switching a call changes one word.
+    // SAFETY: the words that hold readable bytes, and so are in the same pages.
+    let words = unsafe { [read_word(start & !7), read_word((returns - 1) & !7)] };
+    let mut bytes = [0; LOOKED_AT];
+    for (at, byte) in (start..returns).zip(&mut bytes) {
+        let [first, second] = words.map(u64::to_le_bytes);
+        *byte = if at & !7 == start & !7 { first[at % 8] } else { second[at % 8] };
+    }
     Call::before(returns, bytes).filter(|call| leads_to(call.target, hook))
 }
 
@@ -207,6 +247,13 @@ fn is_readable(addr: usize) -> bool {
 
 /// Patches a site that waits, if that takes no waiting. The bytes say then what `is_wanted` says.
 fn patch_now(discovery: &'static Discovery, call: Call) {
+    if let Some(switch) = discovery.switch() {
+        return match straddlers::begin_now(discovery, switch) {
+            Ok(()) | Err(NotNow::Changed) => {}
+            Err(NotNow::Later) => postpone(discovery),
+            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+        };
+    }
     let Some(active) = discovery.active() else { return };
     let bytes = |is_wanted: bool| if is_wanted { active } else { Instruction::NOP5 };
     let mut is_written = discovery.is_wanted();
@@ -214,14 +261,11 @@ fn patch_now(discovery: &'static Discovery, call: Call) {
     // SAFETY: a call of the hook, which is on this thread's stack, so that its text stays; what executes it may as well execute
     // a NOP, or the call of its stub, of the same length.
     match unsafe { replace_now(at, expected, value, policy::text()) } {
-        Ok(()) => patched(discovery, is_straddler(at, value.len())),
-        Err(NotNow::Later) => return counters::POSTPONED.add(),
+        Ok(()) => patched(discovery),
+        Err(NotNow::Later) => return postpone(discovery),
         // Another thread was faster, or it is a debugger's by now.
         Err(NotNow::Changed) => return,
-        Err(NotNow::NoTrap) => return discovery.keep(Reason::NoTrap),
-        Err(NotNow::Protected(errno)) => {
-            return discovery.keep(Reason::Protected { errno });
-        }
+        Err(NotNow::Protected(errno)) => return discovery.keep(Reason::Protected { errno }),
     }
     // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
     while discovery.is_wanted() != is_written {
@@ -236,12 +280,9 @@ fn patch_now(discovery: &'static Discovery, call: Call) {
 }
 
 /// A site is one from now on.
-pub(super) fn patched(discovery: &'static Discovery, is_straddler: bool) {
+pub(super) fn patched(discovery: &'static Discovery) {
     if discovery.become_patched() {
         counters::PATCHED.add();
-        if is_straddler {
-            counters::STRADDLERS.add();
-        }
         policy::note();
     }
 }

@@ -15,7 +15,7 @@ use crate::consumers::Count;
 use crate::control;
 use crate::dispatch::quiesce;
 use crate::error::Error;
-use crate::patch::{self, TextPolicy, word};
+use crate::patch::{self, TextPolicy};
 
 /// Lets call sites be patched at their first hit from now on, and patches those that were hit before. What a program that does nothing else
 /// here calls once, at the beginning of `main`: without it, discovered calls stay calls until its first operation of any kind
@@ -117,7 +117,6 @@ pub fn stats() -> Stats {
 pub(crate) fn get_ready() {
     if has_news() {
         control::prepare();
-        word::get_ready();
         patch::make_room();
     }
 }

@@ -94,6 +94,10 @@ mod policy;
 mod reason;
 mod stats;
 #[cfg(probe_discovers)]
+mod straddlers;
+#[cfg(probe_discovers)]
+mod switch;
+#[cfg(probe_discovers)]
 mod table;
 
 #[cfg(not(probe_discovers))]
@@ -113,4 +117,5 @@ pub(crate) use {
     live::get_ready,
     naming::Names,
     policy::{has_news, take_news},
+    straddlers::switch_each,
 };

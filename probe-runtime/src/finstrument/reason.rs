@@ -18,8 +18,10 @@ pub enum Reason {
         /// The system's error number.
         errno: i32,
     },
-    /// It lies across two aligned words, and `SIGTRAP` has another handler by now.
+    /// [`TextPolicy::Alias`](crate::TextPolicy) goes through `int3`, and `SIGTRAP` has another handler by now, or a thread blocks it.
     NoTrap,
+    /// It lies across two aligned words, of which [`TextPolicy::Alias`](crate::TextPolicy) can't write one at once.
+    Straddles,
 }
 
 impl Reason {
@@ -28,6 +30,7 @@ impl Reason {
         match self {
             Self::NotACall => -1,
             Self::NoTrap => -2,
+            Self::Straddles => -3,
             Self::Protected { errno } => errno,
         }
     }
@@ -37,6 +40,7 @@ impl Reason {
         match number {
             -1 => Self::NotACall,
             -2 => Self::NoTrap,
+            -3 => Self::Straddles,
             errno => Self::Protected { errno },
         }
     }
@@ -54,7 +58,10 @@ impl fmt::Display for Reason {
                 io::Error::from_raw_os_error(*errno)
             ),
             Self::NoTrap => f.write_str(
-                "it lies across two aligned words, and another SIGTRAP handler was installed over the one of this crate",
+                "TextPolicy::Alias goes through int3, and SIGTRAP has another handler, or is blocked by a thread",
+            ),
+            Self::Straddles => f.write_str(
+                "it lies across two aligned words, of which TextPolicy::Alias can't write one at once",
             ),
         }
     }
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn every_reason_is_read_again() {
-        for reason in [Reason::NotACall, Reason::NoTrap, Reason::Protected { errno: 13 }] {
+        for reason in [Reason::NotACall, Reason::NoTrap, Reason::Straddles, Reason::Protected { errno: 13 }] {
             assert_eq!(Reason::decode(reason.encode()), reason);
             assert!(!reason.to_string().is_empty());
         }

@@ -74,7 +74,7 @@ pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]
 pub use error::PatchError;
 #[cfg(probe_discovers)]
-pub(crate) use now::{NotNow, replace_now};
+pub(crate) use now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word};
 #[cfg(probe_backend = "x86_64")]
 use pages::WritableRuns;
 #[cfg(probe_backend = "x86_64")]

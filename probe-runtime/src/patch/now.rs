@@ -1,16 +1,18 @@
 //! Replacing one instruction at once, or not at all: for a caller who may be in a signal handler, in the allocator, before `main`,
 //! or the holder of any of this crate's locks. No heap, no waiting; what would need either is left to a later try.
 //!
-//! Cost: under `Sealed` two `mprotect` and a locked instruction; a straddler two barriers more. Once for each mapping, the kernel is
-//! asked for its rights.
+//! Cost: under `Sealed` two `mprotect` and a locked instruction. Once for each mapping, the kernel is asked for its rights.
 
 // Safety: hands on what its callers promise.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::ops::Range;
+
 use super::pages::{NotOpen, write_now};
-use super::word::{Options, Plan, Writable, is_ready};
-use super::{Bytes, TextPolicy, poke};
+use super::word::{Plan, Write};
+use super::{Bytes, TextPolicy, WritableRuns, poke};
 use crate::control;
+use crate::os::text::pages;
 
 /// Why an instruction was not replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,13 +21,11 @@ pub(crate) enum NotNow {
     Later,
     /// It is not as expected.
     Changed,
-    /// It needs a trap, and another handler has them.
-    NoTrap,
     /// The system's error number: its page can't be written.
     Protected(i32),
 }
 
-/// Replaces an instruction of loaded text, as [`Options::replace`] does.
+/// Replaces an instruction of loaded text that lies in one aligned word.
 ///
 /// # Safety
 /// As for [`word::patch`](super::word::patch); its text is not unmapped meanwhile.
@@ -35,34 +35,52 @@ pub(crate) unsafe fn replace_now(
     value: Bytes,
     policy: TextPolicy,
 ) -> Result<(), NotNow> {
+    let whole = Plan::new(addr, expected, value).and_then(|plan| plan.whole()).ok_or(NotNow::Changed)?;
+    let mut is_written = false;
+    write_text_now(&(addr..addr + value.len()), policy, &mut || {
+        // SAFETY: a word of the caller's text, which is writable now.
+        is_written = unsafe { write_word(whole) };
+    })?;
+    if is_written { Ok(()) } else { Err(NotNow::Changed) }
+}
+
+/// Has text written, as [`write_text`] does, or not at all.
+pub(crate) fn write_text_now(
+    text: &Range<usize>,
+    policy: TextPolicy,
+    write: &mut dyn FnMut(),
+) -> Result<(), NotNow> {
     // The kernel writes with more than that; an operation does it.
     if !control::is_ready() || policy == TextPolicy::Alias {
         return Err(NotNow::Later);
     }
-    let plan = Plan::new(addr, expected, value).ok_or(NotNow::Changed)?;
-    if plan.whole().is_none() {
-        is_ready().map_err(|is_taken| if is_taken { NotNow::NoTrap } else { NotNow::Later })?;
-    }
-    let mut result = Err(NotNow::Later);
-    let opened = write_now(&(addr..addr + value.len()), policy == TextPolicy::Open, || {
-        result = match plan.whole() {
-            // SAFETY: a word of the caller's text, which is writable now.
-            Some(whole) => unsafe { poke::write(whole) }.map_err(|_| NotNow::Changed),
-            // SAFETY: as above.
-            None => unsafe { replace_straddler(plan) },
-        };
-    });
-    match opened {
-        Ok(()) => result,
-        Err(NotOpen::Later) => Err(NotNow::Later),
-        Err(NotOpen::Protected(errno)) => Err(NotNow::Protected(errno)),
-    }
+    write_now(text, policy == TextPolicy::Open, write).map_err(|error| match error {
+        NotOpen::Later => NotNow::Later,
+        NotOpen::Protected(errno) => NotNow::Protected(errno),
+    })
 }
 
+/// Calls `write` while some text of a loaded object is writable; waits for who else opens text.
+pub(crate) fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result<(), NotNow> {
+    let opened = WritableRuns::new().with_open(&pages(text.clone()), write);
+    // What could not be restored is counted: `unrestored_bytes`.
+    opened.map(drop).map_err(|error| NotNow::Protected(error.errno().unwrap_or(libc::EFAULT)))
+}
+
+/// Replaces some bytes of an aligned word of text, if they are as expected; tells whether they were.
+///
 /// # Safety
-/// As for [`replace_now`]; the text is writable.
-unsafe fn replace_straddler(plan: Plan) -> Result<(), NotNow> {
+/// The word is mapped and writable; what executes it may as well execute what it becomes.
+pub(crate) unsafe fn write_word(write: Write) -> bool {
     // SAFETY: as the caller says.
-    let pending = unsafe { Options::new().begin(plan, Writable::ByCaller) };
-    pending.and_then(super::word::Pending::wait).map_err(|_| NotNow::Changed)
+    unsafe { poke::write(write) }.is_ok()
+}
+
+/// Reads an aligned word of text.
+///
+/// # Safety
+/// It is mapped, and its address a multiple of 8.
+pub(crate) unsafe fn read_word(addr: usize) -> u64 {
+    // SAFETY: as the caller says.
+    unsafe { poke::read(addr) }.0
 }

@@ -135,6 +135,9 @@ pub enum RefusalReason {
         /// What is in the way, and what to do about it.
         problem: String,
     },
+    /// It is a discovered call that lies across two aligned words: it is switched by writing a word at once, which the kernel,
+    /// through which [`TextPolicy::Alias`](super::TextPolicy) writes, does not promise to do.
+    Straddles,
     /// The site's page is not mapped, or may not be read.
     Unreadable,
     /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
@@ -196,6 +199,10 @@ impl fmt::Display for Refusal {
             }
             RefusalReason::Busy => write!(f, "somebody else is replacing its instruction"),
             RefusalReason::NoTrap { problem } => write!(f, "it can't be switched through int3: {problem}"),
+            RefusalReason::Straddles => write!(
+                f,
+                "it lies across two aligned words, which TextPolicy::Alias can't switch without int3; attach with another"
+            ),
             RefusalReason::Unreadable => write!(f, "its page is not mapped, or may not be read"),
             RefusalReason::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
             RefusalReason::Failed => {

@@ -6,6 +6,8 @@ pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
 pub(crate) mod pin;
+#[cfg(probe_discovers)]
+pub(crate) mod signals;
 pub(crate) mod text;
 pub(crate) mod thread;
 pub(crate) mod trap;

@@ -5,6 +5,8 @@
 
 use std::io;
 use std::ops::Range;
+#[cfg(probe_discovers)]
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::maps::Rights;
@@ -44,5 +46,21 @@ pub(crate) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     match unsafe { libc::mprotect(pages.start as *mut _, pages.len(), bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether what lies at an address can be written: the kernel adds 0 to it, which is as harmless as it is whole. Some 0.2 µs; `None`
+/// where the kernel does not say.
+#[cfg(probe_discovers)]
+pub(crate) fn is_writable(addr: usize) -> Option<bool> {
+    static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
+    const ADD_0: libc::c_int = libc::FUTEX_OP_ADD << 28;
+    let (word, wake) = (addr & !3, libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG);
+    // SAFETY: an aligned word, which keeps its value, or a fault that the kernel reports; nobody waits at either address.
+    let done = unsafe { libc::syscall(libc::SYS_futex, NOBODY_WAITS.as_ptr(), wake, 0, 0, word, ADD_0) };
+    match done {
+        -1 if super::thread::errno() == libc::EFAULT => Some(false),
+        -1 => None,
+        _ => Some(true),
     }
 }

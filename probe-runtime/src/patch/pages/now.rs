@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::runs::Era;
 use super::shared::{Pages, try_lock};
 use crate::os::maps::{Mapping, Rights, holding_now};
-use crate::os::text::{pages, protect};
+use crate::os::text::{is_writable, page_size, pages, protect};
 
 /// How many mappings may be held open for first hits.
 const HELD: usize = 64;
@@ -29,10 +29,27 @@ impl Held {
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
+
+    /// Forgets mappings of which any page is not open any more, and seals the rest of them.
+    pub(super) fn give_up(pages: &mut Pages) {
+        let mut gone = Vec::new();
+        let runs = &pages.runs;
+        pages.held.0.retain(|(held, era)| {
+            let is_held = runs.are_held(held);
+            if !is_held {
+                gone.push((held.clone(), *era));
+            }
+            is_held
+        });
+        for (rest, era) in gone {
+            // What could not be restored is counted: `unrestored_bytes`.
+            let _ = pages.close(&rest, era);
+        }
+    }
 }
 
 /// Has bytes of loaded text written: as [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`,
-/// all of their mapping stays writable until [`close_held`].
+/// all of their mapping stays writable until [`close_held`]. The caller has blocked signals: a handler that forks would wait for the mutex.
 pub(in crate::patch) fn write_now(
     bytes: &Range<usize>,
     hold: bool,
@@ -62,20 +79,25 @@ pub(crate) fn close_held() {
 
 impl Pages {
     fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
-        if !self.runs.is_clear(pages) {
-            // Open, or about to be something else.
-            if !self.runs.are_held(pages) {
-                return Err(NotOpen::Later);
-            }
+        // Neither the map nor what is known of mappings speaks of an object that was loaded since: the pages themselves are asked.
+        let answers = || pages.clone().step_by(page_size()).map(is_writable);
+        if answers().all(|answer| answer == Some(true)) {
+            // Open, or it always was.
             write();
             return Ok(());
         }
-        let Mapping { range, rights } = self.mapping_now(pages)?;
+        let is_clear = self.runs.is_clear(pages);
+        let is_anew = self.runs.are_held(pages) && answers().all(|answer| answer == Some(false));
+        if !is_clear && !is_anew {
+            // About to be something else.
+            return Err(NotOpen::Later);
+        }
+        let can_hold = hold && is_clear && self.held.0.len() < self.held.0.capacity();
+        let Mapping { range, rights } = self.mapping_now(pages, is_clear && !can_hold)?;
         if rights.write {
             write();
             return Ok(());
         }
-        let can_hold = hold && self.held.0.len() < self.held.0.capacity();
         if can_hold && self.runs.is_clear(&range) && self.runs.has_room(ROOM) {
             open(&range, rights)?;
             let era = self.runs.open(&range, &[(range.clone(), rights)]);
@@ -85,19 +107,16 @@ impl Pages {
         }
         open(pages, rights)?;
         write();
-        if let Err(error) = protect(pages, rights) {
-            // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch finds out.
-            if self.runs.has_room(ROOM) {
-                self.runs.insert(pages.clone(), rights);
-            }
-            let _ = error;
+        // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch finds out.
+        if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
+            self.runs.insert(pages.clone(), rights);
         }
         Ok(())
     }
 
-    /// The mapping that holds all of these pages.
-    fn mapping_now(&mut self, pages: &Range<usize>) -> Result<Mapping, NotOpen> {
-        if let Some((range, rights)) = self.known.whole(pages) {
+    /// The mapping that holds all of these pages: from memory, if its rights there are all that matters, else the kernel's answer.
+    fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
+        if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
         }
         let Some(mapping) = holding_now(pages.start) else {

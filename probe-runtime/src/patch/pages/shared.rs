@@ -248,6 +248,8 @@ impl Pages {
             }
             self.runs.forget(&(at..pages.end));
         }
+        #[cfg(probe_discovers)]
+        Held::give_up(self);
     }
 
     pub(super) fn unrestored(&self) -> usize {

@@ -117,8 +117,6 @@ pub use wait::{Ticks, Wait};
 
 pub(crate) use many::replace_each;
 pub(super) use options::{read_instruction, taken};
-#[cfg(probe_discovers)]
-pub(crate) use trap::{get_ready, is_ready};
 pub(crate) use writable::Writable;
 
 use super::{Bytes, PatchError};

@@ -57,22 +57,6 @@ pub(super) fn prepare() -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Whether traps are handled, asked without the heap; if not, whether another handler has them.
-#[cfg(probe_discovers)]
-pub(crate) fn is_ready() -> Result<(), bool> {
-    if !IS_READY.load(Ordering::Acquire) {
-        return Err(false);
-    }
-    if os::trap::is_installed() { Ok(()) } else { Err(true) }
-}
-
-/// Has traps handled, if they can be.
-#[cfg(probe_discovers)]
-pub(crate) fn get_ready() {
-    // Whoever needs it is told.
-    let _ = prepare();
-}
-
 fn install() -> Result<(), PatchError> {
     static IS_HOOKED: AtomicBool = AtomicBool::new(false);
     let blocking = os::trap::blocking_threads();

@@ -1,0 +1,156 @@
+//! Calls across two aligned words, switched in place ([`switch`](super::switch)).
+//!
+//! Both a hook and the control may change such a call at any time: each writes what `is_wanted` says, and looks at it again afterwards, so
+//! whoever writes last has seen the last change. While it is active it is the compiler's call, and its hits are delivered by the hook;
+//! a hit that reaches the hook though nobody listens is a thread's that was late, or the object was loaded anew: then it is made
+//! latent again.
+
+// Safety: relies on text that stays mapped: a hook's own call's, or of an object that can't be unloaded meanwhile; and on what a call of
+// the hook may become: see `switch`.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::discovery::Discovery;
+use super::switch::Switch;
+use super::{counters, policy};
+use crate::os::text::page_size;
+use crate::patch::{
+    Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, TextPolicy, read_word, write_text,
+    write_text_now, write_word,
+};
+
+/// Makes a waiting call one that is switched, in a hook.
+pub(super) fn begin_now(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
+    let text = policy::text();
+    begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
+}
+
+/// The same, for the holder of the control lock.
+pub(super) fn begin_waiting(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
+    begin(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
+}
+
+fn begin(
+    discovery: &'static Discovery,
+    switch: Switch,
+    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
+) -> Result<(), NotNow> {
+    // Also where there is nothing to change yet: where text can't be written, it stays a real call.
+    let mut done = Ok(false);
+    open(&mut || done = settle_open(discovery, switch))?;
+    done?;
+    if discovery.become_switched() {
+        counters::PATCHED.add();
+        counters::STRADDLERS.add();
+    }
+    // Who has changed `is_wanted` until here has left it at that.
+    if settle_through(discovery, switch, open).is_err() {
+        // The next operation looks.
+        policy::note();
+    }
+    Ok(())
+}
+
+/// Has the bytes say what `is_wanted` says, in a hook; tells whether that took a write.
+pub(super) fn settle_now(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+    let text = policy::text();
+    settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
+}
+
+/// The same for the holder of the control lock, while the object can't be unloaded.
+pub(super) fn settle(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+    settle_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
+}
+
+fn settle_through(
+    discovery: &Discovery,
+    switch: Switch,
+    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
+) -> Result<bool, NotNow> {
+    if is_settled(discovery, switch)? {
+        return Ok(false);
+    }
+    let mut done = Ok(false);
+    open(&mut || done = settle_open(discovery, switch))?;
+    done
+}
+
+/// Whether the bytes say what `is_wanted` says.
+pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+    // SAFETY: mapped text.
+    let word = unsafe { read_word(switch.word) };
+    let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
+    Ok(is_active == discovery.is_wanted())
+}
+
+/// The same in text that is writable.
+fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+    let mut is_written = false;
+    while !is_settled(discovery, switch)? {
+        // SAFETY: writable text; the call or what may stand in its place. Where another was faster, the loop sees it.
+        is_written |= unsafe { write_word(switch.write(discovery.is_wanted())) };
+    }
+    Ok(is_written)
+}
+
+/// Switches calls, each as its `is_wanted` says, for the holder of the control lock.
+pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: &mut Report) {
+    let mut open = Vec::new();
+    for call in calls {
+        let Some(switch) = call.switch() else { continue };
+        match is_settled(call, switch) {
+            Ok(true) => report.add_unchanged(1),
+            // The kernel writes single bytes. A call that nobody listens to may stay one: its hook knows.
+            Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
+            Ok(false) if access == Access::Alias => refuse(call, RefusalReason::Straddles, report),
+            Ok(false) => open.push((switch, *call)),
+            Err(_) => refuse_foreign(call, report),
+        }
+    }
+    open.sort_unstable_by_key(|(switch, _)| switch.word);
+    let page = |(switch, _): &(Switch, _)| switch.word & !(page_size() - 1);
+    for run in open.chunk_by(|one, next| page(next) - page(one) <= page_size()) {
+        if write_run(run, report).is_ok() {
+            continue;
+        }
+        // A page that can't be opened is no reason to leave the calls of another.
+        for run in run.chunk_by(|one, next| page(one) == page(next)) {
+            if let Err(error) = write_run(run, report) {
+                let errno = if let NotNow::Protected(errno) = error { errno } else { libc::EFAULT };
+                run.iter().for_each(|(_, call)| refuse(call, RefusalReason::Protected { errno }, report));
+            }
+        }
+    }
+}
+
+/// Switches calls whose pages lie side by side.
+fn write_run(run: &[(Switch, &'static Discovery)], report: &mut Report) -> Result<(), NotNow> {
+    let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(()) };
+    write_text(&(first.word..last.word + 8), &mut || {
+        for (switch, call) in run {
+            match settle_open(call, *switch) {
+                Ok(true) => report.add_patched(1),
+                Ok(false) => report.add_unchanged(1),
+                Err(_) => refuse_foreign(call, report),
+            }
+        }
+    })
+}
+
+fn refuse(call: &'static Discovery, reason: RefusalReason, report: &mut Report) {
+    if let Some(site) = call.site() {
+        report.refuse(Refusal::new(site.addr, reason));
+    }
+}
+
+fn refuse_foreign(call: &'static Discovery, report: &mut Report) {
+    let Some(site) = call.site() else { return };
+    let expected = call.call().map(|call| call.site_bytes()).unwrap_or_default();
+    // SAFETY: mapped text.
+    let found = unsafe { std::ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
+    report.refuse(Refusal::new(site.addr, RefusalReason::Foreign { expected, found }));
+}
+
+/// Whether calls can be switched now at all.
+pub(super) fn may_write() -> bool {
+    policy::text() != TextPolicy::Alias
+}

@@ -1,0 +1,159 @@
+//! Calls that lie across two aligned words: each is switched by one aligned write, which changes one of the two. Pure.
+//!
+//! | bytes in the first word | active: the compiler's call | latent | written |
+//! |---|---|---|---|
+//! | 2 to 4 of 5 | `e8 a b c d` | `eb 03 b c d`, a jump over the rest | the first word |
+//! | 2 to 5 of 6 | `ff 15 a b c d` | `eb 04 a b c d`, the same | the first word |
+//! | 1 of 5 | `e8 a b c d` | `e8 p q r s`, a call of a `ret` | the second word |
+//! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
+//!
+//! The argument for safety is that of [`patch::call`](crate::patch::call): the other word is the same in both states, so a thread that
+//! fetches the two at different moments has all of one instruction, and every one of them ends where the call did. An `int3` is never
+//! involved, which a thread that blocks `SIGTRAP` would not survive.
+
+use super::call::{Call, Target};
+use crate::patch::word::{Write, is_straddler};
+
+const JMP_SHORT: u8 = 0xeb;
+
+/// The word that is written, and what a call's bytes in it are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Switch {
+    /// A multiple of 8.
+    pub(super) word: usize,
+    mask: u64,
+    active: u64,
+    latent: u64,
+}
+
+/// What a deactivated call leads to instead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nothing {
+    /// The address of a `ret`.
+    pub(super) ret: usize,
+    /// The address of a pointer to it.
+    pub(super) pointer: usize,
+}
+
+impl Switch {
+    /// How a call is switched; `None` where one write replaces all of it, or nothing is in reach.
+    pub(super) fn of(call: Call, nothing: Nothing) -> Option<Self> {
+        let (at, active) = call.instruction();
+        let len = active.len();
+        if !is_straddler(at, len) {
+            return None;
+        }
+        let mut latent = [0; 6];
+        latent[..len].copy_from_slice(&active);
+        let in_first = 8 - at % 8;
+        let (word, range) = if in_first == 1 {
+            let there = if matches!(call.target, Target::Direct(_)) { nothing.ret } else { nothing.pointer };
+            let distance = i32::try_from(there.wrapping_sub(call.returns()).cast_signed()).ok()?;
+            latent[len - 4..len].copy_from_slice(&distance.to_le_bytes());
+            (at + 1, 1..len)
+        } else {
+            latent[0] = JMP_SHORT;
+            latent[1] = if len == 5 { 3 } else { 4 };
+            (at & !7, 0..in_first)
+        };
+        let shift = 8 * ((at + range.start) % 8);
+        let number =
+            |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)) << shift;
+        let mask = number(&[0xff; 6][range.clone()]);
+        Some(Self { word, mask, active: number(&active[range.clone()]), latent: number(&latent[range]) })
+    }
+
+    /// The write that makes it so.
+    pub(super) fn write(self, active: bool) -> Write {
+        let (from, to) = if active { (self.latent, self.active) } else { (self.active, self.latent) };
+        Write { word: self.word, mask: self.mask, from, to }
+    }
+
+    /// What a word says of the call: whether it is active, if it is the call's at all.
+    pub(super) fn is_active(self, word: u64) -> Option<bool> {
+        let found = word & self.mask;
+        (found == self.active || found == self.latent).then_some(found == self.active)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOTHING: Nothing = Nothing { ret: 0x7000_1234, pointer: 0x7000_5678 };
+
+    /// The call's bytes after a write, and those around it.
+    fn after(at: usize, bytes: &[u8], write: Write) -> [u8; 16] {
+        let mut memory = [0x90; 16];
+        memory[at % 8..at % 8 + bytes.len()].copy_from_slice(bytes);
+        let offset = write.word - (at & !7);
+        let word = u64::from_le_bytes(memory[offset..offset + 8].try_into().unwrap());
+        assert_eq!(word & write.mask, write.from);
+        memory[offset..offset + 8].copy_from_slice(&(word & !write.mask | write.to).to_le_bytes());
+        memory
+    }
+
+    fn latent(offset: usize, bytes: &[u8]) -> Option<Vec<u8>> {
+        let at = 0x6fff_f000 + offset;
+        let mut before = [0x90; 6];
+        before[6 - bytes.len()..].copy_from_slice(bytes);
+        let call = Call::before(at + bytes.len(), before).unwrap();
+        let memory = after(at, bytes, Switch::of(call, NOTHING)?.write(false));
+        let around: Vec<u8> = [&memory[..offset], &memory[offset + bytes.len()..]].concat();
+        assert!(around.iter().all(|byte| *byte == 0x90));
+        Some(memory[offset..offset + bytes.len()].to_vec())
+    }
+
+    #[test]
+    fn every_split_has_its_latent_form() {
+        for offset in 0..8 {
+            let direct = latent(offset, &[0xe8, 1, 2, 3, 4]);
+            let through = latent(offset, &[0xff, 0x15, 1, 2, 3, 4]);
+            let rel = |there: usize, len: usize| {
+                u32::try_from(there - 0x6fff_f000 - 7 - len).unwrap().to_le_bytes()
+            };
+            let wanted = match offset {
+                0..=3 => None,
+                4..=6 => Some(vec![0xeb, 3, 2, 3, 4]),
+                _ => Some([&[0xe8][..], &rel(NOTHING.ret, 5)].concat()),
+            };
+            assert_eq!(direct, wanted, "{offset}");
+            let wanted = match offset {
+                0..=2 => None,
+                3..=6 => Some(vec![0xeb, 4, 1, 2, 3, 4]),
+                _ => Some([&[0xff, 0x15][..], &rel(NOTHING.pointer, 6)].concat()),
+            };
+            assert_eq!(through, wanted, "{offset}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_reach_is_not_switched() {
+        let call = Call::before(0x1007 + 5, [0x90, 0xe8, 1, 2, 3, 4]).unwrap();
+        assert_eq!(Switch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(at in 0x1000_usize..1 << 30, distance: i32, is_direct: bool) {
+            let mut bytes = if is_direct { [0x90, 0xe8, 0, 0, 0, 0] } else { [0xff, 0x15, 0, 0, 0, 0] };
+            bytes[2..].copy_from_slice(&distance.to_le_bytes());
+            let bytes_of = usize::from(is_direct);
+            let call = Call::before(at + 6 - bytes_of, bytes).unwrap();
+            if let Some(switch) = Switch::of(call, NOTHING) {
+                let off = after(at, &bytes[bytes_of..], switch.write(false));
+                let on = after(at, &bytes[bytes_of..], Write { to: switch.active, ..switch.write(false) });
+                let word = |memory: &[u8; 16]| {
+                    let offset = switch.word - (at & !7);
+                    u64::from_le_bytes(memory[offset..offset + 8].try_into().unwrap())
+                };
+                prop_assert_eq!(&on[at % 8..][..6 - bytes_of], &bytes[bytes_of..]);
+                prop_assert_eq!(switch.is_active(word(&on)), Some(true));
+                let is_same = off == on;
+                prop_assert_eq!(switch.is_active(word(&off)), Some(is_same));
+                prop_assert_eq!(switch.is_active(0xcccc_cccc_cccc_cccc), None);
+            }
+        }
+    }
+}

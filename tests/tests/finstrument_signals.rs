@@ -1,0 +1,211 @@
+//! Signal handlers that interrupt first hits, and call the very function that is being discovered.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use probe_runtime::{Count, finstrument, probes};
+use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::scenario;
+
+const FUNCTIONS: usize = 2_000;
+
+#[test]
+fn a_handler_calls_what_is_being_discovered() {
+    scenario::runs_in_a_child("scenario", "same");
+}
+
+#[test]
+fn a_handler_forks() {
+    scenario::runs_in_a_child("scenario", "forks");
+}
+
+#[test]
+fn a_handler_jumps_out_of_first_hits() {
+    scenario::runs_in_a_child("scenario", "jumps");
+}
+
+#[test]
+fn a_handler_jumps_out_of_later_hits() {
+    scenario::runs_in_a_child("scenario", "marks");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "same" => same(),
+        "forks" => forks(),
+        "jumps" => jumps(),
+        "marks" => marks(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+/// A loop that handlers jump back into, each time one is called: it goes on with the next function, until `at` is `end`; each function is
+/// called `calls` times.
+const LOOP: &str = "#include <setjmp.h>
+typedef uint64_t (*function)(uint64_t);
+static sigjmp_buf start; static pthread_t runs; static volatile uint64_t jumps;
+__attribute__((no_instrument_function)) uint64_t jumped(void) { return jumps; }
+__attribute__((no_instrument_function)) void jump(int signal) {
+    if (runs && pthread_equal(runs, pthread_self())) { jumps = jumps + 1; siglongjmp(start, 1); }
+}
+__attribute__((no_instrument_function))
+void run(const function *functions, volatile uint64_t *at, uint64_t end, uint64_t calls) {
+    sigsetjmp(start, 1);
+    runs = pthread_self();
+    while (*at < end) {
+        function now = functions[*at];
+        *at = *at + 1;
+        for (uint64_t call = 0; call < calls; call++) now(1);
+    }
+    runs = 0;
+}
+";
+
+type Run = extern "C" fn(*const extern "C" fn(u64) -> u64, *mut u64, u64, u64);
+
+fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
+    let mut code = String::from("#include <pthread.h>\n#include <stdint.h>\n") + LOOP;
+    for number in 0..FUNCTIONS {
+        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
+    }
+    let folder = folder(name);
+    let file = source(&folder, "code.c", &code);
+    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1", "-g0"]));
+    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+    (library, functions)
+}
+
+/// Has `handler` called that often, in microseconds; 0 for no more.
+fn every(interval: i64, handler: extern "C" fn(libc::c_int)) {
+    let interval = libc::timeval { tv_sec: 0, tv_usec: interval };
+    let timer = libc::itimerval { it_interval: interval, it_value: interval };
+    // SAFETY: a handler of these scenarios; a timer.
+    unsafe {
+        libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+        assert_eq!(libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()), 0);
+    }
+}
+
+extern "C" fn fork(_signal: libc::c_int) {
+    // SAFETY: the child ends at once.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            libc::_exit(0);
+        }
+        let mut status = -1;
+        while libc::waitpid(child, &raw mut status, 0) == -1 {}
+    }
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+fn forks() {
+    let (library, functions) = library("forks");
+    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    every(300, fork);
+    for (number, function) in functions.iter().enumerate() {
+        assert_eq!(function(1), 1 + number as u64);
+    }
+    every(0, fork);
+    assert!(HANDLED.load(Ordering::SeqCst) > 3);
+    assert_eq!(calls.total(), 2 * FUNCTIONS as u64);
+    let stats = finstrument::stats();
+    assert_eq!((stats.discovered, stats.patched, stats.waiting), (2 * FUNCTIONS, 2 * FUNCTIONS, 0));
+    drop(calls);
+    library.close();
+}
+
+/// Runs the loop under a timer that jumps; returns how often it did.
+fn run(library: &Library, functions: &[extern "C" fn(u64) -> u64], calls: u64) -> u64 {
+    // SAFETY: the fixture's functions have these types.
+    let (run, jump): (Run, extern "C" fn(libc::c_int)) =
+        unsafe { (std::mem::transmute(library.symbol("run")), std::mem::transmute(library.symbol("jump"))) };
+    let mut at = 0;
+    every(300, jump);
+    run(functions.as_ptr(), &raw mut at, functions.len() as u64, calls);
+    every(0, jump);
+    assert_eq!(at, functions.len() as u64);
+    library.getter("jumped")()
+}
+
+fn jumps() {
+    let (library, functions) = library("jumps");
+    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    let jumps = run(&library, &functions, 1);
+    assert!(jumps > 3, "{jumps} jumps");
+    // All that was locked is free, and nothing is left half done.
+    functions.iter().for_each(|function| _ = function(1));
+    probes();
+    let stats = finstrument::stats();
+    assert_eq!(
+        (stats.discovered, stats.patched, stats.waiting),
+        (2 * FUNCTIONS, 2 * FUNCTIONS, 0),
+        "{stats:?}"
+    );
+    let total = calls.total();
+    functions.iter().for_each(|function| _ = function(1));
+    assert_eq!(calls.total() - total, 2 * FUNCTIONS as u64);
+    drop(calls);
+    library.close();
+}
+
+fn marks() {
+    let (library, functions) = library("marks");
+    // Before the first operation, every hit is the hook's.
+    let jumps = run(&library, &functions[..20], 20_000);
+    assert!(jumps > 3, "{jumps} jumps");
+    functions[0](1);
+    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    functions[0](1);
+    assert_eq!(calls.total(), 2);
+    // Who detaches does not wait for hits that nobody is in.
+    std::thread::spawn(|| drop(calls)).join().unwrap();
+    assert_eq!(finstrument::stats().waiting, 0);
+    library.close();
+}
+
+static CURRENT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+static HANDLED: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn call_the_same(_signal: libc::c_int) {
+    SIGNALS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: a function of the fixture.
+    let function: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(CURRENT.load(Ordering::Relaxed)) };
+    assert!(function(0) < FUNCTIONS as u64);
+    HANDLED.fetch_add(1, Ordering::SeqCst);
+}
+
+fn same() {
+    let (library, functions) = library("same");
+    let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
+    CURRENT.store(functions[0] as *mut (), Ordering::Relaxed);
+    every(50, call_the_same);
+    for (number, function) in functions.iter().enumerate() {
+        CURRENT.store(*function as *mut (), Ordering::Relaxed);
+        assert_eq!(function(1), 1 + number as u64);
+    }
+    every(0, call_the_same);
+    // The last signal may be another thread's.
+    let (signals, total) = loop {
+        let handled = HANDLED.load(Ordering::SeqCst);
+        let total = calls.total();
+        if SIGNALS.load(Ordering::SeqCst) == handled {
+            break (handled, total);
+        }
+    };
+    assert!(signals > 100, "{signals} signals");
+    probes();
+    let stats = finstrument::stats();
+    assert_eq!((stats.discovered, stats.patched, stats.kept), (2 * FUNCTIONS, 2 * FUNCTIONS, 0), "{stats:?}");
+    assert_eq!((stats.waiting, stats.lost, stats.beyond_capacity), (0, 0, 0));
+    assert_eq!(total, 2 * (FUNCTIONS + signals) as u64);
+    assert!(calls.probes().iter().all(|probe| probe.sites() == 1));
+    drop(calls);
+    library.close();
+}
