@@ -113,7 +113,6 @@ pub fn stats() -> Stats {
     }
 }
 
-
 /// Prepares what hooks can't: for an operation, before it takes a lock, once there is something to do.
 pub(crate) fn get_ready() {
     if has_news() {
