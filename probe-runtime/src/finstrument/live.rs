@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use super::call;
 use super::callback;
 pub use super::callback::Discovered;
 use super::counters;
@@ -90,7 +91,9 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 /// The call sites, of objects that are loaded, whose calls stay real ones, and why.
 pub fn kept() -> Vec<Kept> {
     let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| match discovery.state() {
-        State::Kept(reason) => Some(Kept::new(probe, discovery.site().map(|site| site.addr.0), reason)),
+        State::Kept(reason) => {
+            Some(Kept::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
+        }
         State::Waiting | State::Patched => None,
     });
     kept.collect()

@@ -20,7 +20,16 @@ pub enum Reason {
     },
     /// It lies across two aligned words, and `SIGTRAP` has another handler by now.
     NoTrap,
+    /// There is no stub that it could call: the system does not let memory be made executable (`PR_SET_MDWE`, a policy), or none is free in
+    /// its reach, which is 2 GiB (`EEXIST`).
+    NoStub {
+        /// The system's error number.
+        errno: i32,
+    },
 }
+
+/// Numbers below this are [`Reason::NoStub`]'s.
+const NO_STUB: i32 = -0x1_0000;
 
 impl Reason {
     #[cfg_attr(not(probe_discovers), cfg(test))]
@@ -29,6 +38,7 @@ impl Reason {
             Self::NotACall => -1,
             Self::NoTrap => -2,
             Self::Protected { errno } => errno,
+            Self::NoStub { errno } => NO_STUB - errno,
         }
     }
 
@@ -37,6 +47,7 @@ impl Reason {
         match number {
             -1 => Self::NotACall,
             -2 => Self::NoTrap,
+            below if below <= NO_STUB => Self::NoStub { errno: NO_STUB - below },
             errno => Self::Protected { errno },
         }
     }
@@ -55,6 +66,14 @@ impl fmt::Display for Reason {
             ),
             Self::NoTrap => f.write_str(
                 "it lies across two aligned words, and another SIGTRAP handler was installed over the one of this crate",
+            ),
+            Self::NoStub { errno: libc::EEXIST } => {
+                f.write_str("no memory for its stub is free within 2 GiB of it")
+            }
+            Self::NoStub { errno } => write!(
+                f,
+                "the system does not let memory for its stub be made executable: {}",
+                io::Error::from_raw_os_error(*errno)
             ),
         }
     }
@@ -102,7 +121,10 @@ mod tests {
 
     #[test]
     fn every_reason_is_read_again() {
-        for reason in [Reason::NotACall, Reason::NoTrap, Reason::Protected { errno: 13 }] {
+        let errnos = [13, 17].map(|errno| Reason::NoStub { errno });
+        for reason in
+            [Reason::NotACall, Reason::NoTrap, Reason::Protected { errno: 13 }, errnos[0], errnos[1]]
+        {
             assert_eq!(Reason::decode(reason.encode()), reason);
             assert!(!reason.to_string().is_empty());
         }
