@@ -41,7 +41,7 @@ pub fn start() {
 /// static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// probe_runtime::finstrument::on_discovery(|_| _ = FOUND.fetch_add(1, Ordering::Relaxed));
 /// ```
-pub fn on_discovery(callback: impl Fn(&Discovered) + Send + Sync + 'static) {
+pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
     start();
     callback::set(Some(Box::new(callback)));
 }

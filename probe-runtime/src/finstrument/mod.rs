@@ -77,6 +77,9 @@
 //! A compiler may let two inlined functions share one call of the exit hook, with different arguments. The site is then the one's that reached it first; while that is
 //! active, its stub tells the other's hits apart, and the hook delivers them. While it is latent, so are they. `-fno-crossjumping` forbids such calls.
 //!
+//! A program's own `memcpy`, `memmove`, `memset`, `memcmp`, `__errno_location`, `syscall`, `pthread_setcancelstate` and `pthread_setspecific` must not be
+//! instrumented (`no_instrument_function`): the hooks are made of them. Its own `mmap`, `open`, `sigaction` and the like may be.
+//!
 //! On targets without patching the hooks do nothing, and nothing is discovered.
 
 #[cfg(probe_discovers)]
