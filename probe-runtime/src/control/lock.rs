@@ -80,7 +80,14 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     let mut locked = lock();
     #[cfg(probe_discovers)]
     locked.names.name_new();
-    locked.with_objects(run)
+    let done = locked.with_objects(run);
+    #[cfg(probe_discovers)]
+    {
+        let retired = locked.take_discovered();
+        drop(locked);
+        super::state::tidy(retired);
+    }
+    done
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark

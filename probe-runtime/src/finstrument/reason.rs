@@ -28,7 +28,8 @@ pub enum Reason {
     },
 }
 
-/// Numbers below this are [`Reason::NoStub`]'s.
+/// Numbers down from this are [`Reason::NoStub`]'s.
+#[cfg_attr(not(probe_discovers), cfg(test))]
 const NO_STUB: i32 = -0x1_0000;
 
 impl Reason {
