@@ -85,12 +85,11 @@ impl Pages {
         }
         open(pages, rights)?;
         write();
-        if let Err(error) = protect(pages, rights) {
+        if protect(pages, rights).is_err() {
             // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch finds out.
             if self.runs.has_room(ROOM) {
                 self.runs.insert(pages.clone(), rights);
             }
-            let _ = error;
         }
         Ok(())
     }
