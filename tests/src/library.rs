@@ -20,9 +20,22 @@ impl Library {
     /// If it can't be loaded.
     #[must_use]
     pub fn open(path: &Path) -> Self {
+        Self::open_with(path, libc::RTLD_NOW)
+    }
+
+    /// Loads it, and lets what is loaded later find its symbols.
+    ///
+    /// # Panics
+    /// If it can't be loaded.
+    #[must_use]
+    pub fn open_for_all(path: &Path) -> Self {
+        Self::open_with(path, libc::RTLD_NOW | libc::RTLD_GLOBAL)
+    }
+
+    fn open_with(path: &Path, flags: libc::c_int) -> Self {
         let name = CString::new(path.to_str().expect("a path that is text")).expect("no NUL in it");
         // SAFETY: one of the fixtures, whose constructors may run anywhere.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         assert!(!handle.is_null(), "{} can't be loaded", path.display());
         Self(handle)
     }

@@ -79,7 +79,14 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     crate::finstrument::get_ready();
     let mut locked = lock();
     locked.name_discovered();
-    locked.with_objects(run)
+    let done = locked.with_objects(run);
+    #[cfg(probe_discovers)]
+    {
+        let retired = locked.take_discovered();
+        drop(locked);
+        super::state::tidy(retired);
+    }
+    done
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark

@@ -135,6 +135,13 @@ impl Retired {
 }
 
 impl Control {
+    /// What is retired, if discoveries are among it whose places others can use.
+    #[cfg(probe_discovers)]
+    pub(super) fn take_discovered(&mut self) -> Vec<Retired> {
+        let has_any = self.retired.iter().any(|it| !it.vanished.is_empty());
+        if has_any { std::mem::take(&mut self.retired) } else { Vec::new() }
+    }
+
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         #[cfg(probe_discovers)]
@@ -451,16 +458,36 @@ pub(super) fn settle(visibility: Visibility) {
         return;
     }
     if quiesce() {
-        let ranges: Vec<_> = retired.iter().map(|retired| retired.tallies.clone()).collect();
-        // Consumers are dropped here, and may do what they like: the lock is free.
-        drop(retired);
-        let mut locked = lock();
-        ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
+        free(retired);
     } else {
         // Inside a hit: what is retired may be in use further down this very stack. The next operation frees it.
         lock().retired.extend(retired);
         if visibility == Visibility::Synchronous {
             os::heavy_barrier();
         }
+    }
+}
+
+/// Frees what no thread can be using any more.
+fn free(retired: Vec<Retired>) {
+    let ranges: Vec<_> = retired.iter().map(|retired| retired.tallies.clone()).collect();
+    // Consumers are dropped here, and may do what they like: the lock is free.
+    drop(retired);
+    let mut locked = lock();
+    ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
+}
+
+/// Frees what unloaded discoveries have left, if no thread is in a hit at the moment; else a later operation does. It does not wait: who
+/// only looks at something may hold a lock that a consumer waits for.
+#[cfg(probe_discovers)]
+pub(super) fn tidy(retired: Vec<Retired>) {
+    if retired.is_empty() {
+        return;
+    }
+    let _whole = Uncancellable::new();
+    if crate::dispatch::is_quiet() {
+        free(retired);
+    } else {
+        lock().retired.extend(retired);
     }
 }

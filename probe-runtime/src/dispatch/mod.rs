@@ -34,6 +34,8 @@ pub use event::{Event, Fields};
 pub(crate) use hook::{Action, Hook, Member, Subscription};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
+#[cfg(probe_discovers)]
+pub(crate) use quiesce::is_quiet;
 pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
 pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, prepare, slots};

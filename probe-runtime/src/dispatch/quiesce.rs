@@ -39,6 +39,13 @@ pub(crate) fn quiesce() -> bool {
     true
 }
 
+/// The same without waiting: whether no thread, this one included, is in a hit that may have read what was unpublished. For who
+/// may hold a lock that a hit waits for.
+#[cfg(probe_discovers)]
+pub(crate) fn is_quiet() -> bool {
+    os::heavy_barrier() && slots().all(|slot| slot.mark() == Mark::Idle)
+}
+
 fn wait(slot: &Slot) {
     let sequence = slot.sequence();
     let mut looks = 0_u32;

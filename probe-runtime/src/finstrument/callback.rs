@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -17,17 +18,27 @@ use crate::control;
 use crate::dispatch::{Inside, quiesce};
 use crate::registry::ProbeInfo;
 
-type Callback = Box<dyn Fn(&Discovered) + Send + Sync>;
+type Callback = Box<dyn Fn(&Discovered<'_>) + Send + Sync>;
 
 static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 
-/// A call site that was discovered. Handed to the callback of [`on_discovery`](super::on_discovery).
+/// A call site that was discovered. Handed to the callback of [`on_discovery`](super::on_discovery), and good until that returns: later
+/// its object may be unloaded, and its place be another one's. What is to be kept is its [probe](Self::probe), or its numbers.
+///
+/// ```compile_fail,E0521
+/// use std::sync::Mutex;
+/// use probe_runtime::finstrument::{self, Discovered};
+/// static KEPT: Mutex<Vec<Discovered<'static>>> = Mutex::new(Vec::new());
+/// finstrument::on_discovery(|found| KEPT.lock().unwrap().push(*found));
+/// ```
 #[derive(Clone, Copy)]
-pub struct Discovered {
+pub struct Discovered<'a> {
     discovery: &'static Discovery,
+    /// Until then the slot of the thread is marked, and the place stays this one's.
+    callback: PhantomData<&'a ()>,
 }
 
-impl Discovered {
+impl Discovered<'_> {
     /// The function, as the compiler gave it to the hook.
     pub fn function(&self) -> usize {
         self.discovery.hit().function
@@ -64,7 +75,7 @@ impl Discovered {
     }
 }
 
-impl fmt::Debug for Discovered {
+impl fmt::Debug for Discovered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {:#x}", self.kind(), self.function())
     }
@@ -76,7 +87,8 @@ pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
     let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
     let told = inside.call(|| {
         // A panic must not cross the program's frames; the panic hook has told of it.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&Discovered { discovery }))) {
+        let found = Discovered { discovery, callback: PhantomData };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&found))) {
             // Dropping the payload could panic again.
             std::mem::forget(payload);
         }

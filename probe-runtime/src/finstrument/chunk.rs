@@ -16,25 +16,30 @@
 //! ff 27              jmp [rdi]               its entry
 //! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
 //! ```
-//! So all of a chunk's are
-//! written at once, before anybody can execute them; no page is ever writable and executable, and a first hit writes no code but
-//! at its site.
+//! All stubs of a chunk are written at once, before anybody can execute them, and made executable then: no page is ever writable and
+//! executable, and a first hit writes no code but at its site.
+//!
+//! Where memory can't be made executable (`PR_SET_MDWE`, a policy), or none is free in reach of a site, its place is in a *bare*
+//! chunk: one without stubs, anywhere. Its site stays a real call ([`Reason::NoStub`](super::Reason::NoStub)). A refusal is remembered, so
+//! that each such site costs no more than the others; a lack of memory for a while only.
 //!
 //! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since a thread may be in a stub.
 //! What was discovered in an object that is gone gives its place to others ([`give_back`]).
 //! Cost: 370 KiB of address space for 1,024 call sites, of which the touched pages are real; mapping one some 20 µs.
 
-// Safety: relies on mmap(2), which with `MAP_FIXED_NOREPLACE` never maps over anything; on zeroed memory, which is free
+// Safety: relies on `os::memory`, which never maps over anything; on zeroed memory, which is free
 // discoveries; and on chunks that are never given back.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::discovery::Discovery;
 use crate::abi::Definition;
+use crate::os;
+use crate::os::maps::Rights;
 use crate::os::text::page_size;
 use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 
@@ -53,6 +58,8 @@ static LIST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut(
 struct Chunk {
     stubs: [[u8; STUB]; PLACES],
     taken: [AtomicU64; PLACES / 64],
+    /// Why there are no stubs: the system's error number; 0 where there are.
+    refusal: AtomicI32,
     definitions: [UnsafeCell<Definition>; PLACES],
     discoveries: [Discovery; PLACES],
 }
@@ -69,18 +76,37 @@ pub(super) struct Place {
     number: usize,
 }
 
-/// A free place, now taken, whose stub a CALL at `site` can reach; `None` where there is no memory.
+/// A free place, now taken, whose stub a CALL at `site` can reach, or, where no stub can be, one without ([`Place::refusal`]); `None`
+/// where there is no memory.
 pub(super) fn take(site: SiteAddr) -> Option<Place> {
-    for at in &LIST {
-        let chunk = match load(at) {
-            Some(chunk) => chunk,
-            None => add(at, site)?,
-        };
-        if let Some(place) = chunk.is_near(site).then(|| chunk.take()).flatten() {
-            return Some(place);
+    let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
+    let errno = match find(near).map_or_else(|| grow(near, || map_near(site)), Ok) {
+        Ok(place) => return Some(place),
+        Err(errno) => errno,
+    };
+    let bare = |chunk: &Chunk| chunk.refusal() == errno;
+    find(bare).or_else(|| grow(bare, || map_bare(errno)).ok())
+}
+
+/// A place in one of the chunks that suit.
+fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
+    LIST.iter().map_while(load).filter(|chunk| suits(chunk)).find_map(Chunk::take)
+}
+
+/// A place in a new chunk, or in one that another thread was faster to add.
+#[cold]
+fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32>) -> Result<Place, i32> {
+    for at in LIST.iter().filter(|at| load(at).is_none()) {
+        let chunk = map()?;
+        if at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // Nobody else knows of it.
+            os::memory::give_back(chunk.cast(), size_of::<Chunk>());
+        }
+        if let Some(place) = find(&suits) {
+            return Ok(place);
         }
     }
-    None
+    Err(libc::ENOMEM)
 }
 
 /// All places that are taken.
@@ -124,6 +150,11 @@ impl Place {
         self.stub() + RET
     }
 
+    /// Why it has no stub, if it has none: the system's error number.
+    pub(super) fn refusal(self) -> Option<i32> {
+        Some(self.chunk.refusal()).filter(|errno| *errno != 0)
+    }
+
     /// The place of a discovery.
     pub(super) fn of(discovery: &'static Discovery) -> Option<Self> {
         let addr = ptr::from_ref(discovery).addr();
@@ -141,6 +172,10 @@ fn load(at: &AtomicPtr<Chunk>) -> Option<&'static Chunk> {
 }
 
 impl Chunk {
+    fn refusal(&self) -> i32 {
+        self.refusal.load(Ordering::Relaxed)
+    }
+
     fn is_near(&self, site: SiteAddr) -> bool {
         let start = self.stubs.as_ptr().addr();
         [start, start + size_of::<Self>()].into_iter().all(|end| Rel32::between(site, end).is_some())
@@ -161,18 +196,6 @@ impl Chunk {
     }
 }
 
-/// Adds a chunk near a site, or finds the one that another thread was faster to add.
-#[cold]
-fn add(at: &AtomicPtr<Chunk>, site: SiteAddr) -> Option<&'static Chunk> {
-    let chunk = map_near(site)?;
-    match at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {}
-        // SAFETY: the new mapping, of which nobody else knows.
-        Err(_) => unsafe { _ = libc::munmap(chunk.cast(), size_of::<Chunk>()) },
-    }
-    load(at)
-}
-
 /// How far from a site its chunk is looked for. First below: above an executable its heap begins.
 const DISTANCES: [isize; 14] = [
     -(4 << 20),
@@ -191,41 +214,70 @@ const DISTANCES: [isize; 14] = [
     2 << 20,
 ];
 
-/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried.
-fn map_near(site: SiteAddr) -> Option<*mut Chunk> {
-    let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
+/// Why memory could not be made executable last; 0 where it could.
+static REFUSAL: AtomicI32 = AtomicI32::new(0);
+/// How many sites do without a try.
+static SKIP: AtomicU32 = AtomicU32::new(0);
+/// The same after memory was short. Any other refusal is for good.
+const PAUSE: u32 = 1_024;
+
+fn refused() -> Option<i32> {
+    let errno = Some(REFUSAL.load(Ordering::Relaxed)).filter(|errno| *errno != 0)?;
+    let skip = |left: u32| left.checked_sub(1);
+    let is_skipped = SKIP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok();
+    (errno != libc::ENOMEM || is_skipped).then_some(errno)
+}
+
+fn refuse(errno: i32) -> i32 {
+    SKIP.store(PAUSE, Ordering::Relaxed);
+    REFUSAL.store(errno, Ordering::Relaxed);
+    errno
+}
+
+/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried. The error is the system's
+/// number; `EEXIST` where nothing is free in reach.
+fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
+    if let Some(errno) = refused() {
+        return Err(errno);
+    }
     // Where the system puts libraries, it puts other mappings, too: often that is near enough.
-    let places = std::iter::once(0).chain(DISTANCES.iter().filter_map(near).filter(|place| *place != 0));
-    places.into_iter().find_map(|place| map_at(place, site))
+    let first = map(0).map_err(refuse)?;
+    let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
+    let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
+    let mapped = places.filter_map(|place| map(place).ok());
+    for chunk in std::iter::once(first).chain(mapped) {
+        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before they are read.
+        let is_near = unsafe { &*chunk }.is_near(site);
+        // SAFETY: nobody else knows it yet.
+        let made = is_near.then(|| unsafe { write_stubs(chunk) });
+        if made == Some(Ok(())) {
+            return Ok(chunk);
+        }
+        os::memory::give_back(chunk.cast(), size_of::<Chunk>());
+        if let Some(Err(errno)) = made {
+            return Err(refuse(errno));
+        }
+    }
+    Err(libc::EEXIST)
 }
 
-fn map_at(place: usize, site: SiteAddr) -> Option<*mut Chunk> {
-    let len = size_of::<Chunk>();
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let fixed = if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
-    // SAFETY: a new mapping, which replaces none.
-    let start = unsafe { libc::mmap(ptr::without_provenance_mut(place), len, rights, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return None;
-    }
-    let chunk = start.cast::<Chunk>();
-    // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before they are read. Nobody else
-    // knows it yet.
-    let is_ready = unsafe { &*chunk }.is_near(site) && unsafe { write_stubs(chunk) };
-    if !is_ready {
-        // SAFETY: the new mapping.
-        unsafe { libc::munmap(start, len) };
-        return None;
-    }
-    Some(chunk)
+fn map(place: usize) -> Result<*mut Chunk, i32> {
+    os::memory::zeroed_at(place, size_of::<Chunk>()).map(<*mut u8>::cast)
 }
 
-/// Writes all stubs, and makes them code; tells whether the system lets them be.
+/// Maps a chunk without stubs, for sites that can have none.
+fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
+    let chunk = map(0)?;
+    // SAFETY: a chunk, as above.
+    unsafe { &*chunk }.refusal.store(errno, Ordering::Relaxed);
+    Ok(chunk)
+}
+
+/// Writes all stubs, and makes them code, if the system lets them be.
 ///
 /// # Safety
 /// The chunk is new, writable, and nobody else's.
-unsafe fn write_stubs(chunk: *mut Chunk) -> bool {
+unsafe fn write_stubs(chunk: *mut Chunk) -> Result<(), i32> {
     for number in 0..PLACES {
         let code = offset_of!(Chunk, stubs) + number * STUB;
         let definition = offset_of!(Chunk, definitions) + number * size_of::<Definition>();
@@ -248,9 +300,10 @@ unsafe fn write_stubs(chunk: *mut Chunk) -> bool {
         // SAFETY: a stub of the chunk.
         unsafe { (&raw mut (*chunk).stubs[number]).write(bytes) };
     }
-    let (len, rights) = (size_of::<[[u8; STUB]; PLACES]>(), libc::PROT_READ | libc::PROT_EXEC);
-    // SAFETY: the chunk's first pages, which nobody writes any more.
-    unsafe { libc::mprotect(chunk.cast(), len, rights) == 0 }
+    // The chunk's first pages, which nobody writes any more.
+    let start = chunk.addr();
+    os::text::protect(&(start..start + size_of::<[[u8; STUB]; PLACES]>()), Rights::TEXT)
+        .map_err(|error| error.raw_os_error().unwrap_or(libc::EACCES))
 }
 
 const _: () = assert!(SITE_LEN < STUB && size_of::<[[u8; STUB]; PLACES]>().is_multiple_of(4096));

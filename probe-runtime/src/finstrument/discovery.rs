@@ -62,6 +62,8 @@ pub(crate) struct Discovery {
     is_postponed: AtomicBool,
     /// How many hooks are about to change its bytes.
     busy: AtomicUsize,
+    /// Who keeps its place from being given back: itself, and its early hook.
+    owners: AtomicUsize,
     /// Another one has its place in the table.
     is_left: AtomicBool,
     /// Which object it was named by; 0 before.
@@ -120,6 +122,7 @@ impl Discovery {
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
+        it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
@@ -329,7 +332,18 @@ impl Discovery {
 
     /// Takes its early hook's member, once the hook is no definition's any more. For the control lock's holder.
     pub(crate) fn take_early(&'static self) -> Option<Taken> {
-        (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| Taken(self))
+        (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
+            self.owners.fetch_add(1, Ordering::Relaxed);
+            Taken(self)
+        })
+    }
+
+    /// One of its owners is done with it. The last one gives the place back: of what is retired, any may be freed first.
+    fn disown(&'static self) {
+        if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.forget_text();
+            Place::of(self).into_iter().for_each(chunk::give_back);
+        }
     }
 }
 
@@ -356,6 +370,7 @@ impl Drop for Taken {
     fn drop(&mut self) {
         // SAFETY: taken once, and dropped by `Retired` after `quiesce`.
         unsafe { Early::drop_in_place(self.0.early.get().cast()) };
+        self.0.disown();
     }
 }
 
@@ -375,9 +390,6 @@ impl Vanished {
 impl Drop for Vanished {
     fn drop(&mut self) {
         drop(self.0.take_early());
-        self.0.forget_text();
-        if let Some(place) = Place::of(self.0) {
-            chunk::give_back(place);
-        }
+        self.0.disown();
     }
 }

@@ -175,6 +175,8 @@ fn discover(
             return Some((known, false));
         }
         let place = chunk::take(near)?;
+        let no_stub = place.refusal().filter(|_| state == State::Waiting);
+        let state = no_stub.map_or(state, |errno| State::Kept(Reason::NoStub { errno }));
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
         Discovery::write(place, key, call, hit, state, member);

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::reason::{Kept, Reason};
@@ -26,9 +27,9 @@ pub extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut (
 
 /// A call site that was discovered: here there are none.
 #[derive(Clone, Copy, Debug)]
-pub struct Discovered(Infallible);
+pub struct Discovered<'a>(Infallible, PhantomData<&'a ()>);
 
-impl Discovered {
+impl Discovered<'_> {
     /// The function.
     pub fn function(&self) -> usize {
         match self.0 {}
@@ -64,7 +65,7 @@ impl Discovered {
 pub fn start() {}
 
 /// Nothing is discovered, so `callback` is never called.
-pub fn on_discovery(callback: impl Fn(&Discovered) + Send + Sync + 'static) {
+pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
     drop(callback);
 }
 

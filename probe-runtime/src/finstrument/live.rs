@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use super::call;
 use super::callback;
 pub use super::callback::Discovered;
 use super::counters;
@@ -40,7 +41,7 @@ pub fn start() {
 /// static FOUND: AtomicUsize = AtomicUsize::new(0);
 /// probe_runtime::finstrument::on_discovery(|_| _ = FOUND.fetch_add(1, Ordering::Relaxed));
 /// ```
-pub fn on_discovery(callback: impl Fn(&Discovered) + Send + Sync + 'static) {
+pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
     start();
     callback::set(Some(Box::new(callback)));
 }
@@ -90,7 +91,9 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 /// The call sites, of objects that are loaded, whose calls stay real ones, and why.
 pub fn kept() -> Vec<Kept> {
     let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| match discovery.state() {
-        State::Kept(reason) => Some(Kept::new(probe, discovery.site().map(|site| site.addr.0), reason)),
+        State::Kept(reason) => {
+            Some(Kept::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
+        }
         State::Waiting | State::Patched => None,
     });
     kept.collect()

@@ -32,8 +32,8 @@
 //!    is the paper's optimised argument one step further: the call site itself says which probe it is, and nothing is looked
 //!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix.
 //! 3. The next operation ([`probes`](crate::probes), [`select`](crate::select), [`attach`], …) gives what is new its number and name: the symbol of its
-//!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information, else empty and 0. A
-//!    function without a symbol is `<file name>::0x<offset>`. From then on it is a probe like any other, entry or exit. Until the first operation of the process, [`start`] for one, calls
+//!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information in the object's own file, else that file and 0
+//!    ([names](#names)). From then on it is a probe like any other, entry or exit. Until the first operation of the process, [`start`] for one, calls
 //!    are noted, and stay calls: nothing is set up before somebody asks for it.
 //! 4. When its object is unloaded, it goes; what is loaded in its place is discovered anew. A function that has the same name, file and line is the same probe.
 //!
@@ -57,6 +57,16 @@
 //! been written (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments; active, it is some 2.5 ns, as
 //! for Rust's sites. 400 bytes of memory a call site.
 //!
+//! # Names
+//! Debug information is read from the file that was loaded, and not from a file of its own (`objcopy --only-keep-debug`, `debuginfod`): who has
+//! split it off gets names from what was left. Where there is none for a function,
+//! - its file is the object's, and its line 0, so that functions of two objects stay two;
+//! - of several functions with one name each is `<name>::0x<offset in the object's file>`;
+//! - one without a symbol is `<the object's file name>::0x<offset>`.
+//!
+//! A compiler may hand the hook the address of a function that has taken the place of the one that is running: another object's of the same name, or
+//! the executable's linkage table. The probe is then named by where its call is, and lies in its own object.
+//!
 //! # Linking
 //! Objects that are linked into the program find the hooks there. Those that are loaded at run time find them only if the
 //! executable exports them, which Rust's do not by themselves; from `build.rs`:
@@ -66,6 +76,9 @@
 //! # Known limits
 //! A compiler may let two inlined functions share one call of the exit hook, with different arguments. The site is then the one's that reached it first; while that is
 //! active, its stub tells the other's hits apart, and the hook delivers them. While it is latent, so are they. `-fno-crossjumping` forbids such calls.
+//!
+//! A program's own `memcpy`, `memmove`, `memset`, `memcmp`, `__errno_location`, `syscall`, `pthread_setcancelstate` and `pthread_setspecific` must not be
+//! instrumented (`no_instrument_function`): the hooks are made of them. Its own `mmap`, `open`, `sigaction` and the like may be.
 //!
 //! On targets without patching the hooks do nothing, and nothing is discovered.
 
@@ -97,6 +110,8 @@ mod stats;
 mod straddlers;
 #[cfg(probe_discovers)]
 mod switch;
+#[cfg(probe_discovers)]
+mod symbols;
 #[cfg(probe_discovers)]
 mod table;
 

@@ -2,20 +2,22 @@
 //!
 //! Life: never in a hook; at the first operation after a discovery, under the control lock, while objects may come and go: only
 //! files are read. An object's file is read once, as long as the object is loaded.
+//! Separate debug files are not looked for.
 //! Cost: some 10 ms for an object with some thousand functions with debug information, then some microseconds a function.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use addr2line::Loader;
-use cpp_demangle::{DemangleOptions, Symbol};
+use addr2line::{Loader, Location};
 
-use super::chunk::Place;
+use super::chunk;
 use super::discovery::Discovery;
 use super::hooks::published;
+use super::symbols::{Twins, plain};
 use crate::os::objects::{Object, freeze};
 
 /// The executable, whatever has become of its file's name.
@@ -29,10 +31,15 @@ pub(crate) struct Names {
 
 /// An object's file.
 struct File {
-    name: String,
+    /// Where it can be read.
+    path: PathBuf,
+    /// Where it lies, as far as is known.
+    shown: PathBuf,
     base: usize,
     /// `None` where it can't be read.
     loader: Option<Loader>,
+    /// Read once a function has no debug information.
+    twins: OnceCell<Twins>,
 }
 
 /// What tells an object from another that lies in its place.
@@ -54,8 +61,10 @@ pub(super) fn object_at(objects: &[Object], addr: usize) -> Option<&Object> {
 impl Names {
     /// Names what has no name yet. For the holder of the control lock.
     pub(crate) fn name_new(&mut self) {
-        let new: Vec<&'static Discovery> =
-            published().map(Place::discovery).filter(|discovery| discovery.object().is_none()).collect();
+        let new: Vec<&'static Discovery> = published()
+            .map(chunk::Place::discovery)
+            .filter(|discovery| discovery.object().is_none())
+            .collect();
         if new.is_empty() {
             return;
         }
@@ -66,10 +75,21 @@ impl Names {
             // It may be gone by now.
             let Some(object) = object_at(&objects, discovery.text()) else { continue };
             let hash = hash(object);
-            let file = self.files.entry(hash).or_insert_with(|| File::of(object));
-            let Described { path, file, line } = file.describe(discovery.hit().function);
+            let function = discovery.hit().function;
+            let is_own = object.segments.iter().any(|it| it.is_text && it.range.contains(&function));
+            // What has taken its place elsewhere has its name.
+            let name = object_at(&objects, function).filter(|_| !is_own).and_then(|other| {
+                self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
+            });
+            let file = self.file(object);
+            let Described { path, file, line } =
+                if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
             discovery.name(hash, [path.as_str(), file.as_str()].concat(), path.len(), file.len(), line);
         }
+    }
+
+    fn file(&mut self, object: &Object) -> &File {
+        self.files.entry(hash(object)).or_insert_with(|| File::of(object))
     }
 }
 
@@ -81,31 +101,101 @@ struct Described {
     line: u32,
 }
 
+/// What an address belongs to.
+struct Symbol {
+    addr: usize,
+    path: String,
+}
+
+/// A function that has no address.
+struct Inlined {
+    path: Option<String>,
+    place: Option<Place>,
+}
+
+/// A source file and a line of it.
+type Place = (String, u32);
+
 impl File {
     fn of(object: &Object) -> Self {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
         let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
-        let name = shown.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { name, base: object.base, loader: load(&path) }
+        let loader = Loader::new(&path).ok();
+        Self { path, shown, base: object.base, loader, twins: OnceCell::new() }
     }
 
+    fn offset(&self, addr: usize) -> u64 {
+        addr.wrapping_sub(self.base) as u64
+    }
+
+    /// What has this address.
+    fn symbol(&self, addr: usize) -> Option<Symbol> {
+        let found = self.loader.as_ref()?.find_symbol_info(self.offset(addr))?;
+        let start = usize::try_from(found.address()).ok()?;
+        Some(Symbol { addr: self.base.wrapping_add(start), path: plain(found.name()) })
+    }
+
+    /// Where the source of an address is.
+    fn place(&self, addr: usize) -> Option<Place> {
+        place(&self.loader.as_ref()?.find_location(self.offset(addr)).ok()??)
+    }
+
+    /// The function at an address.
     fn describe(&self, function: usize) -> Described {
-        let offset = function.wrapping_sub(self.base);
-        let found = self.loader.as_ref().map(|loader| {
-            let probe = offset as u64;
-            let symbol = loader.find_symbol(probe).map(plain);
-            let location = loader.find_location(probe).ok().flatten();
-            let place = location.map(|it| (short(it.file.unwrap_or_default()), it.line.unwrap_or_default()));
-            (symbol, place.unwrap_or_default())
-        });
-        let (symbol, (file, line)) = found.unwrap_or_default();
-        let path = symbol.unwrap_or_else(|| format!("{}::{offset:#x}", self.name));
-        Described { path: short(&path), file, line }
+        let symbol = self.symbol(function);
+        let place = self.place(function);
+        self.described(function, symbol, place)
+    }
+
+    /// The function that is running at a call of this object, where the hook was told another one's address; its name, if that
+    /// one has it.
+    fn describe_site(&self, site: usize, name: Option<String>) -> Described {
+        let enclosing = self.symbol(site);
+        if let Some(inlined) = self.inlined(site) {
+            let symbol = name.or(inlined.path).map(|path| Symbol { addr: site, path });
+            return self.described(site, symbol.or(enclosing), inlined.place);
+        }
+        let addr = enclosing.as_ref().map_or(site, |symbol| symbol.addr);
+        let place = self.place(addr);
+        // Without debug information it may be an inlined one.
+        let is_sure = place.is_some() && enclosing.is_some();
+        let named = name.filter(|_| !is_sure).map(|path| Symbol { addr, path });
+        self.described(site, named.or(enclosing), place)
+    }
+
+    /// The innermost function that was inlined at an address, if one was.
+    fn inlined(&self, addr: usize) -> Option<Inlined> {
+        let mut frames = self.loader.as_ref()?.find_frames(self.offset(addr)).ok()?;
+        let innermost = frames.next().ok()??;
+        frames.next().ok()??;
+        let path = innermost.function.as_ref().and_then(|it| it.raw_name().ok()).map(|it| plain(&it));
+        Some(Inlined { path, place: innermost.location.as_ref().and_then(place) })
+    }
+
+    fn described(&self, addr: usize, symbol: Option<Symbol>, place: Option<Place>) -> Described {
+        let has_place = place.is_some();
+        let (file, line) = place.unwrap_or_else(|| (short(&self.shown.to_string_lossy()), 0));
+        let path = match symbol {
+            Some(symbol) if !has_place && self.twins().have(&symbol.path) => {
+                format!("{}::{:#x}", short(&symbol.path), self.offset(symbol.addr))
+            }
+            Some(symbol) => short(&symbol.path),
+            None => {
+                let name = self.shown.file_name().unwrap_or_default().to_string_lossy();
+                format!("{}::{:#x}", short(&name), self.offset(addr))
+            }
+        };
+        Described { path, file, line }
+    }
+
+    fn twins(&self) -> &Twins {
+        self.twins.get_or_init(|| Twins::of(&self.path).unwrap_or_default())
     }
 }
 
-fn load(path: &Path) -> Option<Loader> {
-    Loader::new(path).ok()
+/// A location that has a file.
+fn place(location: &Location<'_>) -> Option<Place> {
+    Some((short(location.file?), location.line.unwrap_or_default()))
 }
 
 /// No longer than a definition can hold.
@@ -117,38 +207,9 @@ fn short(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// A symbol as a path: what C++ has mangled without parameters, return type and spaces; without the suffix of a compiler's own
-/// copy of a function (`parse.constprop.0`).
-fn plain(symbol: &str) -> String {
-    let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
-        symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
-    });
-    if let Some(name) = demangled {
-        let name = name.split(" [clone").next().unwrap_or_default();
-        return name.chars().filter(|char| *char != ' ').collect();
-    }
-    let suffix = symbol.char_indices().skip(1).find(|(_, char)| *char == '.');
-    symbol[..suffix.map_or(symbol.len(), |(at, _)| at)].to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn symbols_are_paths() {
-        for (symbol, path) in [
-            ("sqlite3VdbeExec", "sqlite3VdbeExec"),
-            ("parse.constprop.0", "parse"),
-            (".hidden", ".hidden"),
-            ("_ZN3geo5StackIiE4pushEi", "geo::Stack<int>::push"),
-            ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
-            ("_ZN3geo5shapeIdEET_S1_", "geo::shape<double>"),
-            ("_Z4pushi.part.0", "push"),
-        ] {
-            assert_eq!(plain(symbol), path, "{symbol}");
-        }
-    }
 
     #[test]
     fn texts_are_cut_at_characters() {

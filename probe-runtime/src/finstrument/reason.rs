@@ -22,7 +22,17 @@ pub enum Reason {
     NoTrap,
     /// It lies across two aligned words, of which [`TextPolicy::Alias`](crate::TextPolicy) can't write one at once.
     Straddles,
+    /// There is no stub that it could call: the system does not let memory be made executable (`PR_SET_MDWE`, a policy), or none is free in
+    /// its reach, which is 2 GiB (`EEXIST`).
+    NoStub {
+        /// The system's error number.
+        errno: i32,
+    },
 }
+
+/// Numbers down from this are [`Reason::NoStub`]'s.
+#[cfg_attr(not(probe_discovers), cfg(test))]
+const NO_STUB: i32 = -0x1_0000;
 
 impl Reason {
     #[cfg_attr(not(probe_discovers), cfg(test))]
@@ -32,6 +42,7 @@ impl Reason {
             Self::NoTrap => -2,
             Self::Straddles => -3,
             Self::Protected { errno } => errno,
+            Self::NoStub { errno } => NO_STUB - errno,
         }
     }
 
@@ -41,6 +52,7 @@ impl Reason {
             -1 => Self::NotACall,
             -2 => Self::NoTrap,
             -3 => Self::Straddles,
+            below if below <= NO_STUB => Self::NoStub { errno: NO_STUB - below },
             errno => Self::Protected { errno },
         }
     }
@@ -62,6 +74,14 @@ impl fmt::Display for Reason {
             ),
             Self::Straddles => f.write_str(
                 "it lies across two aligned words, of which TextPolicy::Alias can't write one at once",
+            ),
+            Self::NoStub { errno: libc::EEXIST } => {
+                f.write_str("no memory for its stub is free within 2 GiB of it")
+            }
+            Self::NoStub { errno } => write!(
+                f,
+                "the system does not let memory for its stub be made executable: {}",
+                io::Error::from_raw_os_error(*errno)
             ),
         }
     }
@@ -109,7 +129,15 @@ mod tests {
 
     #[test]
     fn every_reason_is_read_again() {
-        for reason in [Reason::NotACall, Reason::NoTrap, Reason::Straddles, Reason::Protected { errno: 13 }] {
+        let errnos = [13, 17].map(|errno| Reason::NoStub { errno });
+        for reason in [
+            Reason::NotACall,
+            Reason::NoTrap,
+            Reason::Straddles,
+            Reason::Protected { errno: 13 },
+            errnos[0],
+            errnos[1],
+        ] {
             assert_eq!(Reason::decode(reason.encode()), reason);
             assert!(!reason.to_string().is_empty());
         }

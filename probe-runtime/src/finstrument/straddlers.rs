@@ -144,7 +144,7 @@ fn refuse(call: &'static Discovery, reason: RefusalReason, report: &mut Report) 
 
 fn refuse_foreign(call: &'static Discovery, report: &mut Report) {
     let Some(site) = call.site() else { return };
-    let expected = call.call().map(|call| call.site_bytes()).unwrap_or_default();
+    let expected = call.call().map(super::call::Call::site_bytes).unwrap_or_default();
     // SAFETY: mapped text.
     let found = unsafe { std::ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     report.refuse(Refusal::new(site.addr, RefusalReason::Foreign { expected, found }));

@@ -40,10 +40,10 @@ macro_rules! enter {
         naked_asm!(
             $($tls,)*
             ".cfi_startproc",
-            "endbr64", // reached by a jump through memory
             ".cfi_def_cfa_offset 16", // the rdi that the stub pushed
             ".cfi_offset rdi, -16",
             concat!(".cfi_val_offset rsp, ", $step),
+            "endbr64", // reached by a jump through memory
             "push rax",
             ".cfi_def_cfa_offset 24",
             ".cfi_offset rax, -24",

@@ -1,27 +1,50 @@
-//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator.
+//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator; and never through the C library's
+//! functions for it, since a program may have its own in their place, with probes in them, whose first hit asks for memory.
 
-// Safety: relies on mmap(2) alone.
+// Safety: relies on mmap(2), munmap(2) and madvise(2) alone.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
 
+use super::thread::errno;
+
 /// Zeroed memory, mapped page by page as it is touched, never given back; null when there is none.
 pub(crate) fn zeroed(len: usize) -> *mut u8 {
-    let rights = libc::PROT_READ | libc::PROT_WRITE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new private mapping overlaps nothing.
-    let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
-        return ptr::null_mut();
-    }
+    let Ok(start) = map(0, len, 0) else { return ptr::null_mut() };
     // A huge page for a few counters would be a waste. Only advice: it may be refused.
     // SAFETY: the new mapping.
-    unsafe { libc::madvise(start, len, libc::MADV_NOHUGEPAGE) };
-    start.cast()
+    unsafe { libc::syscall(libc::SYS_madvise, start, len, i64::from(libc::MADV_NOHUGEPAGE)) };
+    start
+}
+
+/// Zeroed memory at a place where nothing is mapped, or, for 0, where the system likes.
+///
+/// # Errors
+/// The system's error number: `EEXIST` where something is mapped, `ENOMEM` where there is no memory, or no such address.
+#[cfg(probe_discovers)]
+pub(crate) fn zeroed_at(place: usize, len: usize) -> Result<*mut u8, i32> {
+    let start = map(place, len, if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE })?;
+    if place == 0 || start.addr() == place {
+        return Ok(start);
+    }
+    // A kernel that does not know the flag took the place for a hint.
+    give_back(start, len);
+    Err(libc::EEXIST)
+}
+
+fn map(place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
+    let rights = i64::from(libc::PROT_READ | libc::PROT_WRITE);
+    let flags = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed);
+    // SAFETY: a new private mapping, which replaces none.
+    let start = unsafe { libc::syscall(libc::SYS_mmap, place, len, rights, flags, -1_i64, 0_i64) };
+    match usize::try_from(start) {
+        Ok(start) => Ok(ptr::with_exposed_provenance_mut(start)),
+        Err(_) => Err(errno()),
+    }
 }
 
 /// Gives memory back that nobody else knows of.
 pub(crate) fn give_back(start: *mut u8, len: usize) {
-    // SAFETY: the caller got it from `zeroed`, and has told nobody.
-    unsafe { libc::munmap(start.cast(), len) };
+    // SAFETY: the caller got it from here, and has told nobody.
+    unsafe { libc::syscall(libc::SYS_munmap, start, len) };
 }

@@ -69,7 +69,21 @@ fn remember(action: libc::sigaction) {
 
 /// Whether the handler is still the one that the kernel calls.
 pub(crate) fn is_installed() -> bool {
-    action().is_ok_and(|action| action.sa_sigaction == handler())
+    /// `struct kernel_sigaction`.
+    #[repr(C)]
+    struct Action {
+        handler: libc::sighandler_t,
+        flags: u64,
+        restorer: usize,
+        mask: u64,
+    }
+    let mut action = MaybeUninit::<Action>::uninit();
+    let (signal, mask) = (i64::from(libc::SIGTRAP), size_of::<u64>());
+    // Not through the C library's function, which may be a program's own, with a probe in it that has brought us here.
+    // SAFETY: a place for the action, as the kernel has it; nothing is changed.
+    let result = unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, 0_usize, action.as_mut_ptr(), mask) };
+    // SAFETY: the call has filled it.
+    result == 0 && unsafe { action.assume_init() }.handler == handler()
 }
 
 fn handler() -> libc::sighandler_t {

@@ -1,0 +1,122 @@
+//! What symbols are called, and which of an object's functions share a name.
+//!
+//! Cost: the names that are shared are looked for once an object, where a function of it has no debug information: the symbol table
+//! is read from the file once more, and each name demangled.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::path::Path;
+
+use cpp_demangle::{DemangleOptions, Symbol};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+
+/// The names, as [`plain`] makes them, that several functions of an object have.
+#[derive(Default)]
+pub(super) struct Twins(HashSet<String>);
+
+impl Twins {
+    /// Those of a file; `None` where it can't be read.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let functions = |symbol: object::Symbol<'_, '_, _>| {
+            let is_one = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+            is_one.then(|| Some((symbol.name().ok()?.to_owned(), symbol.address()))).flatten()
+        };
+        let mut all: Vec<(String, u64)> = file.symbols().filter_map(functions).collect();
+        if all.is_empty() {
+            all = file.dynamic_symbols().filter_map(functions).collect();
+        }
+        Some(Self::among(&all))
+    }
+
+    fn among(functions: &[(String, u64)]) -> Self {
+        let mut by_name: HashMap<String, Vec<(&str, u64)>> = HashMap::new();
+        for (symbol, addr) in functions {
+            by_name.entry(plain(symbol)).or_default().push((symbol, *addr));
+        }
+        Self(by_name.into_iter().filter(|(_, bearers)| are_several(bearers)).map(|(name, _)| name).collect())
+    }
+
+    pub(super) fn have(&self, name: &str) -> bool {
+        self.0.contains(name)
+    }
+}
+
+/// Whether symbols of one name are several functions', and not the compiler's copies of one.
+fn are_several(bearers: &[(&str, u64)]) -> bool {
+    bearers.iter().enumerate().any(|(at, (symbol, addr))| {
+        let others = &bearers[at + 1..];
+        { others }
+            .iter()
+            .any(|(other, there)| addr != there && (symbol == other || function(symbol) != function(other)))
+    })
+}
+
+/// What the compiler's copies of a function have in common: the symbol without a clone's suffix, and one for all that constructors
+/// and destructors are made into.
+fn function(symbol: &str) -> String {
+    let mut function = stem(symbol).to_owned();
+    for variant in ["C1E", "C2E", "C3E", "D0E", "D1E", "D2E"] {
+        function = function.replace(variant, &format!("{}_E", &variant[..1]));
+    }
+    function
+}
+
+/// A symbol without the suffix of a compiler's own copy of a function (`parse.constprop.0`).
+fn stem(symbol: &str) -> &str {
+    let suffix = symbol.char_indices().skip(1).find(|(_, char)| *char == '.');
+    &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
+}
+
+/// A symbol as a path: what C++ has mangled without parameters, return type and spaces; without the suffix of a compiler's own
+/// copy of a function (`parse.constprop.0`).
+pub(super) fn plain(symbol: &str) -> String {
+    let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
+        symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
+    });
+    if let Some(name) = demangled {
+        let name = name.split(" [clone").next().unwrap_or_default();
+        return name.chars().filter(|char| *char != ' ').collect();
+    }
+    stem(symbol).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_are_paths() {
+        for (symbol, path) in [
+            ("sqlite3VdbeExec", "sqlite3VdbeExec"),
+            ("parse.constprop.0", "parse"),
+            (".hidden", ".hidden"),
+            ("_ZN3geo5StackIiE4pushEi", "geo::Stack<int>::push"),
+            ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
+            ("_ZN3geo5shapeIdEET_S1_", "geo::shape<double>"),
+            ("_Z4pushi.part.0", "push"),
+        ] {
+            assert_eq!(plain(symbol), path, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn several_functions_may_share_a_name() {
+        let twins = |symbols: &[(&str, u64)], name| {
+            let symbols: Vec<_> =
+                symbols.iter().map(|(symbol, addr)| ((*symbol).to_owned(), *addr)).collect();
+            Twins::among(&symbols).have(name)
+        };
+        assert!(twins(&[("init", 1), ("other", 2), ("init", 3)], "init"));
+        assert!(!twins(&[("init", 1), ("other", 2), ("init", 3)], "other"));
+        assert!(twins(&[("init", 1), ("init.part.0", 2), ("init", 3)], "init"));
+        // In two tables, or a copy that the compiler has made.
+        assert!(!twins(&[("init", 1), ("init", 1)], "init"));
+        assert!(!twins(&[("init", 1), ("init.constprop.0", 2)], "init"));
+        // Overloads; and what is made of one constructor.
+        assert!(twins(&[("_Z4pushi", 1), ("_Z4pushd", 2)], "push"));
+        assert!(!twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC2Ev", 2)], "A::A"));
+        assert!(twins(&[("_ZN1AC1Ev", 1), ("_ZN1AC1Ei", 2)], "A::A"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Where no memory can be made executable, or there is none in reach: calls stay real ones, each hit is counted, and it is said why.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::fmt::Write;
+
+use probe_runtime::finstrument::{self, Reason};
+use probe_runtime::{Count, TextPolicy, probes};
+use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::sandbox::{argument, deny};
+use probe_tests::scenario;
+
+const FUNCTIONS: usize = 16;
+
+fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
+    let mut code = String::from("#include <stdint.h>\n");
+    for number in 0..FUNCTIONS {
+        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
+    }
+    let folder = folder(name);
+    let file = source(&folder, "code.c", &code);
+    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1"]));
+    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+    (library, functions)
+}
+
+#[test]
+fn memory_that_can_not_be_made_executable() {
+    scenario::runs_in_a_child("scenario", "refused");
+}
+
+#[test]
+fn no_memory_in_reach() {
+    scenario::runs_in_a_child("scenario", "crowded");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "refused" => refused(),
+        "crowded" => crowded(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+/// Calls each function some times, and makes sure that all are counted, though none is a site.
+fn check(functions: &[extern "C" fn(u64) -> u64], errno: i32, why: &str) {
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    for _ in 0..10 {
+        for (number, function) in functions.iter().enumerate() {
+            assert_eq!(function(3), 3 + number as u64);
+        }
+    }
+    assert_eq!(calls.total(), 10 * 2 * FUNCTIONS as u64);
+    let stats = finstrument::stats();
+    assert_eq!((stats.discovered, stats.patched, stats.lost), (2 * FUNCTIONS, 0, 0), "{stats:?}");
+    assert_eq!((stats.kept, stats.waiting, stats.postponed), (2 * FUNCTIONS, 0, 0), "{stats:?}");
+    for kept in finstrument::kept() {
+        assert_eq!(kept.reason(), Reason::NoStub { errno });
+        assert!(kept.site().is_some() && kept.to_string().contains(why), "{kept}");
+    }
+    assert!(probes().iter().filter(|it| it.path().starts_with('f')).all(|it| it.sites() == 1));
+    drop(calls);
+    functions.iter().for_each(|function| _ = function(0));
+    let again = finstrument::attach(Count::new(), 100).unwrap();
+    functions.iter().for_each(|function| _ = function(0));
+    assert_eq!(again.total(), 2 * FUNCTIONS as u64);
+    drop(again);
+}
+
+fn refused() {
+    let (library, functions) = library("refused");
+    finstrument::text(TextPolicy::Alias);
+    let execute = libc::PROT_EXEC.unsigned_abs();
+    deny(libc::SYS_mprotect, argument(2), execute, execute);
+    check(&functions, libc::EPERM, "does not let memory for its stub be made executable");
+    library.close();
+    assert_eq!(finstrument::kept(), []);
+}
+
+fn crowded() {
+    let (library, functions) = library("crowded");
+    finstrument::start();
+    // All that is free within the reach of a call is taken.
+    let site = functions[0] as usize;
+    let mut len = 2_usize << 30;
+    while len >= 4096 {
+        let reach = site.saturating_sub((2 << 30) + (1 << 20)) & !4095..site + (2 << 30) + (1 << 20);
+        for place in reach.step_by(len) {
+            let flags =
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+            // SAFETY: a mapping that replaces none.
+            let _ = unsafe { libc::mmap(place as *mut _, len, libc::PROT_NONE, flags, -1, 0) };
+        }
+        // Chunks are larger.
+        len = if len > 1 << 16 { len / 2 } else { 0 };
+    }
+    check(&functions, libc::EEXIST, "no memory for its stub is free within 2 GiB of it");
+    library.close();
+}
