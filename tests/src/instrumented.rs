@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,12 +80,14 @@ pub fn calls_at(offset: usize, names: &[&str]) -> String {
                  \tcall __cyg_profile_func_{hook}@PLT\n"
             )
         };
-        code += &format!(
+        write!(
+            code,
             "\t.globl {name}\n\t.type {name}, @function\n\t.p2align 4\n{name}:\n.L{name}:\n\tpushq %rbx\n\tmovq %rdi, %rbx\n\
              {}{}\tleaq {number}(%rbx), %rax\n\tpopq %rbx\n\tret\n\t.size {name}, . - {name}\n",
             hook("enter"),
             hook("exit")
-        );
+        )
+        .expect("a String takes all text");
     }
     code + "\t.section .note.GNU-stack,\"\",@progbits\n"
 }

@@ -15,13 +15,10 @@ pub(crate) struct Inside {
 
 impl Inside {
     /// Marks this thread's slot; `None`, and a lost hit, where there is no memory for one.
-    /// `stack_pointer` is a hook's, at its first instruction.
-    pub(crate) fn new(stack_pointer: usize) -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let slot = Slot::current()?;
-        slot.heal(stack_pointer);
         let outer = slot.mark();
         if outer == Mark::Idle {
-            slot.set_frame(stack_pointer);
             slot.set_mark(Mark::Entered);
             backend::light_barrier();
         }
@@ -43,9 +40,6 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        if self.outer == Mark::Idle {
-            self.slot.set_frame(0);
-        }
         self.slot.set_mark(self.outer);
     }
 }

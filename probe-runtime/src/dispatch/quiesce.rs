@@ -24,11 +24,6 @@ const PATIENCE: u32 = 100;
 /// in a hit itself: what it unpublished may be in use further down its own stack; and where there is no barrier.
 pub(crate) fn quiesce() -> bool {
     let own = Slot::known();
-    #[cfg(probe_discovers)]
-    if let Some(slot) = own {
-        let here = 0_u8;
-        slot.heal(std::ptr::from_ref(&here).addr());
-    }
     if own.is_some_and(|slot| slot.mark() != Mark::Idle) {
         return false;
     }

@@ -77,9 +77,7 @@ pub(crate) struct Slot {
     next: AtomicPtr<Slot>,
     /// When the owner began, where threads end unnoticed: its id may be another thread's later.
     birth: AtomicU64,
-    /// The stack pointer of the hook that marked it; 0 where that was not a hook of `-finstrument-functions`.
-    frame: AtomicU64,
-    reserved: [AtomicU64; 3],
+    reserved: [AtomicU64; 4],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -261,25 +259,6 @@ impl Slot {
             self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
         }
         self.mark.store(mark as u32, Ordering::Release);
-    }
-
-    /// Says which hook has marked it.
-    #[cfg(probe_discovers)]
-    pub(super) fn set_frame(&self, frame: usize) {
-        self.frame.store(frame as u64, Ordering::Relaxed);
-    }
-
-    /// Takes the mark of a hook away that was left by `siglongjmp` out of a signal handler: its frame lies below the stack pointer, so there
-    /// is nothing any more. For the owner.
-    #[cfg(probe_discovers)]
-    pub(super) fn heal(&self, stack_pointer: usize) {
-        let frame = self.frame.load(Ordering::Relaxed);
-        let is_gone = self.mark() == Mark::Entered && frame != 0 && stack_pointer as u64 >= frame;
-        // Another stack may lie anywhere.
-        if is_gone && !os::signals::is_on_alternate_stack() {
-            self.set_frame(0);
-            self.set_mark(Mark::Idle);
-        }
     }
 
     pub(super) fn sequence(&self) -> u64 {

@@ -40,7 +40,6 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
     naked_asm!(
         "2:",
         "mov rsi, [rsp]",      // where this call returns to
-        "mov rcx, rsp",
         "lea rdx, [rip + 2b]", // this function
         "jmp {}",
         sym entered,
@@ -54,20 +53,20 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    naked_asm!("2:", "mov rsi, [rsp]", "mov rcx, rsp", "lea rdx, [rip + 2b]", "jmp {}", sym left)
+    naked_asm!("2:", "mov rsi, [rsp]", "lea rdx, [rip + 2b]", "jmp {}", sym left)
 }
 
-extern "C" fn entered(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
-    called(Hit { function, kind: Kind::Entry }, returns, hook, stack_pointer);
+extern "C" fn entered(function: usize, returns: usize, hook: usize) {
+    called(Hit { function, kind: Kind::Entry }, returns, hook);
 }
 
-extern "C" fn left(function: usize, returns: usize, hook: usize, stack_pointer: usize) {
-    called(Hit { function, kind: Kind::Exit }, returns, hook, stack_pointer);
+extern "C" fn left(function: usize, returns: usize, hook: usize) {
+    called(Hit { function, kind: Kind::Exit }, returns, hook);
 }
 
-fn called(hit: Hit, returns: usize, hook: usize, stack_pointer: usize) {
+fn called(hit: Hit, returns: usize, hook: usize) {
     let errno = errno();
-    if let Some(inside) = Inside::new(stack_pointer) {
+    if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
             Some(discovery) => deliver(discovery, || call_of(returns, hook)),
             None => first(&inside, hit, returns, hook),

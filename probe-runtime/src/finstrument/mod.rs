@@ -30,7 +30,8 @@
 //! 2. The first hit takes a definition and a stub from memory near the text, notes the call site, and replaces the call by a NOP of
 //!    five bytes, or, while a [growing attachment](attach) counts, by a CALL of the stub: it makes sure that the function is the one, loads its definition, and jumps. That
 //!    is the paper's optimised argument one step further: the call site itself says which probe it is, and nothing is looked
-//!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix.
+//!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix. A call that lies across two aligned words stays
+//!    the compiler's while it is active, and is looked up; it is latent as a jump over itself, or as a call of a `ret`.
 //! 3. The next operation ([`probes`](crate::probes), [`select`](crate::select), [`attach`], …) gives what is new its number and name: the symbol of its
 //!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information in the object's own file, else that file and 0
 //!    ([names](#names)). From then on it is a probe like any other, entry or exit. Until the first operation of the process, [`start`] for one, calls
@@ -46,8 +47,10 @@
 //! - The compiler expects a call there, so registers that a callee may change can be changed, and nothing lives below the stack pointer.
 //! - The call is replaced only where its bytes are one of three calls, and it leads to the hook that has just been reached, be it through a
 //!   linkage table. Whatever is there beside it, foreign patches and breakpoints too, fails the comparison.
-//! - Within an aligned word one write replaces it ([`patch`](crate::patch)); across two, the protocol through `int3`
-//!   ([`patch::word`](crate::patch::word)). Who is in the hook returns to the same instruction as ever.
+//! - One aligned write switches it: of all of it where it lies in a word ([`patch`](crate::patch)), else of one of its two words, as in
+//!   [`patch::call`](crate::patch::call). No `int3` is involved, which a thread that blocks `SIGTRAP` would not survive, but for what
+//!   [`TextPolicy::Alias`](crate::TextPolicy) asks of operations. Who is in the hook returns to the same instruction as ever.
+//! - Signals are blocked while a first hit changes anything: no handler forks there, or leaves by `siglongjmp`.
 //! - Its text can't be unmapped while the hook runs, since the hook returns there.
 //! - Stubs are executable and never writable, from the moment that they are anybody's. What was discovered in an object
 //!   that is gone is used again only after every thread has left the hook that may have looked at it.
@@ -74,6 +77,13 @@
 //! which do nothing.
 //!
 //! # Known limits
+//! A signal handler that interrupts a hook, and leaves by `siglongjmp`, leaves its thread marked as being in a hit: whoever detaches then waits for
+//! that thread's end, as for a [consumer](crate::Consumer::hit) that is left so.
+//!
+//! Calls across two aligned words can't be switched under [`TextPolicy::Alias`](crate::TextPolicy), and don't heed `strict`. While such a call is
+//! active, its bytes don't tell one object from another that was loaded in its place with the same layout: until the next operation, the
+//! one's hits count as the other's.
+//!
 //! A compiler may let two inlined functions share one call of the exit hook, with different arguments. The site is then the one's that reached it first; while that is
 //! active, its stub tells the other's hits apart, and the hook delivers them. While it is latent, so are they. `-fno-crossjumping` forbids such calls.
 //!

@@ -14,7 +14,7 @@ pub struct Stats {
     pub kept: usize,
     /// Call sites that are real calls at present, and will be patched at a later hit or operation.
     pub waiting: usize,
-    /// How often a hit could not patch its call site then, since that would have meant to wait.
+    /// Call sites that could not be patched at their first hit, since that would have meant to wait.
     pub postponed: usize,
     /// Hits of call sites for which there was no memory.
     pub lost: usize,

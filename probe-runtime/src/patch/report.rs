@@ -129,8 +129,8 @@ pub enum RefusalReason {
     },
     /// Somebody else, a [`word`](super::word) patch say, is replacing the site's instruction.
     Busy,
-    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy), strict patching, and sites that
-    /// lie across two aligned words need it.
+    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy), strict patching, and sites of
+    /// records that lie across two aligned words need it.
     NoTrap {
         /// What is in the way, and what to do about it.
         problem: String,

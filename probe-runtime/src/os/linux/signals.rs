@@ -1,10 +1,9 @@
-//! This thread's signals: keeping handlers out of a few instructions, and which stack one runs on.
+//! This thread's signals: keeping handlers out of a few instructions.
 
 // Safety: relies on the kernel's signal set being 8 bytes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
 use std::ptr;
 
 const SET: usize = 8;
@@ -36,15 +35,5 @@ impl Drop for Blocked {
         unsafe {
             libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const self.before, none, SET)
         };
-    }
-}
-
-/// Whether this is a signal handler on a stack of its own.
-pub(crate) fn is_on_alternate_stack() -> bool {
-    let mut stack = MaybeUninit::<libc::stack_t>::zeroed();
-    // SAFETY: a place for the answer, which zeroes are one of.
-    unsafe {
-        libc::sigaltstack(ptr::null(), stack.as_mut_ptr()) == 0
-            && stack.assume_init().ss_flags & libc::SS_ONSTACK != 0
     }
 }
