@@ -53,7 +53,7 @@ fn assert_switched_off(original: [u8; 6], latent: [u8; 6], offset: usize, len: u
     let mut there = site.wrapping_add(len).wrapping_offset(distance as isize);
     if len == 6 {
         // SAFETY: the pointer that the call goes through.
-        there = unsafe { there.cast::<*const u8>().read() };
+        there = unsafe { there.cast::<*const u8>().read_unaligned() };
     }
     // SAFETY: code that the call leads to.
     assert_eq!(unsafe { there.read() }, 0xc3);

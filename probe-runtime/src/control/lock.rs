@@ -78,6 +78,7 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     #[cfg(probe_discovers)]
     crate::finstrument::get_ready();
     let mut locked = lock();
+    #[cfg(probe_discovers)]
     locked.name_discovered();
     let done = locked.with_objects(run);
     #[cfg(probe_discovers)]
@@ -111,8 +112,8 @@ pub(crate) fn sweep() {
 
 impl Control {
     /// Names what was discovered since the last time. Before [`with_objects`](Self::with_objects), which adopts what has a name.
+    #[cfg(probe_discovers)]
     pub(super) fn name_discovered(&mut self) {
-        #[cfg(probe_discovers)]
         if crate::finstrument::has_news() {
             self.names.name_new();
         }

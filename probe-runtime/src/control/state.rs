@@ -428,6 +428,7 @@ pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, 
         locked.set_paused(attachment, is_paused, true, report);
     } else {
         let _whole = Uncancellable::new();
+        #[cfg(probe_discovers)]
         locked.name_discovered();
         locked.with_objects(|control| {
             let is_main_only = control.registry.is_main_only();
