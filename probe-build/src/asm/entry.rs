@@ -1,7 +1,8 @@
 //! Which line is a function's entry: where its site goes.
 
 use super::debug::is_data;
-use super::exits::{Function, is_alignment};
+use super::directives::is_alignment;
+use super::exits::Function;
 use super::line::Statement;
 use crate::outcome::Cause;
 

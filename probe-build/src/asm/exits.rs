@@ -1,6 +1,7 @@
 //! Which lines of a function are its entry and its exits.
 
 use super::debug::is_data;
+use super::directives::{is_alignment, is_harmless};
 use super::function::{Extent, Extents};
 use super::inline;
 use super::line::{Instruction, Line, Statement, unquoted};
@@ -341,52 +342,6 @@ fn pattern(comment: &str) -> Option<&str> {
         comment.split_once("[length =")?.0.split_whitespace().next_back()?
     };
     Some(name.split('/').next().unwrap_or(name))
-}
-
-pub(super) fn is_alignment(directive: &str) -> bool {
-    matches!(directive, ".align" | ".balign" | ".p2align")
-}
-
-/// Directives that put nothing into the function.
-fn is_harmless(directive: &str) -> bool {
-    let known = matches!(
-        directive,
-        ".align"
-            | ".balign"
-            | ".p2align"
-            | ".loc"
-            | ".file"
-            | ".text"
-            | ".section"
-            | ".pushsection"
-            | ".popsection"
-            | ".previous"
-            | ".subsection"
-            | ".data"
-            | ".bss"
-            | ".size"
-            | ".type"
-            | ".globl"
-            | ".global"
-            | ".weak"
-            | ".hidden"
-            | ".internal"
-            | ".protected"
-            | ".local"
-            | ".set"
-            | ".equ"
-            | "="
-            | ".symver"
-            | ".ident"
-            | ".weakref"
-            | ".comm"
-            | ".lcomm"
-            | ".addrsig"
-            | ".addrsig_sym"
-            | ".pseudoprobe"
-            | ".loc_mark_labels"
-    );
-    known || directive.starts_with(".cfi_")
 }
 
 /// The jump that is taken where the given one is not.

@@ -18,6 +18,7 @@
 mod constants;
 mod debug;
 mod definition;
+mod directives;
 mod emit;
 mod entry;
 mod exits;
