@@ -1,10 +1,10 @@
-//! `#[probe(…)]`'s arguments: tokens ▶ `key = value` pairs. It can't fail; `check` reports what makes no
+//! `#[probe(…)]`'s arguments: tokens ▶ `key`, `key = value` and `key(list)`. It can't fail; `check` reports what makes no
 //! sense.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
-use crate::model::Arg;
+use crate::model::{Arg, Given};
 
 /// Splits at the commas. Arguments are parsed one by one, so that a wrong one doesn't hide those after it.
 pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
@@ -27,14 +27,17 @@ pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
 }
 
 fn one(trees: Vec<TokenTree>) -> Arg {
-    let (key, value) = match trees.as_slice() {
+    let (key, given) = match trees.as_slice() {
         [TokenTree::Ident(key), equals, value @ ..] if is_punct(equals, '=') => {
-            (Some(key.clone()), Some(value.iter().cloned().collect()))
+            (Some(key.clone()), Given::Value(value.iter().cloned().collect()))
         }
-        [TokenTree::Ident(key)] | [TokenTree::Ident(key), TokenTree::Group(_)] => (Some(key.clone()), None),
-        _ => (None, None),
+        [TokenTree::Ident(key), TokenTree::Group(list)] if list.delimiter() == Delimiter::Parenthesis => {
+            (Some(key.clone()), Given::List(list.clone()))
+        }
+        [TokenTree::Ident(key)] => (Some(key.clone()), Given::Nothing),
+        _ => (None, Given::Nothing),
     };
-    Arg { tokens: trees.into_iter().map(TokenTree::into_token_stream).collect(), key, value }
+    Arg { tokens: trees.into_iter().map(TokenTree::into_token_stream).collect(), key, given }
 }
 
 fn is_punct(tree: &TokenTree, wanted: char) -> bool {
@@ -51,9 +54,12 @@ mod tests {
         parse(tokens)
             .iter()
             .map(|arg| {
-                let key = arg.key.as_ref().map_or("-".to_string(), ToString::to_string);
-                let value = arg.value.as_ref().map_or("-".to_string(), ToString::to_string);
-                format!("{key}={value}")
+                let key = arg.key.as_ref().map_or("-".to_owned(), ToString::to_string);
+                match &arg.given {
+                    Given::Nothing => key,
+                    Given::Value(value) => format!("{key}={value}"),
+                    Given::List(list) => format!("{key}{list}"),
+                }
             })
             .collect()
     }
@@ -72,10 +78,11 @@ mod tests {
 
     #[test]
     fn incomplete_ones_are_kept_for_the_check() {
-        assert_eq!(shown(quote!(name)), ["name=-"]);
-        assert_eq!(shown(quote!(name("a"))), ["name=-"]);
+        assert_eq!(shown(quote!(name)), ["name"]);
+        assert_eq!(shown(quote!(name("a"))), [r#"name("a")"#]);
+        assert_eq!(shown(quote!(name["a"])), ["-"]);
         assert_eq!(shown(quote!(name =)), ["name="]);
-        assert_eq!(shown(quote!("a")), ["-=-"]);
-        assert_eq!(shown(quote!(name = "a",,)), [r#"name="a""#, "-=-"]);
+        assert_eq!(shown(quote!("a")), ["-"]);
+        assert_eq!(shown(quote!(name = "a",,)), [r#"name="a""#, "-"]);
     }
 }

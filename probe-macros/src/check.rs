@@ -2,72 +2,21 @@
 //!
 //! A message says what is wrong, why, and what to write instead; its span says where.
 
+mod settings;
 mod value;
+
+pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::LitStr;
 use syn::ext::IdentExt;
-use syn::parse::Parser;
-use syn::{LitStr, Path};
 
 use crate::errors::Errors;
-use crate::model::{Arg, Function, Item, Point, PointName, Settings};
+use crate::model::{Function, Item, Point, PointName};
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
-const ARGUMENTS: &str = "`#[probe]` takes `name = \"…\"` and `crate = path`";
-
-/// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
-/// add errors of its own.
-pub(crate) fn args(args: &[Arg], errors: &mut Errors) -> Settings {
-    let mut settings = Settings { name: None, krate: None };
-    let mut seen: Vec<&Ident> = Vec::new();
-    for arg in args {
-        let Some(key) = &arg.key else {
-            errors.at(&arg.tokens, not_a_pair(&arg.tokens));
-            continue;
-        };
-        if key != "name" && key != "crate" {
-            errors.at(key, format!("unknown argument `{key}`; {ARGUMENTS}"));
-            continue;
-        }
-        if seen.contains(&key) {
-            errors.at(&arg.tokens, format!("duplicate argument `{key}`; remove one of the two"));
-            continue;
-        }
-        seen.push(key);
-        let Some(value) = &arg.value else {
-            errors.at(&arg.tokens, format!("`{key}` needs a value after `=`; {ARGUMENTS}"));
-            continue;
-        };
-        // An empty value has no span: the whole argument is underlined.
-        let place = if value.is_empty() { &arg.tokens } else { value };
-        if key == "name" {
-            match syn::parse2::<LitStr>(value.clone()) {
-                Ok(literal) => {
-                    name(&literal, errors);
-                    settings.name = Some(literal);
-                }
-                Err(_) => errors.at(place, name_not_literal("name = \"…\"")),
-            }
-        } else if Path::parse_mod_style.parse2(value.clone()).is_ok() {
-            settings.krate = Some(value.clone());
-        } else {
-            errors.at(
-                place,
-                "`crate` takes the path of `probe_runtime`, such as `crate = my_crate::probe_runtime`",
-            );
-        }
-    }
-    settings
-}
-
-fn not_a_pair(tokens: &TokenStream) -> String {
-    match syn::parse2::<LitStr>(tokens.clone()) {
-        Ok(literal) => format!("to name the probe, write `name = {:?}`; {ARGUMENTS}", literal.value()),
-        Err(_) => format!("expected an argument of the form `key = value`; {ARGUMENTS}"),
-    }
-}
 
 fn name_not_literal(example: &str) -> String {
     format!(

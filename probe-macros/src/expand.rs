@@ -13,7 +13,7 @@ use crate::{args, body, check, fallback, parse};
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let settings = check::args(&args::parse(args), &mut errors);
+    let settings = check::settings(&args::parse(args), &mut errors);
     let item = parse::item(item);
     check::item(&item, &mut errors);
     match (errors.into_result(), item) {
@@ -42,7 +42,7 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
     let fields = fields.iter().map(field);
-    quote!(#krate::__private::v1::point! { #name; #(#fields),* })
+    quote!(#krate::__private::v1::point! { (#name, ""); #(#fields),* })
 }
 
 fn field(Field { name, style, expr }: &Field) -> TokenStream {
@@ -68,7 +68,7 @@ fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
     let statements = points(statements, krate.as_ref());
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(krate.as_ref(), function.span());
-    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!(#name););
+    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!((#name, "")););
     body::rebuilt(body, quote!(#inner_attributes #probe #statements))
 }
 

@@ -7,13 +7,23 @@ use syn::{Expr, LitStr};
 pub(crate) struct Arg {
     /// All of it, for errors.
     pub(crate) tokens: TokenStream,
-    /// `key` in `key = value`.
+    /// What it begins with, if that is a word.
     pub(crate) key: Option<Ident>,
-    /// `value` in `key = value`, empty if the user forgot it; `None` without `=`.
-    pub(crate) value: Option<TokenStream>,
+    pub(crate) given: Given,
+}
+
+/// What follows the key of an argument.
+pub(crate) enum Given {
+    /// Nothing: `key`.
+    Nothing,
+    /// `key = value`; empty if the user forgot the value.
+    Value(TokenStream),
+    /// `key(…)`.
+    List(Group),
 }
 
 /// The arguments of `#[probe(…)]`, after the check.
+#[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
     /// The path of `probe_runtime`; `None` for the usual one.

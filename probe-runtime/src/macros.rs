@@ -38,14 +38,14 @@ macro_rules! point {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_function {
-    ($name:literal) => {
-        $crate::__private::v1::site! { Entry, $name; }
+    ($probe:tt) => {
+        $crate::__private::v1::site! { Entry, $probe; }
         let __probe_exit = {
             struct __ProbeExit;
             impl $crate::__private::v1::Drop for __ProbeExit {
                 #[inline(always)]
                 fn drop(&mut self) {
-                    $crate::__private::v1::site! { Exit, $name; }
+                    $crate::__private::v1::site! { Exit, $probe; }
                 }
             }
             __ProbeExit
@@ -60,29 +60,31 @@ macro_rules! __probe_v1_function {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_point {
-    ($name:literal; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
+    ($probe:tt; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
         $crate::__private::v1::site! {
-            Point, $name; $($field = $how($value)),*
+            Point, $probe; $($field = $how($value)),*
         }
     };
 }
 
-/// The definition of a probe, as a static named `__PROBE_DEFINITION`.
+/// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by `("name", "notes")`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_definition {
-    ($kind:ident, $name:literal; $($field:literal),*) => {
+    ($kind:ident, ($name:literal, $notes:literal); $($field:literal),*) => {
         $crate::__private::v1::collect! {
         static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
             $crate::__private::v1::Kind::$kind,
             $crate::__private::v1::concat!(
                 $crate::__private::v1::module_path!(), "::", $name,
                 $crate::__private::v1::file!(),
-                $($field, "\n"),*
+                $($field, "\n",)*
+                $notes,
             ),
             $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name).len(),
             $crate::__private::v1::file!().len(),
+            $notes.len(),
             $crate::__private::v1::line!(),
             $crate::__private::v1::column!(),
         );

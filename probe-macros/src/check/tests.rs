@@ -2,7 +2,8 @@
 
 use quote::quote;
 
-use super::{args as check_args, item as check_item, point as check_point, *};
+use super::{item as check_item, point as check_point, settings as check_settings, *};
+use crate::model::Settings;
 use crate::{args, parse};
 
 /// The messages, one a line.
@@ -15,7 +16,7 @@ fn messages(errors: Errors) -> String {
 
 fn of_args(tokens: TokenStream) -> (Settings, String) {
     let mut errors = Errors::default();
-    let settings = check_args(&args::parse(tokens), &mut errors);
+    let settings = check_settings(&args::parse(tokens), &mut errors);
     (settings, messages(errors))
 }
 

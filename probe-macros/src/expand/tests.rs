@@ -20,7 +20,7 @@ fn the_probe_is_the_first_statement() {
         &quote! {
             #[inline]
             pub fn f<T: A>(x: T) -> impl B + use<T> {
-                ::probe_runtime::__private::v1::function!("f");
+                ::probe_runtime::__private::v1::function!(("f", ""));
                 x.y()
             }
         },
@@ -40,7 +40,7 @@ fn name_and_crate() {
         ),
         &quote! {
             fn f() {
-                crate::p::__private::v1::function!("a::b");
+                crate::p::__private::v1::function!(("a::b", ""));
                 crate::p::point!("x")
             }
         },
@@ -58,7 +58,7 @@ fn raw_identifiers() {
         ),
         &quote!(
             fn r#fn() {
-                ::probe_runtime::__private::v1::function!("fn");
+                ::probe_runtime::__private::v1::function!(("fn", ""));
             }
         ),
     );
@@ -79,7 +79,7 @@ fn inner_attributes_stay_first() {
             fn f() {
                 #![allow(x)]
                 #![allow(y)]
-                ::probe_runtime::__private::v1::function!("f");
+                ::probe_runtime::__private::v1::function!(("f", ""));
                 !a
             }
         },
@@ -102,7 +102,7 @@ fn points_in_the_body() {
         ),
         &quote! {
             fn f() {
-                ::probe_runtime::__private::v1::function!("f");
+                ::probe_runtime::__private::v1::function!(("f", ""));
                 if x != probe { g(|| ::probe_runtime::point!("a", ?b)); }
                 foo::probe!("c");
             }
@@ -114,7 +114,7 @@ fn points_in_the_body() {
 fn a_broken_body_is_kept() {
     same(
         &attribute(quote!(), quote!(fn f() { let = 1 1; })),
-        &quote!(fn f() { ::probe_runtime::__private::v1::function!("f"); let = 1 1; }),
+        &quote!(fn f() { ::probe_runtime::__private::v1::function!(("f", "")); let = 1 1; }),
     );
 }
 
@@ -167,11 +167,11 @@ fn other_items_come_back() {
 
 #[test]
 fn a_point() {
-    same(&point(quote!($crate; "n")), &quote!($crate::__private::v1::point! { "n"; }));
+    same(&point(quote!($crate; "n")), &quote!($crate::__private::v1::point! { ("n", ""); }));
     same(
         &point(quote!(::k; "n", a, ?b, %c, d = x + 1, e = ?f(y, z), r#type = %t,)),
         &quote! {
-            ::k::__private::v1::point! { "n";
+            ::k::__private::v1::point! { ("n", "");
                 "a" = value(&(a)), "b" = debug(&(b)), "c" = display(&(c)),
                 "d" = value(&(x + 1)), "e" = debug(&(f(y, z))), "type" = display(&(t))
             }

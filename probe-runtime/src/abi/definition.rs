@@ -89,7 +89,7 @@ pub struct Definition {
     path_len: u16,
     file_len: u16,
     fields_len: u16,
-    reserved2: u16,
+    notes_len: u16,
     long: *const u8,
     text: [u8; INLINE_TEXT],
 }
@@ -111,7 +111,7 @@ const _: () = {
 unsafe impl Sync for Definition {}
 
 impl Definition {
-    /// A definition from its text: path, file and the fields' names (each ended by a line feed),
+    /// A definition from its text: path, file, the fields' names and the notes (each of both ended by a line feed),
     /// one after the other.
     ///
     /// # Panics
@@ -122,14 +122,16 @@ impl Definition {
         text: &'static str,
         path_len: usize,
         file_len: usize,
+        notes_len: usize,
         line: u32,
         column: u32,
     ) -> Self {
         let bytes = text.as_bytes();
         assert!(path_len <= u16::MAX as usize, "the probe's path is longer than 65,535 bytes");
         assert!(file_len <= u16::MAX as usize, "the file's path is longer than 65,535 bytes");
-        assert!(path_len + file_len <= bytes.len(), "the text is shorter than its parts");
-        let fields_len = bytes.len() - path_len - file_len;
+        assert!(notes_len <= u16::MAX as usize, "the probe's notes are longer than 65,535 bytes");
+        assert!(path_len + file_len + notes_len <= bytes.len(), "the text is shorter than its parts");
+        let fields_len = bytes.len() - path_len - file_len - notes_len;
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
         let mut inline = [0; INLINE_TEXT];
         let mut field_count = 0;
@@ -138,7 +140,7 @@ impl Definition {
             if bytes.len() <= INLINE_TEXT {
                 inline[at] = bytes[at];
             }
-            if at >= path_len + file_len && bytes[at] == b'\n' {
+            if at >= path_len + file_len && at < path_len + file_len + fields_len && bytes[at] == b'\n' {
                 field_count += 1;
             }
             at += 1;
@@ -156,7 +158,7 @@ impl Definition {
             path_len: path_len as u16,
             file_len: file_len as u16,
             fields_len: fields_len as u16,
-            reserved2: 0,
+            notes_len: notes_len as u16,
             long: if bytes.len() <= INLINE_TEXT { ptr::null() } else { bytes.as_ptr() },
             text: inline,
         }
@@ -171,7 +173,7 @@ impl Definition {
         file_len: usize,
         line: u32,
     ) -> Self {
-        let mut it = Self::new(kind, text, path_len, file_len, line, 0);
+        let mut it = Self::new(kind, text, path_len, file_len, 0, line, 0);
         it.convention = Convention::Call as u16;
         it
     }
@@ -237,6 +239,12 @@ impl Definition {
         FieldNames(self.part(start, self.fields_len).split_terminator('\n'))
     }
 
+    /// What else the source says of the probe: `key=value` each.
+    pub fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let start = self.text_len() - usize::from(self.notes_len);
+        self.part(start, self.notes_len).split_terminator('\n').filter_map(|note| note.split_once('='))
+    }
+
     /// How many fields a hit carries.
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
@@ -279,7 +287,10 @@ impl Definition {
     }
 
     fn text_len(&self) -> usize {
-        usize::from(self.path_len) + usize::from(self.file_len) + usize::from(self.fields_len)
+        usize::from(self.path_len)
+            + usize::from(self.file_len)
+            + usize::from(self.fields_len)
+            + usize::from(self.notes_len)
     }
 
     fn part(&self, start: usize, len: u16) -> &str {
@@ -312,7 +323,8 @@ impl<'a> Iterator for FieldNames<'a> {
 mod tests {
     use super::*;
 
-    static SHORT: Definition = Definition::new(Kind::Point, "app::parsedsrc/a.rsbytes\nok\n", 11, 8, 7, 9);
+    static SHORT: Definition =
+        Definition::new(Kind::Point, "app::parsedsrc/a.rsbytes\nok\ngroup=net\n", 11, 8, 10, 7, 9);
 
     #[test]
     fn parts_are_cut_from_the_text() {
@@ -320,6 +332,7 @@ mod tests {
         assert_eq!(SHORT.identity(), ("app::parsed", "src/a.rs", 7, 9, Kind::Point));
         assert_eq!(SHORT.fields().collect::<Vec<_>>(), ["bytes", "ok"]);
         assert_eq!(SHORT.field_count(), 2);
+        assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
         assert!(SHORT.long.is_null());
     }
 
@@ -330,7 +343,7 @@ mod tests {
             "/registry/src/index/some-crate-with-a-long-name-1.2.3/src/a_module/another_module/file.rs",
             "field\n",
         );
-        static LONG: Definition = Definition::new(Kind::Exit, TEXT, 94, 88, 1, 1);
+        static LONG: Definition = Definition::new(Kind::Exit, TEXT, 94, 88, 0, 1, 1);
         assert!(LONG.is_readable());
         assert!(!LONG.long.is_null());
         assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
@@ -339,7 +352,7 @@ mod tests {
 
     #[test]
     fn without_fields() {
-        static NONE: Definition = Definition::new(Kind::Entry, "a::bx.rs", 4, 4, 1, 1);
+        static NONE: Definition = Definition::new(Kind::Entry, "a::bx.rs", 4, 4, 0, 1, 1);
         assert_eq!((NONE.fields().count(), NONE.field_count()), (0, 0));
     }
 }

@@ -4,7 +4,7 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal; $($field:literal = $how:ident($value:expr)),*) => {{
+    ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
         if false {
             $(let _ = $crate::__private::v1::pass!(InMemory, $how, $value);)*
         }

@@ -4,8 +4,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal; $($field:literal = $how:ident($value:expr)),*) => {{
-        $crate::__private::v1::definition! { $kind, $name; $($field),* }
+    ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $probe; $($field),* }
         if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
             // `match`, so that temporaries in the expressions outlive the call.
             match [$($crate::__private::v1::pass!(InMemory, $how, $value)),*] {

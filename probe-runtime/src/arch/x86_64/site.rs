@@ -35,8 +35,8 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
-    ($kind:ident, $name:literal; $($field:literal = $how:ident($value:expr)),*) => {{
-        $crate::__private::v1::definition! { $kind, $name; $($field),* }
+    ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::definition! { $kind, $probe; $($field),* }
 
         #[unsafe(naked)]
         extern "C" fn __probe_stub() {
