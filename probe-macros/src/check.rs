@@ -7,7 +7,7 @@ mod value;
 
 pub(crate) use settings::settings;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 use quote::ToTokens;
 use syn::LitStr;
 use syn::ext::IdentExt;
@@ -78,14 +78,11 @@ fn function(function: &Function, errors: &mut Errors) {
                 "`#[probe]` doesn't support `const fn`: a probe is a machine instruction, which can't run at compile \
                  time; remove `const`, or probe a function that calls this one",
             );
-        } else if word == "async" || word == "gen" {
-            let kind = if word == "async" { "async functions" } else { "generators" };
+        } else if word == "gen" {
             errors.at(
                 word,
-                format!(
-                    "{kind} aren't supported yet: the body runs piece by piece, whenever it is resumed, so it has no \
-                     one entry and exit; probe the ordinary functions that it calls"
-                ),
+                "generators aren't supported: the body runs piece by piece, whenever it is resumed, so it has no one entry \
+                 and exit; probe the ordinary functions that it calls",
             );
         }
     }
@@ -143,6 +140,15 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         }
         seen.push(name);
         value::check(&field.expr, errors);
+    }
+    if let (Some(_), Some(field)) = (&point.future, point.fields.first()) {
+        errors.at(
+            &field.name,
+            format!(
+                "a probe around a future has no fields of its own; put `probe!(\"…\", {})` into the future",
+                field.name
+            ),
+        );
     }
     if let Some(field) = point.fields.get(MAX_FIELDS) {
         let count = point.fields.len();

@@ -1,29 +1,39 @@
 //! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
 //! set: anything else may be shadowed.
 
-use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
+use crate::asynchronous::Asynchronous;
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Settings, Style};
-use crate::{args, body, check, fallback, parse};
+use crate::{args, asynchronous, body, check, fallback, parse};
 
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let settings = check::settings(&args::parse(args), &mut errors);
+    let settings = check::settings(&args::parse(args.clone()), &mut errors);
     let item = parse::item(item);
     check::item(&item, &mut errors);
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(Function { name, head, body: Ok(body), .. })) => {
-            let body = probed(&settings, &name, &body);
-            quote!(#head #body)
-        }
+        (Ok(()), Item::Function(function)) => self::function(&settings, &args, function),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
+    }
+}
+
+fn function(settings: &Settings, args: &TokenStream, function: Function) -> TokenStream {
+    let krate = settings.krate.as_ref();
+    match asynchronous::asynchronous(&function) {
+        Ok(None) => probed(settings, function),
+        Ok(Some(_)) if !settings.is_deferred && function.attributes.iter().any(asynchronous::is_macro) => {
+            asynchronous::deferred(&krate_at(krate, function.name.span()), args, &function)
+        }
+        Ok(Some(found)) => future(settings, found, &function).unwrap_or_else(|| probed(settings, function)),
+        Err(error) => fallback::attribute(&error, Item::Function(function), krate),
     }
 }
 
@@ -35,12 +45,15 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     if let Err(error) = errors.into_result() {
         return fallback::expression(&error);
     }
-    let Point { krate, name, fields } = point;
+    let Point { krate, name, fields, future } = point;
     let name = match name {
         PointName::Literal(name) => string(&name.value(), name.span()),
         // The check has refused these.
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
+    if let Some(future) = future {
+        return quote!(#krate::__private::v1::future! { (#name, ""); #krate::__private::v1::Told; #future });
+    }
     let fields = fields.iter().map(field);
     quote!(#krate::__private::v1::point! { (#name, ""); #(#fields),* })
 }
@@ -57,19 +70,46 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
     quote!(#name = #style(#borrowed))
 }
 
-/// The body with the entry and exit probe as its first statement.
-fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
-    let Settings { name, krate } = settings;
-    let name = match name {
+/// The function with the entry and exit probe as the first statement of its body.
+fn probed(settings: &Settings, function: Function) -> TokenStream {
+    let probe = named(settings, &function.name);
+    let span = function.name.span();
+    let Function { head, body, .. } = function;
+    let body = match body {
+        Ok(body) => body,
+        // The check has refused it.
+        Err(end) => return quote!(#head #end),
+    };
+    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    let statements = points(statements, settings.krate.as_ref());
+    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
+    let krate = krate_at(settings.krate.as_ref(), span);
+    let probe = quote_spanned!(span=> #krate::__private::v1::function!(#probe););
+    let body = body::rebuilt(&body, quote!(#inner_attributes #probe #statements));
+    quote!(#head #body)
+}
+
+/// The function with the probes of a future around the one that it returns.
+fn future(settings: &Settings, found: Asynchronous, function: &Function) -> Option<TokenStream> {
+    let probe = named(settings, &function.name);
+    let span = function.name.span();
+    let krate = krate_at(settings.krate.as_ref(), span);
+    let body = function.body.as_ref().ok()?;
+    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    let statements = points(statements, settings.krate.as_ref());
+    found.expand(&krate, &inner_attributes, body, statements, |future, is_block| {
+        let stage = if is_block { quote!(Told) } else { quote!(Noted::Fresh) };
+        quote_spanned!(span=> #krate::__private::v1::future! { #probe; #krate::__private::v1::#stage; #future })
+    })
+}
+
+/// What the runtime's macros take for a probe: `("name", "notes")`.
+fn named(settings: &Settings, function: &Ident) -> TokenStream {
+    let name = match &settings.name {
         Some(name) => string(&name.value(), name.span()),
         None => string(&function.unraw().to_string(), function.span()),
     };
-    let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, krate.as_ref());
-    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
-    let krate = krate_at(krate.as_ref(), function.span());
-    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!((#name, "")););
-    body::rebuilt(body, quote!(#inner_attributes #probe #statements))
+    quote_spanned!(function.span()=> (#name, ""))
 }
 
 /// `#![…]` must stay first in the body.

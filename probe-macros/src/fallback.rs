@@ -20,12 +20,23 @@ pub(crate) fn attribute(error: &Error, item: Item, krate: Option<&TokenStream>) 
 pub(crate) fn item(item: Item, krate: Option<&TokenStream>) -> TokenStream {
     match item {
         Item::Other { tokens, .. } => tokens,
-        Item::Function(Function { head, body: Err(end), .. }) => quote!(#head #end),
-        Item::Function(Function { head, qualifiers, body: Ok(body), .. }) => {
-            let is_const = qualifiers.iter().any(|word| word == "const");
-            let body = if is_const { without_points(&body) } else { with_points(&body, krate) };
+        Item::Function(function) => self::function(function, krate),
+    }
+}
+
+fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
+    let is_const = function.is("const");
+    let Function { head, body, .. } = function;
+    match body {
+        Ok(body) if is_const => {
+            let body = without_points(&body);
             quote!(#head #body)
         }
+        Ok(body) => {
+            let body = with_points(&body, krate);
+            quote!(#head #body)
+        }
+        Err(end) => quote!(#head #end),
     }
 }
 

@@ -12,6 +12,7 @@
 //! ```
 
 mod args;
+mod asynchronous;
 mod body;
 mod check;
 mod errors;

@@ -1,7 +1,7 @@
 //! What the user wrote, as data: the parsers fill it in, `check` judges it, `expand` prints it.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use syn::{Expr, LitStr};
+use syn::{Expr, ExprAsync, LitStr};
 
 /// One argument of `#[probe(…)]`, still unjudged.
 pub(crate) struct Arg {
@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
     /// The path of `probe_runtime`; `None` for the usual one.
     pub(crate) krate: Option<TokenStream>,
+    /// The attribute has let others go first.
+    pub(crate) is_deferred: bool,
 }
 
 /// What `#[probe]` was put on.
@@ -53,12 +55,20 @@ pub(crate) struct Function {
     pub(crate) body: Result<Group, TokenTree>,
 }
 
+impl Function {
+    pub(crate) fn is(&self, qualifier: &str) -> bool {
+        self.qualifiers.iter().any(|word| word == qualifier)
+    }
+}
+
 /// The input of `__point!`.
 pub(crate) struct Point {
     /// The path of `probe_runtime`.
     pub(crate) krate: TokenStream,
     pub(crate) name: PointName,
     pub(crate) fields: Vec<Field>,
+    /// The `async` block of `probe!("name", async {…})`.
+    pub(crate) future: Option<ExprAsync>,
 }
 
 /// The first argument of `probe!(…)`.

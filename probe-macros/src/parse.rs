@@ -6,7 +6,7 @@
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, ExprLit, Lit, Token};
+use syn::{Expr, ExprAsync, ExprLit, Lit, Token};
 
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Style};
@@ -118,7 +118,7 @@ pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
         }
         krate.extend([tree]);
     }
-    let mut point = Point { krate, name: PointName::Missing, fields: Vec::new() };
+    let mut point = Point { krate, name: PointName::Missing, fields: Vec::new(), future: None };
     let parser = |input: ParseStream| name_and_fields(input, &mut point);
     if let Err(error) = parser.parse2(trees.collect()) {
         errors.push(error);
@@ -136,7 +136,9 @@ fn name_and_fields(input: ParseStream, point: &mut Point) -> syn::Result<()> {
             return Err(input.error("expected `,` between the parts of a probe"));
         }
         input.parse::<Token![,]>()?;
-        if !input.is_empty() {
+        if let Some(future) = future(input)? {
+            point.future = Some(future);
+        } else if !input.is_empty() {
             point.fields.push(field(input)?);
         }
     }
@@ -153,6 +155,20 @@ fn point_name(input: ParseStream) -> syn::Result<PointName> {
         Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => PointName::Literal(name),
         expr => PointName::Other(expr.into_token_stream()),
     })
+}
+
+/// The `async` block that ends a probe around a future.
+fn future(input: ParseStream) -> syn::Result<Option<ExprAsync>> {
+    if !input.peek(Token![async]) {
+        return Ok(None);
+    }
+    let future = input.parse()?;
+    input.parse::<Option<Token![,]>>()?;
+    if input.is_empty() {
+        Ok(Some(future))
+    } else {
+        Err(input.error("the `async` block ends the probe around it"))
+    }
 }
 
 fn field(input: ParseStream) -> syn::Result<Field> {

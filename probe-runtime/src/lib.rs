@@ -49,6 +49,7 @@ pub use probe_macros::probe;
 
 pub mod abi;
 mod arch;
+mod future;
 mod macros;
 
 #[cfg(feature = "std")]

@@ -56,6 +56,50 @@ macro_rules! __probe_v1_function {
     };
 }
 
+/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block, `Noted::Fresh` of another.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_future {
+    ($probe:tt; $stage:expr; $future:expr) => {{
+        struct __ProbeSites;
+        impl $crate::__private::v1::Sites for __ProbeSites {
+            #[inline(always)]
+            fn entry(at: usize) {
+                $crate::__private::v1::site! { Entry, $probe; "future" = value(&at) }
+            }
+
+            #[inline(always)]
+            fn resume(at: usize) {
+                $crate::__private::v1::site! { Resume, $probe; "future" = value(&at) }
+            }
+
+            #[inline(always)]
+            fn suspend(at: usize) {
+                $crate::__private::v1::site! { Suspend, $probe; "future" = value(&at) }
+            }
+
+            #[inline(always)]
+            fn drop(at: usize) {
+                $crate::__private::v1::site! { Drop, $probe; "future" = value(&at) }
+            }
+        }
+        $crate::__private::v1::Probed::new(__ProbeSites, $future, $stage, |__probe_at, _| {
+            $crate::__private::v1::site! { Exit, $probe; "future" = value(&__probe_at) }
+        })
+    }};
+}
+
+/// The future as it is.
+#[cfg(probe_backend = "off")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_future {
+    ($probe:tt; $stage:expr; $future:expr) => {
+        $future
+    };
+}
+
 /// `probe!`: one site, its fields evaluated in the cold block.
 #[doc(hidden)]
 #[macro_export]

@@ -5,6 +5,7 @@ use syn::parse::Parser;
 use syn::{LitStr, Path};
 
 use super::{name, name_not_literal};
+use crate::asynchronous::DEFERRED;
 use crate::errors::Errors;
 use crate::model::{Arg, Given, Settings};
 
@@ -32,6 +33,10 @@ pub(crate) fn settings(args: &[Arg], errors: &mut Errors) -> Settings {
             errors.at(&arg.tokens, not_an_argument(&arg.tokens));
             continue;
         };
+        if key == DEFERRED {
+            settings.is_deferred = true;
+            continue;
+        }
         let Some(known) = KEYS.iter().find(|known| key == known.word) else {
             errors.at(key, format!("unknown argument `{key}`; {}", all_forms()));
             continue;

@@ -1,5 +1,6 @@
 //! Each rule: what it refuses, and what it lets through.
 
+use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{item as check_item, point as check_point, settings as check_settings, *};
@@ -80,7 +81,7 @@ fn all_errors_at_once() {
     assert_eq!(
         of_item(quote!(
             #[naked]
-            const async fn f();
+            const gen fn f();
         ))
         .lines()
         .count(),
@@ -130,9 +131,9 @@ fn functions() {
         ),
         (
             quote!(
-                async fn f() {}
+                gen fn f() {}
             ),
-            "async functions aren't supported yet",
+            "generators aren't supported",
         ),
         (
             quote!(

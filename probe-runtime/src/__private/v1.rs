@@ -1,13 +1,19 @@
 //! Everything that expansions name, under one path.
 
+pub use core::future::Future;
 pub use core::ops::Drop;
+pub use core::option::Option;
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
 pub use crate::abi::{InMemory, InRegisters, Kind, debug, display, value};
 pub use crate::arch::backend::site::*;
-pub use crate::{__probe_v1_function as function, __probe_v1_pass as pass, __probe_v1_point as point};
+pub use crate::future::{Noted, Probed, Sites, Told, address, call_once, returned};
+pub use crate::{
+    __probe_v1_function as function, __probe_v1_future as future, __probe_v1_pass as pass,
+    __probe_v1_point as point,
+};
 
 #[cfg(probe_backend = "x86_64")]
 pub use core::arch::{asm, naked_asm};

@@ -21,18 +21,26 @@ pub const INLINE_TEXT: usize = 144;
 /// What of the program a probe marks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Kind {
     /// A place inside a function, from `probe!("name")`.
     Point = 0,
     /// The entry of a function that has `#[probe]`.
     Entry = 1,
-    /// The exit of a function that has `#[probe]`, by return or by unwinding.
+    /// The exit of a function that has `#[probe]`, by return or by unwinding. Of a future: the end of its last poll.
     Exit = 2,
+    /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its exit: it was cancelled.
+    Drop = 3,
+    /// A poll of such a future ends without a result: the thread leaves it, for now.
+    Suspend = 4,
+    /// Another poll than the first begins. (The first is the entry.)
+    Resume = 5,
 }
 
 impl Kind {
     /// All kinds, in the order of their encoding.
-    pub const ALL: [Self; 3] = [Self::Point, Self::Entry, Self::Exit];
+    pub const ALL: [Self; 6] =
+        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume];
 
     /// The word that selectors and tables use.
     pub const fn name(self) -> &'static str {
@@ -40,6 +48,9 @@ impl Kind {
             Self::Point => "point",
             Self::Entry => "entry",
             Self::Exit => "exit",
+            Self::Drop => "drop",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
         }
     }
 }

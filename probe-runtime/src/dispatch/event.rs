@@ -10,6 +10,9 @@ use std::slice;
 use crate::abi::{Definition, FieldNames, Kind, Value, ValueRef};
 use crate::registry::ProbeId;
 
+/// The field that tells futures of one probe apart.
+const FUTURE: &str = "future";
+
 /// One hit: which probe, and the values of its fields. Borrowed for the call.
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
@@ -64,6 +67,15 @@ impl<'a> Event<'a> {
     /// The value of one field, by its name.
     pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Of a future that has probes (`#[probe] async fn`): its address. All hits of one future have it, from entry to exit or drop, on
+    /// whatever threads; until then no other future of this probe has it. `None` of other probes.
+    pub fn future(&self) -> Option<usize> {
+        if self.kind() == Kind::Point || self.definition.fields().next() != Some(FUTURE) {
+            return None;
+        }
+        self.fields().next()?.1.as_u64()?.try_into().ok()
     }
 
     /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that a

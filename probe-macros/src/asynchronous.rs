@@ -1,0 +1,304 @@
+//! Functions that return a future: `async fn`, `-> impl Future`, and what `#[async_trait]` makes.
+//!
+//! The probes of such a function are those of its future (`future!` of the runtime), so the future is what gets wrapped:
+//!
+//! | written | becomes |
+//! |---|---|
+//! | `async fn f(x: X) -> R { body }` | `fn f(x: X) -> impl Future<Output = R> { future!(… async move { let x = x; body }) }` |
+//! | `fn f() -> impl Future { …; async { body } }` | the same function, its last `async` block in `future!` |
+//! | `fn f() -> Pin<Box<dyn Future>> { …; Box::pin(async { body }) }` | the same |
+//! | `fn f() -> impl Future { any(body) }` | `fn f() -> impl Future { future!(… call(move \|\| { any(body) })) }` |
+//!
+//! The first line is what rustc itself makes of an `async fn`: all parameters move into the future, whether the body uses them or not,
+//! and are dropped in the same order. The `impl` comes from this crate's edition, 2024, so that it captures every lifetime, as an
+//! `async fn` does in every edition. (A block inside an `async fn` would hold its parameters and its state twice.)
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote, quote_spanned};
+use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, FnArg, GenericArgument, Pat, PatType, PathArguments, ReturnType, Signature, Type,
+    TypeParamBound, Visibility,
+};
+
+use crate::body;
+use crate::model::Function;
+
+/// What a function that returns a future is made of.
+pub(crate) struct Asynchronous {
+    attributes: Vec<Attribute>,
+    visibility: Visibility,
+    signature: Signature,
+}
+
+/// `function`, if it returns a future that can be wrapped.
+pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchronous>> {
+    let is_async = function.is("async");
+    if !is_async && !mentions(&function.head, "Future") {
+        return Ok(None);
+    }
+    let parser = |input: ParseStream| {
+        Ok(Asynchronous {
+            attributes: input.call(Attribute::parse_outer)?,
+            visibility: input.parse()?,
+            signature: input.parse()?,
+        })
+    };
+    let parsed = parser.parse2(function.head.clone());
+    match parsed {
+        Err(error) if is_async => Err(error),
+        // An ordinary function needs no understanding.
+        Err(_) => Ok(None),
+        Ok(it) if is_async || it.returned() != Returned::Other => Ok(Some(it)),
+        Ok(_) => Ok(None),
+    }
+}
+
+/// What a function that is not `async` returns.
+#[derive(PartialEq, Eq)]
+enum Returned {
+    /// `impl Future`.
+    Future,
+    /// `Pin<Box<dyn Future>>`.
+    Boxed,
+    Other,
+}
+
+impl Asynchronous {
+    fn returned(&self) -> Returned {
+        let ReturnType::Type(_, ty) = &self.signature.output else { return Returned::Other };
+        match &**ty {
+            Type::ImplTrait(it) if it.bounds.iter().any(is_future) => Returned::Future,
+            ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
+                Some(Type::TraitObject(it)) if it.bounds.iter().any(is_future) => Returned::Boxed,
+                _ => Returned::Other,
+            },
+        }
+    }
+
+    /// The function with its future wrapped by `wrap`, which is given the future and whether it is an `async` block.
+    /// `None` if there is nothing in it that can be wrapped.
+    pub(crate) fn expand(
+        self,
+        krate: &TokenStream,
+        inner_attributes: &TokenStream,
+        body: &Group,
+        statements: TokenStream,
+        wrap: impl Fn(TokenStream, bool) -> TokenStream,
+    ) -> Option<TokenStream> {
+        if self.signature.asyncness.is_some() {
+            let (binds, signature, future) = self.converted(krate);
+            let anchor = future
+                .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
+            let block = body::rebuilt(body, quote!(#anchor #binds #statements));
+            let future = wrap(quote!(async move #block), true);
+            let body = body::rebuilt(body, quote!(#inner_attributes #future));
+            return Some(quote!(#signature #body));
+        }
+        let statements = match (last_block(&statements), self.returned()) {
+            (Some(last), _) => last.wrapped(|block| wrap(block, true)),
+            (None, Returned::Future) => {
+                let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
+                wrap(quote!(#call(move || { #statements })), false)
+            }
+            (None, _) => return None,
+        };
+        let Self { attributes, visibility, signature } = self;
+        let body = body::rebuilt(body, quote!(#inner_attributes #statements));
+        Some(quote!(#(#attributes)* #visibility #signature #body))
+    }
+
+    /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
+    fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
+        let Self { attributes, visibility, mut signature } = self;
+        let mut binds = TokenStream::new();
+        for (number, input) in signature.inputs.iter_mut().enumerate() {
+            match input {
+                FnArg::Receiver(receiver) => {
+                    let this = receiver.self_token;
+                    binds.extend(quote!(let _ = &#this;));
+                }
+                FnArg::Typed(typed) => binds.extend(bind(typed, number)),
+            }
+        }
+        let is_async = signature.asyncness.take().map_or_else(Span::call_site, |it| it.span());
+        let (output, is_unit) = match &signature.output {
+            ReturnType::Default => (quote_spanned!(is_async=> ()), true),
+            ReturnType::Type(_, ty) => (quote!(#ty), false),
+        };
+        // Where nothing but a name resolves differently, the macro's own place decides on the edition.
+        let edition = Span::mixed_site().located_at(is_async);
+        let future = quote_spanned!(edition=> impl);
+        signature.output = syn::parse_quote!(-> #future #krate::__private::v1::Future<Output = #output>);
+        let is_nameable = !is_unit && !mentions(&output, "impl");
+        (binds, quote!(#(#attributes)* #visibility #signature), is_nameable.then_some(output))
+    }
+}
+
+/// Moves a parameter into the future, and makes the function's own a plain name.
+fn bind(typed: &mut PatType, number: usize) -> TokenStream {
+    if let Pat::Ident(it) = &mut *typed.pat
+        && it.by_ref.is_none()
+        && it.subpat.is_none()
+    {
+        let mutability = it.mutability.take();
+        let name = &it.ident;
+        return quote!(let #mutability #name = #name;);
+    }
+    let name = format_ident!("__probe_arg{number}", span = typed.pat.span());
+    let pattern = std::mem::replace(&mut *typed.pat, syn::parse_quote!(#name));
+    quote!(let #name = #name; let #pattern = #name;)
+}
+
+/// The one type argument of `name<…>`.
+fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    let Type::Path(path) = ty else { return None };
+    let last = path.path.segments.last().filter(|it| it.ident == name)?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|it| match it {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+fn is_future(bound: &TypeParamBound) -> bool {
+    matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
+}
+
+fn mentions(tokens: &TokenStream, word: &str) -> bool {
+    tokens.clone().into_iter().any(|tree| match tree {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => mentions(&group.stream(), word),
+        _ => false,
+    })
+}
+
+/// The `async` block at the end of a body, alone or as the argument of `Box::pin`.
+struct LastBlock {
+    before: Vec<TokenTree>,
+    block: TokenStream,
+    /// The parentheses of `Box::pin(…)`.
+    pin: Option<Group>,
+}
+
+impl LastBlock {
+    fn wrapped(self, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
+        let mut tokens: TokenStream = self.before.into_iter().collect();
+        let block = wrap(self.block);
+        match self.pin {
+            Some(pin) => tokens.extend([TokenTree::Group(body::rebuilt(&pin, block))]),
+            None => tokens.extend(block),
+        }
+        tokens
+    }
+}
+
+fn last_block(statements: &TokenStream) -> Option<LastBlock> {
+    let mut before: Vec<TokenTree> = statements.clone().into_iter().collect();
+    let at = block_at_end(&before);
+    if let Some(at) = at {
+        // An expression before it would make it something else: the operand of an operator, say.
+        let is_statement = match before[..at].last() {
+            None => true,
+            Some(TokenTree::Punct(it)) => it.as_char() == ';',
+            Some(TokenTree::Group(it)) => it.delimiter() == Delimiter::Brace,
+            Some(_) => false,
+        };
+        let block = before.split_off(at).into_iter().collect();
+        return is_statement.then_some(LastBlock { before, block, pin: None });
+    }
+    let Some(TokenTree::Group(pin)) = before.last().cloned() else { return None };
+    let called: Vec<String> =
+        before[..before.len() - 1].iter().rev().take(4).map(ToString::to_string).collect();
+    let argument: Vec<TokenTree> = pin.stream().into_iter().collect();
+    if pin.delimiter() != Delimiter::Parenthesis
+        || called != ["pin", ":", ":", "Box"]
+        || block_at_end(&argument) != Some(0)
+    {
+        return None;
+    }
+    before.pop();
+    Some(LastBlock { before, block: argument.into_iter().collect(), pin: Some(pin) })
+}
+
+/// Where an `async {…}` or `async move {…}` that ends the tokens begins.
+fn block_at_end(trees: &[TokenTree]) -> Option<usize> {
+    let is_word = |tree: &TokenTree, word: &str| matches!(tree, TokenTree::Ident(it) if it == word);
+    match trees {
+        [.., asynchronous, by_move, TokenTree::Group(block)]
+            if block.delimiter() == Delimiter::Brace
+                && is_word(by_move, "move")
+                && is_word(asynchronous, "async") =>
+        {
+            Some(trees.len() - 3)
+        }
+        [.., asynchronous, TokenTree::Group(block)]
+            if block.delimiter() == Delimiter::Brace && is_word(asynchronous, "async") =>
+        {
+            Some(trees.len() - 2)
+        }
+        _ => None,
+    }
+}
+
+/// Attributes that are no macros: what is under the others is not what it seems.
+const INERT: [&str; 33] = [
+    "allow",
+    "automatically_derived",
+    "cfg",
+    "cfg_attr",
+    "clippy",
+    "cold",
+    "coverage",
+    "debugger_visualizer",
+    "deny",
+    "deprecated",
+    "diagnostic",
+    "doc",
+    "expect",
+    "export_name",
+    "forbid",
+    "ignore",
+    "inline",
+    "link_section",
+    "miri",
+    "must_use",
+    "naked",
+    "no_mangle",
+    "no_sanitize",
+    "optimize",
+    "rust_analyzer",
+    "rustc",
+    "rustfmt",
+    "should_panic",
+    "target_feature",
+    "track_caller",
+    "unsafe",
+    "warn",
+    "test",
+];
+
+/// Whether an attribute is a macro of somebody's, as far as can be told.
+pub(crate) fn is_macro(attribute: &Group) -> bool {
+    match attribute.stream().into_iter().next() {
+        Some(TokenTree::Ident(word)) => !INERT.iter().any(|known| word == known),
+        _ => true,
+    }
+}
+
+/// The word by which the attribute says that it has let others go first.
+pub(crate) const DEFERRED: &str = "__deferred";
+
+/// `function` with the attribute behind all others, so that macros among these see an `async fn`.
+pub(crate) fn deferred(krate: &TokenStream, args: &TokenStream, function: &Function) -> TokenStream {
+    let mut head: Vec<TokenTree> = function.head.clone().into_iter().collect();
+    let rest = head.split_off(2 * function.attributes.len());
+    let marker = Ident::new(DEFERRED, Span::call_site());
+    let body = match &function.body {
+        Ok(body) => TokenTree::Group(body.clone()),
+        Err(end) => end.clone(),
+    };
+    let comma = (!args.is_empty()).then(|| quote!(,));
+    quote!(#(#head)* #[#krate::probe(#marker #comma #args)] #(#rest)* #body)
+}

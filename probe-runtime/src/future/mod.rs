@@ -1,0 +1,58 @@
+//! A future with probes: one NOP where each poll begins, one where it ends.
+//!
+//! ```text
+//! poll ──▶ entry | resume ──▶ the future's own poll ──▶ suspend | exit        drop, suspended ──▶ drop
+//! ```
+//!
+//! Life: made by the function that `#[probe]` stands on; its first poll is an `entry`, each later one a `resume`; a poll that ends
+//! without a result is a `suspend`, the one that ends with it (or with a panic) the `exit`. Dropped after its entry and before its
+//! exit, it hits `drop`. So between two hits of one future its thread is either in it (from `entry` or `resume` to `suspend` or `exit`)
+//! or not: time on the processor and time awaited come apart, under any executor and through any combinator, since nothing is asked of
+//! the awaits inside.
+//!
+//! Every hit carries the future's address as the field `future`. A pinned future stays where it is until it is dropped, so
+//! hits with one address belong together, from `entry` to `exit` or `drop`, whatever threads they are on.
+//!
+//! Cost: no byte in the future ([`Probed`] is as large as what it wraps: [`stage`] asks the future itself whether it has
+//! begun), no allocation, no frame: `poll` is inlined into its caller, and the future's own into it. Latent, a poll executes two
+//! NOPs and one comparison.
+
+use core::future::Future;
+
+mod context;
+mod probed;
+mod stage;
+
+pub use context::address;
+pub use probed::Probed;
+pub use stage::{Noted, Stage, Told};
+
+/// The sites of a future's probes. Each is one NOP; `at` is the future's address, which only an active site reads.
+pub trait Sites {
+    /// Whether the entry's site is inside the future, where its arguments are. It asks for the address with [`address`].
+    const ENTERS_INSIDE: bool = false;
+
+    /// The first poll begins.
+    fn entry(at: usize);
+
+    /// A later poll begins.
+    fn resume(at: usize);
+
+    /// A poll ends without a result.
+    fn suspend(at: usize);
+
+    /// The future is dropped, begun and not ended.
+    fn drop(at: usize);
+}
+
+/// What an `async fn` returns, as the type of its first `return`, which never runs: without it the compiler would have to guess the
+/// type from the body, and could not coerce to it.
+pub fn returned<T>() -> T {
+    unreachable!("no code calls it")
+}
+
+/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference.
+#[inline(always)]
+pub fn call_once<F: Future>(body: impl FnOnce() -> F) -> F {
+    body()
+}

@@ -1,0 +1,132 @@
+//! The wrapper around a future.
+
+// Safety: relies on structural pinning: `future` is never moved once it is pinned, and has no other way out.
+#![expect(unsafe_code, reason = "see above")]
+
+use core::future::Future;
+use core::marker::PhantomData;
+use core::mem;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::context::Entered;
+use super::{Sites, Stage};
+
+/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0.
+#[must_use = "futures do nothing unless you `.await` or poll them"]
+pub struct Probed<F, S, G, E>
+where
+    S: Sites,
+    G: Stage<F>,
+{
+    future: F,
+    stage: G,
+    /// The exit's site. Of a panic there is no result.
+    exit: E,
+    sites: PhantomData<fn() -> S>,
+}
+
+impl<F, S, G, E> Probed<F, S, G, E>
+where
+    F: Future,
+    S: Sites,
+    G: Stage<F>,
+    E: Fn(usize, Option<&F::Output>),
+{
+    /// Wraps a future that no poll has begun.
+    #[inline(always)]
+    pub fn new(_: S, future: F, stage: G, exit: E) -> Self {
+        Self { future, stage, exit, sites: PhantomData }
+    }
+}
+
+impl<F, S, G, E> Future for Probed<F, S, G, E>
+where
+    F: Future,
+    S: Sites,
+    G: Stage<F>,
+    E: Fn(usize, Option<&F::Output>),
+{
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: nothing is moved out of it; `future` is polled through a pin of its own.
+        let Self { future, stage, exit, .. } = unsafe { self.get_unchecked_mut() };
+        let at = (&raw const *future).addr();
+        let mut entered;
+        let context = if stage.is_fresh(future) {
+            stage.begin();
+            S::entry(at);
+            if S::ENTERS_INSIDE {
+                entered = Entered::new(context, at);
+                entered.lend()
+            } else {
+                context
+            }
+        } else {
+            S::resume(at);
+            context
+        };
+        let mut end = End { at, stage, exit: &*exit, future: PhantomData::<F> };
+        // SAFETY: it is pinned with the whole, and stays where it is until it is dropped with it.
+        let polled = unsafe { Pin::new_unchecked(future) }.poll(context);
+        match &polled {
+            Poll::Ready(result) => end.with(Some(result)),
+            Poll::Pending => S::suspend(at),
+        }
+        mem::forget(end);
+        polled
+    }
+}
+
+/// The end of a future; dropped where it panics.
+struct End<'a, F, G, E>
+where
+    F: Future,
+    G: Stage<F>,
+    E: Fn(usize, Option<&F::Output>),
+{
+    at: usize,
+    stage: &'a mut G,
+    exit: &'a E,
+    future: PhantomData<F>,
+}
+
+impl<F, G, E> End<'_, F, G, E>
+where
+    F: Future,
+    G: Stage<F>,
+    E: Fn(usize, Option<&F::Output>),
+{
+    #[inline(always)]
+    fn with(&mut self, result: Option<&F::Output>) {
+        self.stage.end();
+        (self.exit)(self.at, result);
+    }
+}
+
+impl<F, G, E> Drop for End<'_, F, G, E>
+where
+    F: Future,
+    G: Stage<F>,
+    E: Fn(usize, Option<&F::Output>),
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.with(None);
+    }
+}
+
+impl<F, S, G, E> Drop for Probed<F, S, G, E>
+where
+    S: Sites,
+    G: Stage<F>,
+{
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.stage.is_suspended(&self.future) {
+            S::drop((&raw const self.future).addr());
+        }
+    }
+}

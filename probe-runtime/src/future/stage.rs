@@ -1,0 +1,160 @@
+//! How far a future is: whether a poll is its first, and a drop a cancellation.
+//!
+//! An `async` block knows: which of its awaits it stands at is its discriminant, and [`mem::discriminant`] reads it. For types
+//! that are no enums the value is unspecified, not undefined; what rustc gives is tested in here: 0 before the first poll, 1 after
+//! the end, 2 after a panic, 3 and more at an await. Other futures have no such thing; beside them stands a byte of our own.
+
+use core::hash::{Hash, Hasher};
+use core::mem;
+
+/// What is known of how far a future of type `F` is.
+pub trait Stage<F: ?Sized> {
+    /// Whether no poll has begun.
+    fn is_fresh(&self, future: &F) -> bool;
+
+    /// Whether a poll has begun, and none has ended the future.
+    fn is_suspended(&self, future: &F) -> bool;
+
+    /// Takes note that the first poll begins.
+    fn begin(&mut self);
+
+    /// Takes note that the future has ended.
+    fn end(&mut self);
+}
+
+/// The future tells: one that an `async` block makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Told;
+
+impl<F> Stage<F> for Told {
+    #[inline(always)]
+    fn is_fresh(&self, future: &F) -> bool {
+        discriminant(future) == 0
+    }
+
+    #[inline(always)]
+    fn is_suspended(&self, future: &F) -> bool {
+        discriminant(future) >= 3
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {}
+
+    #[inline(always)]
+    fn end(&mut self) {}
+}
+
+/// It is noted beside the future.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noted {
+    /// No poll has begun.
+    Fresh,
+    /// The first poll has begun.
+    Begun,
+    /// A poll has ended the future.
+    Ended,
+}
+
+impl<F> Stage<F> for Noted {
+    #[inline(always)]
+    fn is_fresh(&self, _: &F) -> bool {
+        *self == Self::Fresh
+    }
+
+    #[inline(always)]
+    fn is_suspended(&self, _: &F) -> bool {
+        *self == Self::Begun
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        *self = Self::Begun;
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        *self = Self::Ended;
+    }
+}
+
+/// The discriminant as a number.
+#[inline(always)]
+fn discriminant<F>(future: &F) -> u64 {
+    /// Takes the one integer that a discriminant hashes as.
+    struct Number(u64);
+
+    impl Hasher for Number {
+        #[inline(always)]
+        fn write(&mut self, bytes: &[u8]) {
+            let mut whole = [0; 8];
+            let len = bytes.len().min(8);
+            whole[..len].copy_from_slice(&bytes[..len]);
+            self.0 = u64::from_le_bytes(whole);
+        }
+
+        #[inline(always)]
+        fn write_u32(&mut self, number: u32) {
+            self.0 = number.into();
+        }
+
+        #[inline(always)]
+        fn finish(&self) -> u64 {
+            self.0
+        }
+    }
+
+    let mut number = Number(0);
+    mem::discriminant(future).hash(&mut number);
+    number.0
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::{Future, poll_fn};
+    use core::pin::pin;
+    use core::task::{Context, Poll, Waker};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    async fn yield_now() {
+        let mut is_second = false;
+        poll_fn(|_| if mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+
+    fn stages<F: Future>(future: F) -> [Vec<bool>; 2] {
+        let mut future = pin!(future);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut stages = [Vec::new(), Vec::new()];
+        loop {
+            stages[0].push(Told.is_fresh(&*future));
+            stages[1].push(Told.is_suspended(&*future));
+            if stages[0].len() > 1 && !stages[1].last().unwrap() {
+                return stages;
+            }
+            let _ = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        }
+    }
+
+    #[test]
+    fn an_async_block_tells() {
+        assert_eq!(stages(async {}), [vec![true, false], vec![false, false]]);
+        assert_eq!(stages(yield_now()), [vec![true, false, false], vec![false, true, false]]);
+        let three = async {
+            let text = String::from("held");
+            yield_now().await;
+            yield_now().await;
+            text.len()
+        };
+        assert_eq!(stages(three), [vec![true, false, false, false], vec![false, true, true, false]]);
+    }
+
+    #[test]
+    fn one_that_panics_has_ended() {
+        let panics = async {
+            yield_now().await;
+            panic!("on purpose");
+        };
+        assert_eq!(stages(panics), [vec![true, false, false], vec![false, true, false]]);
+    }
+}
