@@ -1,8 +1,13 @@
 //! Functions of each shape that a probe may meet. The test compares their machine code with that of the same
 //! program built with `--cfg probe_off`.
 
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
 use std::hint::black_box;
+use std::mem;
 use std::num::ParseIntError;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 
 use probe_runtime::{point, probe};
 
@@ -156,7 +161,26 @@ fn setter(cell: &mut u64, value: u64) {
 #[probe]
 fn nothing() {}
 
+/// A future that suspends again and again.
+#[probe]
+async fn steps(cell: &Cell<u64>, factor: u64) -> u64 {
+    while cell.get() < 100 {
+        cell.set(cell.get().wrapping_mul(factor));
+        let mut is_second = false;
+        poll_fn(|_| if mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+    cell.get() + factor
+}
+
+/// Polls through a pointer, so that the poll is a function of its own.
+fn poll(future: Pin<&mut dyn Future<Output = u64>>) -> Poll<u64> {
+    black_box(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
 fn main() {
+    let cell = Cell::new(black_box(10));
+    let mut future = pin!(steps(&cell, black_box(3)));
+    while poll(future.as_mut()).is_pending() {}
     black_box(leaf(black_box(1), 2));
     black_box(float_loop(black_box(&[1.0; 64]), 3, 2.0));
     black_box(one_field_loop(black_box(&[1; 64]), 3));

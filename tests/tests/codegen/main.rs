@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use hot_path::{HotPath, Mix, listing};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, SymbolKind};
 use probe_tests::fixture::Configuration;
 use probe_tests::fixture::site_table::{Site, SiteTable};
 
@@ -26,6 +26,8 @@ fn program(name: &'static str, flags: &[&'static str]) -> Vec<u8> {
         "-Cllvm-args=-unroll-runtime=false",
         "-Cllvm-args=-unroll-threshold=0",
         "-Cllvm-args=-unroll-allow-partial=false",
+        // The walk along the code does not read tables.
+        "-Cllvm-args=-min-jump-table-entries=1000",
     ];
     let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "codegen", name).release();
     configuration.flags(&loops_as_written).flags(flags).build("codegen").bytes("codegen")
@@ -37,6 +39,15 @@ fn symbol(table: &SiteTable<'_>, name: &str) -> (u64, u64) {
     (symbol.address(), symbol.size())
 }
 
+/// The one function whose mangled name has all these parts.
+fn named<'a>(table: &'a SiteTable<'_>, parts: &[&str]) -> &'a str {
+    let names =
+        || table.file().symbols().filter(|it| it.kind() == SymbolKind::Text).filter_map(|it| it.name().ok());
+    let found: Vec<_> = names().filter(|name| parts.iter().all(|part| name.contains(part))).collect();
+    assert_eq!(found.len(), 1, "{parts:?}: {found:?}");
+    found[0]
+}
+
 fn hot_path(table: &SiteTable<'_>, function: &str) -> HotPath {
     let (start, size) = symbol(table, function);
     HotPath::walk(table, start, size)
@@ -46,7 +57,10 @@ fn hot_path(table: &SiteTable<'_>, function: &str) -> HotPath {
 /// `beyond` says; loops must be the same without exception.
 fn costs(function: &str, sites: usize, beyond: &[(&str, usize)]) {
     let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
-    let (probed, plain) = (hot_path(&probed, function), hot_path(&plain, function));
+    compare(function, &hot_path(&probed, function), &hot_path(&plain, function), sites, beyond);
+}
+
+fn compare(function: &str, probed: &HotPath, plain: &HotPath, sites: usize, beyond: &[(&str, usize)]) {
     assert_eq!(plain.sites.len(), 0);
     assert_eq!(probed.sites.len(), sites, "sites on the hot path of {function}");
     for site in &probed.sites {
@@ -144,6 +158,23 @@ fn point_with_three_fields_in_a_loop() {
 #[test]
 fn point_with_five_fields_in_a_float_loop() {
     costs("five_field_loop", 1, &[("jmp", 1), ("lea", 1), ("sub", 1), ("add", 1), ("(stack)", 2)]);
+}
+
+/// A future's poll: the probes' own and the future's are one function. Beyond the sites it asks whether this poll is the first, and
+/// whether it ends with a result.
+#[test]
+fn poll() {
+    let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
+    let [probed_poll, plain_poll] =
+        [named(&probed, &["Probed", "Future", "poll"]), named(&plain, &["codegen5steps"])];
+    let beyond = [("cmp", 2), ("jcc", 3), ("jmp", 2), ("movzx", 1), ("test", 1), ("ud2", 1)];
+    compare("poll", &hot_path(&probed, probed_poll), &hot_path(&plain, plain_poll), 4, &beyond);
+    let own = probed.file().symbols().filter_map(|it| it.name().ok()).filter(|name| {
+        name.contains("codegen5steps")
+            && !name.contains("__probe_stub")
+            && !name.contains("__PROBE_DEFINITION")
+    });
+    assert_eq!(own.collect::<Vec<_>>(), [""; 0]);
 }
 
 /// `SiteTable::sites` checks each record: a NOP, in code, in one aligned word.
