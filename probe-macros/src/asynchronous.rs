@@ -13,7 +13,9 @@
 //! and are dropped in the same order. The `impl` comes from this crate's edition, 2024, so that it captures every lifetime, as an
 //! `async fn` does in every edition. (A block inside an `async fn` would hold its parameters and its state twice.)
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use std::iter;
+
+use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
@@ -48,10 +50,9 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     let parsed = parser.parse2(function.head.clone());
     match parsed {
         Err(error) if is_async => Err(error),
-        // An ordinary function needs no understanding.
-        Err(_) => Ok(None),
         Ok(it) if is_async || it.returned() != Returned::Other => Ok(Some(it)),
-        Ok(_) => Ok(None),
+        // An ordinary function need not be understood.
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 
@@ -77,16 +78,16 @@ impl Asynchronous {
         }
     }
 
-    /// The function with its future wrapped by `wrap`, which is given the future and whether it is an `async` block.
+    /// `function` with its future wrapped by `wrap`, which is given the future and whether it is an `async` block.
     /// `None` if there is nothing in it that can be wrapped.
     pub(crate) fn expand(
         self,
+        function: &Function,
         krate: &TokenStream,
-        inner_attributes: &TokenStream,
-        body: &Group,
-        statements: TokenStream,
+        (inner_attributes, statements): (TokenStream, TokenStream),
         wrap: impl Fn(TokenStream, bool) -> TokenStream,
     ) -> Option<TokenStream> {
+        let body = function.body.as_ref().ok()?;
         if self.signature.asyncness.is_some() {
             let (binds, signature, future) = self.converted(krate);
             let anchor = future
@@ -104,9 +105,9 @@ impl Asynchronous {
             }
             (None, _) => return None,
         };
-        let Self { attributes, visibility, signature } = self;
         let body = body::rebuilt(body, quote!(#inner_attributes #statements));
-        Some(quote!(#(#attributes)* #visibility #signature #body))
+        let head = &function.head;
+        Some(quote!(#head #body))
     }
 
     /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
@@ -123,15 +124,17 @@ impl Asynchronous {
             }
         }
         let is_async = signature.asyncness.take().map_or_else(Span::call_site, |it| it.span());
-        let (output, is_unit) = match &signature.output {
-            ReturnType::Default => (quote_spanned!(is_async=> ()), true),
-            ReturnType::Type(_, ty) => (quote!(#ty), false),
+        let (output, is_nameable) = match &signature.output {
+            ReturnType::Default => (quote_spanned!(is_async=> ()), false),
+            ReturnType::Type(_, ty) if matches!(**ty, Type::Never(_)) => {
+                (quote_spanned!(ty.span()=> <fn() -> ! as #krate::__private::v1::Returning>::Output), false)
+            }
+            ReturnType::Type(_, ty) => (quote!(#ty), !mentions(&quote!(#ty), "impl")),
         };
         // Where nothing but a name resolves differently, the macro's own place decides on the edition.
         let edition = Span::mixed_site().located_at(is_async);
         let future = quote_spanned!(edition=> impl);
         signature.output = syn::parse_quote!(-> #future #krate::__private::v1::Future<Output = #output>);
-        let is_nameable = !is_unit && !mentions(&output, "impl");
         (binds, quote!(#(#attributes)* #visibility #signature), is_nameable.then_some(output))
     }
 }
@@ -291,7 +294,7 @@ pub(crate) fn is_macro(attribute: &Group) -> bool {
 pub(crate) const DEFERRED: &str = "__deferred";
 
 /// `function` with the attribute behind all others, so that macros among these see an `async fn`.
-pub(crate) fn deferred(krate: &TokenStream, args: &TokenStream, function: &Function) -> TokenStream {
+pub(crate) fn deferred(krate: &TokenStream, args: TokenStream, function: &Function) -> TokenStream {
     let mut head: Vec<TokenTree> = function.head.clone().into_iter().collect();
     let rest = head.split_off(2 * function.attributes.len());
     let marker = Ident::new(DEFERRED, Span::call_site());
@@ -299,6 +302,10 @@ pub(crate) fn deferred(krate: &TokenStream, args: &TokenStream, function: &Funct
         Ok(body) => TokenTree::Group(body.clone()),
         Err(end) => end.clone(),
     };
-    let comma = (!args.is_empty()).then(|| quote!(,));
-    quote!(#(#head)* #[#krate::probe(#marker #comma #args)] #(#rest)* #body)
+    let comma = (!args.is_empty()).then(|| Punct::new(',', Spacing::Alone).into());
+    let args: TokenStream = iter::once(marker.into()).chain(comma).chain(args).collect();
+    quote!(#(#head)* #[#krate::probe(#args)] #(#rest)* #body)
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,14 +18,14 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let item = parse::item(item);
     check::item(&item, &mut errors);
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(function)) => self::function(&settings, &args, function),
+        (Ok(()), Item::Function(function)) => self::function(&settings, args, function),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
     }
 }
 
-fn function(settings: &Settings, args: &TokenStream, function: Function) -> TokenStream {
+fn function(settings: &Settings, args: TokenStream, function: Function) -> TokenStream {
     let krate = settings.krate.as_ref();
     match asynchronous::asynchronous(&function) {
         Ok(None) => probed(settings, function),
@@ -97,7 +97,7 @@ fn future(settings: &Settings, found: Asynchronous, function: &Function) -> Opti
     let body = function.body.as_ref().ok()?;
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
     let statements = points(statements, settings.krate.as_ref());
-    found.expand(&krate, &inner_attributes, body, statements, |future, is_block| {
+    found.expand(function, &krate, (inner_attributes, statements), |future, is_block| {
         let stage = if is_block { quote!(Told) } else { quote!(Noted::Fresh) };
         quote_spanned!(span=> #krate::__private::v1::future! { #probe; #krate::__private::v1::#stage; #future })
     })

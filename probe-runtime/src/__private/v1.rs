@@ -9,7 +9,7 @@ pub use probe_macros::__point as expand_point;
 
 pub use crate::abi::{InMemory, InRegisters, Kind, debug, display, value};
 pub use crate::arch::backend::site::*;
-pub use crate::future::{Noted, Probed, Sites, Told, address, call_once, returned};
+pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::{
     __probe_v1_function as function, __probe_v1_future as future, __probe_v1_pass as pass,
     __probe_v1_point as point,

@@ -25,7 +25,7 @@ impl<'a> Entered<'a> {
 
     /// The context to poll with; [`address`] finds the rest around it. It is gone when the poll ends.
     #[inline(always)]
-    pub(super) fn lend<'x, 'y>(&'x mut self) -> &'x mut Context<'y> {
+    pub(super) fn lend<'y>(&mut self) -> &mut Context<'y> {
         let whole = &raw mut *self;
         whole.expose_provenance();
         // SAFETY: `Context` is its first field, borrowed for as long as the whole. Its waker lives until the poll that

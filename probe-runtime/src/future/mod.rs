@@ -51,6 +51,16 @@ pub fn returned<T>() -> T {
     unreachable!("no code calls it")
 }
 
+/// What a function pointer returns: the way to name `!`, which may only stand where a function's result does.
+pub trait Returning {
+    /// The result.
+    type Output;
+}
+
+impl<T> Returning for fn() -> T {
+    type Output = T;
+}
+
 /// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference.
 #[inline(always)]
 pub fn call_once<F: Future>(body: impl FnOnce() -> F) -> F {
