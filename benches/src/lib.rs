@@ -27,6 +27,7 @@ pub mod ticks;
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
 pub mod toggled;
 pub mod toggling;
+pub mod yielding;
 
 pub use calls::aligned;
 pub use figure::{figure, timing};
