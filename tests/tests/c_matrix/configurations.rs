@@ -87,7 +87,10 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
             "-fverbose-asm",
         ]),
         Compiler::Clang => {
-            flags.extend(["-mretpoline", "-faddrsig", "-fbasic-block-sections=all", "-gz=none"]);
+            flags.extend(["-mretpoline", "-faddrsig", "-gz=none"]);
+            if language == Language::C {
+                flags.push("-fbasic-block-sections=all");
+            }
         }
     }
     flags
