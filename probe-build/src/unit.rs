@@ -126,7 +126,7 @@ impl Workshop {
         if self.sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
             if family == Family::Gnu {
-                // Or two functions that were inlined into one share a call of the exit hook.
+                // Or two functions that were inlined into one share a call of the exit hook, told apart at run time.
                 command.arg("-fno-crossjumping");
             }
         }
@@ -182,13 +182,13 @@ impl Files {
     }
 }
 
-/// Runs a command to its end; the error is what it complained about.
 /// The package that is built, as cargo names it; empty outside of build scripts.
 fn package() -> String {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     format!("{} {}", variable("CARGO_PKG_NAME"), variable("CARGO_PKG_VERSION"))
 }
 
+/// Runs a command to its end; the error is what it complained about.
 fn run(command: &mut Command) -> Result<Output, String> {
     match command.output() {
         Ok(output) if output.status.success() => Ok(output),

@@ -64,3 +64,39 @@ fn the_kill_switches_reach_the_code() {
     let built = configuration("off").build("app");
     assert_eq!(probes(&built.bytes("app")).0.len(), 3);
 }
+
+/// Where addresses are constants of 32 bits (`-fno-pic`, `-no-pie`), in all ways to place sites, by both compilers.
+#[test]
+fn a_program_at_a_fixed_address() {
+    for linker in [Linker::Lld, Linker::Gnu] {
+        let built = configuration("fixed")
+            .linker(linker)
+            .flags(&["-Crelocation-model=static", "-Clink-arg=-no-pie"])
+            .build("fixed");
+        let program = built.bytes("fixed");
+        let file = object::File::parse(&*program).expect("an ELF file");
+        assert_eq!(file.kind(), object::ObjectKind::Executable, "{}", built.description());
+        let counted = built.run("fixed", &[]);
+        assert_eq!(counted, expected_of_fixed(), "{}", built.description());
+    }
+}
+
+/// Values from 0 to 5, by each compiler. Static functions are probes of both.
+fn expected_of_fixed() -> String {
+    let pair = |path: String, hits| (format!("{path} entry"), hits, format!("{path} exit"));
+    let each = |compiler| {
+        [("branch", 12), ("choose", 6), ("entries", 6), ("hooks", 6), ("tail", 6 + 5)]
+            .map(|(name, hits)| pair(format!("{compiler}_{name}"), hits))
+    };
+    let shared =
+        [("first", 6), ("second", 6), ("leaf", 11 + 1)].map(|(name, hits)| pair(name.to_owned(), 2 * hits));
+    let mut lines: Vec<String> = ["gcc", "clang"]
+        .into_iter()
+        .flat_map(each)
+        .chain(shared)
+        .flat_map(|(entry, hits, exit)| [format!("{entry} {hits}\n"), format!("{exit} {hits}\n")])
+        .collect();
+    lines.extend([format!("sum point {}\n", 2 * (1 + 2 + 3 + 4 + 5)), format!("done point {}\n", 2 * 6)]);
+    lines.sort_unstable();
+    lines.concat()
+}

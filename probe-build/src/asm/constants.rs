@@ -1,77 +1,21 @@
-//! What each call of a function's passes as its first argument: constant propagation over the control flow.
+//! What each call of a function's may pass as its first argument: constant propagation over the control flow.
 //!
-//! Sound: whatever is not understood is unknown. A label is reached by the lines before it, by the function's jumps to
-//! it, and, if something else names it, as follows:
+//! Going forward through the function, along every way that it may take: each register and slot has the set of the symbols whose
+//! addresses it may hold (`state`), and each line changes that (`transfer`, which says what all this rests on). Labels are reached by the line before,
+//! by the function's jumps, and as `targets` says.
 //!
-//! | named by | reached with |
-//! |---|---|
-//! | a table (a switch, a computed `goto`, an exception table) | what is known at any indirect jump or call |
-//! | an instruction, inline assembly, another function | nothing known |
+//! A set that is too large does no harm: where there are several, the address is compared at run time. None may be missing. So what is not
+//! understood may hold any symbol.
 //!
 //! Cost: a few rounds over a function's lines, for the functions that have hooks only.
 
 use super::function::{Extent, Extents};
-use super::line::{Instruction, Line, Statement, symbolic, unquoted};
-use super::section::Sections;
-use super::state::{Register, State, Value};
+use super::line::{Instruction, Line, Statement, unquoted};
+use super::register::Register;
+use super::state::{State, Symbol, Value};
+use super::targets::{Targets, ends, is_indirect, is_jump, labels_in, returns_twice};
 use super::transfer;
 use std::collections::{HashMap, HashSet};
-
-/// The labels of a file that something else than a jump names.
-pub(super) struct Named<'a> {
-    by_table: HashSet<&'a str>,
-    by_code: HashSet<&'a str>,
-}
-
-impl<'a> Named<'a> {
-    pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>, extents: &Extents<'a>) -> Self {
-        let mut part_of_line = HashMap::new();
-        for (number, part) in extents.parts.iter().enumerate() {
-            part_of_line.extend(part.lines.iter().map(|line| (*line, number)));
-        }
-        let function_of_part: HashMap<usize, usize> = extents
-            .functions
-            .iter()
-            .enumerate()
-            .flat_map(|(function, extent)| extent.parts.iter().map(move |part| (*part, function)))
-            .collect();
-        let function = |part: Option<&usize>| part.and_then(|part| function_of_part.get(part));
-        let mut named = Self { by_table: HashSet::new(), by_code: HashSet::new() };
-        for (at, line) in lines.iter().enumerate() {
-            match &line.statement {
-                Statement::Directive { name, arguments } => {
-                    let table =
-                        super::debug::is_data(name) && !sections.name(sections.of(at)).starts_with(".debug_");
-                    if table || matches!(*name, ".set" | ".equ" | "=") {
-                        // The bounds of gcc's call sites in exception tables; nothing goes there.
-                        let bound = |label: &&str| label.starts_with(".LEHB") || label.starts_with(".LEHE");
-                        named.by_table.extend(labels_in(arguments).filter(|label| !bound(label)));
-                    }
-                }
-                Statement::Instruction(it) => {
-                    let from = function(part_of_line.get(&at));
-                    let target = it.operands.first().copied().map_or("", unquoted);
-                    let own = is_jump(it) && from.is_some() && function(extents.labels.get(target)) == from;
-                    if !own {
-                        named.by_code.extend(it.operands.iter().flat_map(|operand| labels_in(operand)));
-                    }
-                }
-                Statement::Inline | Statement::Unclear(_) => named.by_code.extend(labels_in(line.text)),
-                Statement::Empty | Statement::App | Statement::NoApp => {}
-            }
-        }
-        named
-    }
-}
-
-/// The words of a text that may be labels.
-fn labels_in(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c| !symbolic(c)).filter(|word| word.starts_with(".L"))
-}
-
-fn is_jump(it: &Instruction<'_>) -> bool {
-    it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
-}
 
 /// A run of lines that is entered at its top only.
 struct Block<'a> {
@@ -81,41 +25,90 @@ struct Block<'a> {
     labels: Vec<&'a str>,
     /// Whether the line before falls through to it.
     follows: bool,
+    /// Whether the line before is a call that may come back a second time.
+    comes_back: bool,
 }
 
 /// What is known before each line of a function, where that was asked for.
 pub(super) struct Flow<'f, 'a> {
     lines: &'f [Line<'a>],
+    own: &'f HashSet<&'a str>,
     /// The function's lines, part by part.
     order: Vec<usize>,
     blocks: Vec<Block<'a>>,
     block_of_label: HashMap<&'a str, usize>,
+    /// Where an exception goes, for each of the lines in `order`.
+    pads: HashMap<usize, Vec<usize>>,
+    /// The bytes of arguments that are on the stack at a line: gone at a landing pad.
+    pushed: Vec<i64>,
+    /// The blocks that any indirect jump may lead to.
+    by_jump: Vec<usize>,
+    /// The blocks that any call may lead to, as well.
+    by_call: Vec<usize>,
+    /// The blocks that anything may lead to.
+    by_other: Vec<usize>,
+    comes_back: Vec<usize>,
 }
 
 impl<'f, 'a> Flow<'f, 'a> {
-    pub(super) fn new(extent: &Extent, extents: &Extents<'a>, lines: &'f [Line<'a>]) -> Self {
-        let mut flow = Self { lines, order: Vec::new(), blocks: Vec::new(), block_of_label: HashMap::new() };
+    pub(super) fn new(
+        extent: &Extent,
+        extents: &Extents<'a>,
+        lines: &'f [Line<'a>],
+        own: &'f HashSet<&'a str>,
+        targets: &Targets<'a>,
+    ) -> Self {
+        let mut flow = Self {
+            lines,
+            own,
+            order: Vec::new(),
+            blocks: Vec::new(),
+            block_of_label: HashMap::new(),
+            pads: HashMap::new(),
+            pushed: Vec::new(),
+            by_jump: Vec::new(),
+            by_call: Vec::new(),
+            by_other: Vec::new(),
+            comes_back: Vec::new(),
+        };
         for part in &extent.parts {
             flow.cut(&extents.parts[*part].lines);
         }
+        let named = |by: &HashSet<&str>| {
+            let is_named = |block: &Block<'_>| block.labels.iter().any(|label| by.contains(label));
+            (0..flow.blocks.len()).filter(|number| is_named(&flow.blocks[*number])).collect::<Vec<_>>()
+        };
+        let (table, own, other) =
+            (named(&targets.by_table), named(&targets.by_own), named(&targets.by_other));
+        flow.by_jump = [table, own.clone()].concat();
+        flow.by_call = own;
+        flow.by_other = other;
+        flow.comes_back = (0..flow.blocks.len()).filter(|number| flow.blocks[*number].comes_back).collect();
+        flow.land(targets);
         flow
     }
 
     /// Cuts a part into blocks: at labels, and after jumps.
     fn cut(&mut self, part: &[usize]) {
-        let (mut cut, mut follows) = (true, false);
+        let (mut cut, mut follows, mut comes_back, mut pushed) = (true, false, false, 0);
         for &at in part {
             let line = &self.lines[at];
             let here = self.order.len();
             if cut || !line.labels.is_empty() {
-                self.blocks.push(Block { start: here, end: here, labels: line.labels.clone(), follows });
-                self.block_of_label.extend(line.labels.iter().map(|label| (*label, self.blocks.len() - 1)));
+                let labels = line.labels.clone();
+                self.block_of_label.extend(labels.iter().map(|label| (*label, self.blocks.len())));
+                self.blocks.push(Block { start: here, end: here, labels, follows, comes_back });
+            }
+            if let Statement::Directive { name: ".cfi_escape", arguments } = line.statement {
+                pushed = pushed_bytes(arguments).unwrap_or(pushed);
             }
             self.order.push(at);
-            (cut, follows) = match &line.statement {
-                Statement::Instruction(it) if ends(it) => (true, false),
-                Statement::Instruction(it) if is_jump(it) => (true, true),
-                _ => (false, true),
+            self.pushed.push(pushed);
+            (cut, follows, comes_back) = match &line.statement {
+                Statement::Instruction(it) if ends(it) => (true, false, false),
+                Statement::Instruction(it) if is_jump(it) => (true, true, false),
+                Statement::Instruction(it) if returns_twice(it) => (true, true, true),
+                _ => (false, true, false),
             };
             if let Some(block) = self.blocks.last_mut() {
                 block.end = here + 1;
@@ -123,11 +116,34 @@ impl<'f, 'a> Flow<'f, 'a> {
         }
     }
 
+    /// Finds the landing pads of lines.
+    fn land(&mut self, targets: &Targets<'a>) {
+        if targets.pads.is_empty() {
+            return;
+        }
+        let block = |label: &str| self.block_of_label.get(label).copied();
+        for &[first, last, pad] in &targets.pads {
+            let Some(pad) = block(pad) else { continue };
+            match (block(first), block(last)) {
+                (Some(first), Some(last)) if first <= last => {
+                    for at in self.blocks[first].start..self.blocks[last].start {
+                        self.pads.entry(at).or_default().push(pad);
+                    }
+                }
+                _ => {
+                    self.by_jump.push(pad);
+                    self.by_call.push(pad);
+                }
+            }
+        }
+    }
+
     /// Calls `see` with each instruction and what is known before it.
-    pub(super) fn walk(&self, named: &Named<'_>, mut see: impl FnMut(usize, &Instruction<'a>, &State<'a>)) {
-        for (block, state) in self.blocks.iter().zip(self.solve(named)) {
-            let mut state = state.unwrap_or_else(|| State::unknown(None));
-            for &at in &self.order[block.start..block.end] {
+    pub(super) fn walk(&self, mut see: impl FnMut(usize, &Instruction<'a>, &State<'a>)) {
+        for (block, state) in self.blocks.iter().zip(self.solve()) {
+            let mut state = state.unwrap_or_else(State::unknown);
+            for index in block.start..block.end {
+                let at = self.order[index];
                 if let Statement::Instruction(it) = &self.lines[at].statement {
                     see(at, it, &state);
                 }
@@ -137,111 +153,151 @@ impl<'f, 'a> Flow<'f, 'a> {
     }
 
     /// What is known at the top of each block; nothing for those that are not reached.
-    fn solve(&self, named: &Named<'_>) -> Vec<Option<State<'a>>> {
-        let mut known: Vec<Option<State<'a>>> = vec![None; self.blocks.len()];
-        let mut work = Vec::new();
-        for (number, block) in self.blocks.iter().enumerate() {
-            let entry = number == 0;
-            if entry || block.labels.iter().any(|label| named.by_code.contains(label)) {
-                known[number] = Some(State::unknown(entry.then_some(0)));
-                work.push(number);
-            }
+    fn solve(&self) -> Vec<Option<State<'a>>> {
+        let mut work = Work { known: vec![None; self.blocks.len()], waiting: Vec::new(), left: None };
+        if !self.blocks.is_empty() {
+            work.reach(0, &State::entry());
         }
-        let tabled: Vec<usize> = (0..self.blocks.len())
-            .filter(|number| self.blocks[*number].labels.iter().any(|label| named.by_table.contains(label)))
-            .collect();
-        while let Some(number) = work.pop() {
-            let Some(mut state) = known[number].clone() else { continue };
+        for &to in &self.by_other {
+            work.reach(to, &State::unknown());
+        }
+        while let Some(number) = work.waiting.pop() {
             let block = &self.blocks[number];
+            let Some(state) = &mut work.known[number] else { continue };
+            if let Some(left) = work.left.as_ref().filter(|_| block.comes_back) {
+                state.join_frame(left);
+            }
+            let mut state = state.clone();
             let mut falls = true;
-            for &at in &self.order[block.start..block.end] {
-                let Statement::Instruction(it) = &self.lines[at].statement else {
-                    self.line(at, &mut state);
-                    continue;
-                };
-                self.line(at, &mut state);
-                let target = it.operands.first().copied().unwrap_or_default();
-                let somewhere = it.mnemonic.starts_with("call") || (is_jump(it) && target.starts_with('*'));
-                if somewhere || target.contains("_thunk_") {
-                    for to in &tabled {
-                        reach(&mut known, &mut work, *to, &state);
-                    }
-                } else if is_jump(it)
-                    && let Some(to) = self.block_of_label.get(unquoted(target))
-                {
-                    reach(&mut known, &mut work, *to, &state);
+            for index in block.start..block.end {
+                let at = self.order[index];
+                if let Some(pads) = self.pads.get(&index) {
+                    let mut thrown = state.clone();
+                    thrown.call();
+                    thrown.step(self.pushed[index]);
+                    pads.iter().for_each(|pad| work.reach(*pad, &thrown));
                 }
-                falls = !ends(it);
+                self.line(at, &mut state);
+                match &self.lines[at].statement {
+                    Statement::Instruction(it) => {
+                        self.leave(it, &state, &mut work);
+                        falls = !ends(it);
+                    }
+                    Statement::Inline => {
+                        for to in labels_in(self.lines[at].text).filter_map(|it| self.block_of_label.get(it))
+                        {
+                            work.reach(*to, &state);
+                        }
+                    }
+                    _ => {}
+                }
             }
             if falls && self.blocks.get(number + 1).is_some_and(|next| next.follows) {
-                reach(&mut known, &mut work, number + 1, &state);
+                work.reach(number + 1, &state);
             }
         }
-        known
+        work.known
+    }
+
+    /// Where an instruction leads, other than to the next one.
+    fn leave(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'a>) {
+        let target = it.operands.first().copied().unwrap_or_default();
+        if it.mnemonic.starts_with("call") {
+            self.by_call.iter().for_each(|to| work.reach(*to, state));
+            if !self.comes_back.is_empty() {
+                work.leave(state, &self.comes_back);
+            }
+            // gcc's inline thunks.
+            if let Some(to) = self.block_of_label.get(target).filter(|_| target.starts_with(".L")) {
+                work.reach(*to, &State::unknown());
+            }
+        } else if is_indirect(it) {
+            self.by_jump.iter().for_each(|to| work.reach(*to, state));
+        } else if is_jump(it)
+            && let Some(to) = self.block_of_label.get(unquoted(target))
+        {
+            work.reach(*to, state);
+        }
     }
 
     /// What a line does to what is known.
     fn line(&self, at: usize, state: &mut State<'a>) {
         match &self.lines[at].statement {
-            Statement::Instruction(it) if it.mnemonic.starts_with("loop") => state.set(Register::RCX, None),
-            Statement::Instruction(it) if is_jump(it) || ends(it) => {}
-            Statement::Instruction(it) => transfer::apply(it, state),
-            Statement::Inline => inline(self.lines[at].text, state),
-            Statement::Unclear(_) => *state = State::unknown(None),
+            Statement::Instruction(it) if it.mnemonic.starts_with("loop") => {
+                state.set(Register::RCX, Value::default());
+            }
+            Statement::Instruction(it) if is_jump(it) => {}
+            Statement::Instruction(it) => transfer::apply(it, self.own, state),
+            // Its results are none of the compiler's constants, and it leaves the stack as it found it.
+            Statement::Inline => state.opaque(),
+            Statement::Unclear(_) => *state = State::unknown(),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}
         }
     }
 }
 
-/// What a line of inline assembly does: each of its statements may be executed or not, in any order.
-fn inline<'a>(text: &'a str, state: &mut State<'a>) {
-    let Ok(statements) = super::inline::statements(text) else {
-        *state = State::unknown(None);
-        return;
-    };
-    let mut less = true;
-    while less {
-        less = false;
-        for text in &statements {
-            let mut after = State::unknown(None);
-            let lines = super::line::lines(text);
-            match lines.first().map(|line| &line.statement) {
-                None | Some(Statement::Empty | Statement::Directive { .. }) => continue,
-                Some(Statement::Instruction(it)) if is_jump(it) => continue,
-                Some(Statement::Instruction(it)) if !it.mnemonic.starts_with("loop") => {
-                    after = state.clone();
-                    transfer::apply(it, &mut after);
-                }
-                Some(_) => {}
+/// `DW_CFA_GNU_args_size` and its number, if an escape is that.
+fn pushed_bytes(escape: &str) -> Option<i64> {
+    let mut bytes = escape.split(',').map(|byte| super::operand::number(byte.trim()));
+    if bytes.next()?? != 0x2e {
+        return None;
+    }
+    let (mut value, mut shift) = (0, 0);
+    for byte in bytes {
+        value |= (byte? & 0x7f) << shift;
+        shift = (shift + 7).min(56);
+    }
+    Some(value)
+}
+
+/// Blocks to go through again.
+struct Work<'a> {
+    known: Vec<Option<State<'a>>>,
+    waiting: Vec<usize>,
+    /// What the frame may hold when `longjmp` leaves a call.
+    left: Option<State<'a>>,
+}
+
+impl<'a> Work<'a> {
+    /// Joins a state into a block's.
+    fn reach(&mut self, to: usize, state: &State<'a>) {
+        let more = match &mut self.known[to] {
+            Some(before) => before.join(state),
+            none => {
+                *none = Some(state.clone());
+                true
             }
-            less |= state.join(&after);
+        };
+        self.wait(to, more);
+    }
+
+    /// A call that `longjmp` may leave, to these blocks.
+    fn leave(&mut self, state: &State<'a>, to: &[usize]) {
+        let more = match &mut self.left {
+            Some(left) => left.join_frame(state),
+            none => {
+                *none = Some(state.clone());
+                true
+            }
+        };
+        to.iter().for_each(|to| self.wait(*to, more));
+    }
+
+    fn wait(&mut self, to: usize, more: bool) {
+        if more && !self.waiting.contains(&to) {
+            self.waiting.push(to);
         }
     }
 }
 
-/// After it comes nothing.
-fn ends(it: &Instruction<'_>) -> bool {
-    matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "ud2" | "hlt")
-}
-
-/// Joins a state into a block's.
-fn reach<'a>(known: &mut [Option<State<'a>>], work: &mut Vec<usize>, to: usize, state: &State<'a>) {
-    let less = match &mut known[to] {
-        Some(before) => before.join(state),
-        none => {
-            *none = Some(state.clone());
-            true
-        }
-    };
-    if less && !work.contains(&to) {
-        work.push(to);
-    }
-}
-
-/// The symbol whose address is passed as the first argument.
-pub(super) fn first_argument<'a>(state: &State<'a>) -> Option<&'a str> {
-    match state.get(Register::RDI)? {
-        Value::Symbol(symbol) => Some(symbol),
-        Value::Stack(_) => None,
-    }
+/// The functions one of which is passed as the first argument; empty if it is not known which. `is_no_function` tells the symbols that
+/// can't be.
+pub(super) fn first_argument<'a>(
+    state: &State<'a>,
+    is_no_function: impl Fn(&str) -> bool,
+) -> Vec<Symbol<'a>> {
+    let mut symbols = state.get(Register::RDI).symbols.known().unwrap_or_default().to_vec();
+    symbols.retain(|symbol| !is_no_function(symbol.name));
+    symbols.dedup_by_key(|symbol| symbol.name);
+    symbols
 }

@@ -88,7 +88,7 @@ pub(super) fn find(
 }
 
 /// The compiler's own thunks return, or jump, on behalf of others.
-fn is_thunk(symbol: &str) -> bool {
+pub(super) fn is_thunk(symbol: &str) -> bool {
     ["__x86_indirect_", "__x86_return_thunk", "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
         .iter()
         .any(|prefix| symbol.starts_with(prefix))

@@ -1,10 +1,16 @@
 //! The calls of `__cyg_profile_func_enter` and `_exit`: whose they are, and what becomes of them.
+//!
+//! A call becomes a site of the function whose address it passes (`constants`). Compilers merge calls: where there may be several
+//! functions, the address is compared with each, and there is a site for each. `%rax` and the flags are free for that, where a
+//! function of two arguments is called. Latent, such a comparison costs what it costs; clang -O2 makes one of 100 calls of SQLite, gcc none.
 
-use super::constants::{Flow, Named, first_argument};
+use super::constants::{Flow, first_argument};
 use super::definition::{Convention, Identity, Kind};
 use super::function::Extent;
-use super::line::{Instruction, Line, Statement};
+use super::line::{Instruction, Line, Statement, operands, unquoted};
 use super::section::Sections;
+use super::state::{Load, Symbol};
+use super::targets::Targets;
 use super::{File, Function, Unplaced, name};
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
 use std::collections::{HashMap, HashSet};
@@ -20,8 +26,64 @@ struct Hook<'a> {
     kind: Kind,
     /// A jump: it returns, too.
     tail: bool,
-    /// The function it speaks of, if that is known.
-    of: Option<&'a str>,
+    /// The functions one of which it speaks of: of two that were inlined, compilers may merge the calls. Empty if that is not known.
+    of: Vec<Symbol<'a>>,
+}
+
+/// Where a hook may speak of more functions than that, it is not known which.
+const MOST: usize = 16;
+
+impl<'a> Symbol<'a> {
+    /// The function that it stands for: clang has names of its own for those of this file.
+    fn function(self) -> &'a str {
+        self.name.strip_prefix(".L").and_then(|name| name.strip_suffix("$local")).unwrap_or(self.name)
+    }
+
+    /// Loads the address again, to where no value lives before a call.
+    fn load_again(self) -> String {
+        let Self { name, load } = self;
+        let name =
+            if name.chars().all(super::line::symbolic) { name.to_owned() } else { format!("\"{name}\"") };
+        match load {
+            Load::Relative => format!("\tleaq\t{name}(%rip), %rax\n"),
+            Load::Table => format!("\tmovq\t{name}@GOTPCREL(%rip), %rax\n"),
+            Load::Absolute32 => format!("\tmovl\t${name}, %eax\n"),
+            Load::Absolute => format!("\tmovabsq\t${name}, %rax\n"),
+        }
+    }
+}
+
+/// What the functions of a file have in common.
+struct Program<'a> {
+    targets: Targets<'a>,
+    /// Functions that are defined in this file.
+    own: HashSet<&'a str>,
+    objects: HashSet<&'a str>,
+}
+
+impl<'a> Program<'a> {
+    /// Whether a symbol can't be what a hook speaks of.
+    fn is_no_function(&self, symbol: &str) -> bool {
+        (symbol.starts_with(".L") && !symbol.ends_with("$local")) || self.objects.contains(symbol)
+    }
+
+    fn read(file: &File<'a>, sections: &Sections<'a>) -> Self {
+        let types = file.lines.iter().filter_map(|line| match line.statement {
+            Statement::Directive { name: ".type", arguments } => match operands(arguments)[..] {
+                [symbol, kind] if kind.ends_with("object") => Some(unquoted(symbol)),
+                _ => None,
+            },
+            _ => None,
+        });
+        let own = file.extents.parts.iter().map(|part| part.symbol);
+        let aliases = file.extents.aliases.keys().copied();
+        let local = file.extents.labels.keys().copied().filter(|label| label.ends_with("$local"));
+        Self {
+            targets: Targets::read(file.lines, sections, &file.extents),
+            own: own.chain(aliases).chain(local).collect(),
+            objects: types.collect(),
+        }
+    }
 }
 
 /// What happens to the hooks of one function.
@@ -66,17 +128,17 @@ impl<'a> File<'a> {
             .map(|extent| (name::path(self.extents.parts[extent.parts[0]].symbol), extent))
             .collect();
         self.extents.functions.clone_from(&extents);
-        let named = Named::read(self.lines, sections, &self.extents);
+        let program = Program::read(self, sections);
 
         let mut tallies: HashMap<&'a str, Tally> = HashMap::new();
         let mut order = Vec::new();
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
         for extent in &extents {
-            let hooks = self.hooks_in(extent, &named);
+            let hooks = self.hooks_in(extent, &program);
             for hook in &hooks {
                 seen.insert(hook.line);
-                if let Some(symbol) = hook.of {
+                for symbol in hook.of.iter().map(|it| it.function()) {
                     let tally = tallies.entry(symbol).or_insert_with(|| {
                         order.push(symbol);
                         let body =
@@ -87,11 +149,10 @@ impl<'a> File<'a> {
                 }
             }
             for hook in &hooks {
-                let tally = hook.of.and_then(|symbol| tallies.get(symbol));
-                self.replace(hook, tally, sections);
+                self.replace(hook, &tallies, sections);
             }
             let lost: Vec<usize> =
-                hooks.iter().filter(|hook| hook.of.is_none()).map(|hook| hook.line).collect();
+                hooks.iter().filter(|hook| hook.of.is_empty()).map(|hook| hook.line).collect();
             unknown.push((lost, hooks.len()));
         }
         for (at, line) in self.lines.iter().enumerate() {
@@ -127,7 +188,7 @@ impl<'a> File<'a> {
     }
 
     /// The hooks that a function calls, those of functions inlined into it as well.
-    fn hooks_in(&self, extent: &Extent, named: &Named<'a>) -> Vec<Hook<'a>> {
+    fn hooks_in(&self, extent: &Extent, program: &Program<'a>) -> Vec<Hook<'a>> {
         let lines = extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines);
         let calls = lines.into_iter().any(|at| match &self.lines[*at].statement {
             Statement::Instruction(it) => hook(it).is_some(),
@@ -135,9 +196,12 @@ impl<'a> File<'a> {
         });
         let mut hooks = Vec::new();
         if calls {
-            Flow::new(extent, &self.extents, self.lines).walk(named, |line, it, state| {
+            let Program { targets, own, .. } = program;
+            Flow::new(extent, &self.extents, self.lines, own, targets).walk(|line, it, state| {
                 if let Some((kind, tail)) = hook(it) {
-                    hooks.push(Hook { line, kind, tail, of: first_argument(state) });
+                    let mut of = first_argument(state, |symbol| program.is_no_function(symbol));
+                    of.truncate(if of.len() > MOST { 0 } else { MOST });
+                    hooks.push(Hook { line, kind, tail, of });
                 }
             });
         }
@@ -172,9 +236,16 @@ impl<'a> File<'a> {
         }
     }
 
-    fn replace(&mut self, hook: &Hook<'_>, tally: Option<&Tally>, sections: &Sections<'a>) {
+    /// Puts a site in place of a hook's call. Where the call may be of several functions, the address that is passed tells.
+    fn replace(&mut self, hook: &Hook<'a>, tallies: &HashMap<&'a str, Tally>, sections: &Sections<'a>) {
         let mut text = labels(&self.lines[hook.line]);
-        if let Some(Tally { excluded: None, unfit: None, function: Some(function), .. }) = tally {
+        let mut sites = Vec::new();
+        for symbol in &hook.of {
+            let Some(Tally { excluded: None, unfit: None, function: Some(function), .. }) =
+                tallies.get(symbol.function())
+            else {
+                continue;
+            };
             let identity = Identity {
                 package: self.package(&function.symbol),
                 path: function.path.clone(),
@@ -183,7 +254,25 @@ impl<'a> File<'a> {
                 kind: hook.kind,
                 convention: Convention::Call,
             };
-            text.push_str(&self.definitions.site(&identity, sections.of(hook.line)));
+            sites.push((*symbol, self.definitions.site(&identity, sections.of(hook.line))));
+        }
+        let end = format!(".Lprobe_hook_{}", hook.line);
+        let is_last_sure = sites.len() == hook.of.len();
+        let count = sites.len();
+        for (number, (symbol, site)) in sites.into_iter().enumerate() {
+            if is_last_sure && number + 1 == count {
+                text.push_str(&site);
+                continue;
+            }
+            let next = if number + 1 == count { end.clone() } else { format!("{end}_{number}") };
+            text.push_str(&symbol.load_again());
+            text.extend(["\tcmpq\t%rax, %rdi\n\tjne\t", &next, "\n", &site]);
+            if number + 1 < count {
+                text.extend(["\tjmp\t", &end, "\n", &next, ":\n"]);
+            }
+        }
+        if hook.of.len() > 1 && count > 0 {
+            text.extend([&end, ":\n"]);
         }
         if hook.tail {
             text.push_str("\tret\n");

@@ -6,7 +6,7 @@
 //!        ──▶ debug     file and line; debug information taken out
 //!        ──▶ function  the lines of each function
 //!        ──▶ exits     EntryReturn: returns and tail calls             (entry; inline: what the user wrote himself)
-//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with)
+//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with; targets, transfer, state)
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```
 //!
@@ -27,8 +27,11 @@ mod hooks;
 mod inline;
 mod line;
 mod name;
+mod operand;
+mod register;
 mod section;
 mod state;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod transfer;

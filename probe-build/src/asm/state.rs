@@ -1,70 +1,136 @@
-//! What registers and stack slots are known to hold at one place in a function.
+//! What registers and stack slots may hold at one place in a function.
+//!
+//! Two kinds of knowledge, joined in two ways. Which *symbols* a place may hold the address of: all that some way leads there with,
+//! so a join is a union. Where in the *frame* a register points: the same on every way, or unknown.
 
+use super::register::Register;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::rc::Rc;
 
-/// Something known: an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
-    /// Of a symbol.
-    Symbol(&'a str),
-    /// In the frame, relative to the stack pointer at the function's first instruction.
-    Stack(i64),
+/// How an address is loaded, so that it can be loaded again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Load {
+    /// `leaq f(%rip), …`
+    Relative,
+    /// `movq f@GOTPCREL(%rip), …`
+    Table,
+    /// `movl $f, …`
+    Absolute32,
+    /// `movq $f, …` and `movabsq $f, …`
+    Absolute,
 }
 
-/// A general register, by its number in the instruction set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Register(u8);
+/// The address of a symbol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Symbol<'a> {
+    pub name: &'a str,
+    pub load: Load,
+}
 
-impl Register {
-    pub(super) const RAX: Self = Self(0);
-    pub(super) const RCX: Self = Self(1);
-    pub(super) const RDX: Self = Self(2);
-    pub(super) const RSP: Self = Self(4);
-    pub(super) const RBP: Self = Self(5);
-    pub(super) const RSI: Self = Self(6);
-    pub(super) const RDI: Self = Self(7);
-    /// What a called function may change.
-    const CALLER_SAVED: [Self; 9] =
-        [Self(0), Self(1), Self(2), Self(6), Self(7), Self(8), Self(9), Self(10), Self(11)];
+/// The symbols whose addresses something may hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Symbols<'a> {
+    /// None: it holds numbers, or the program's data.
+    #[default]
+    None,
+    One(Symbol<'a>),
+    /// In order, at least two.
+    Several(Rc<[Symbol<'a>]>),
+    /// Any, for all that is known.
+    Any,
+}
 
-    /// The register that `%rdi`, `%r8`… name: all of its 64 bits.
-    pub(super) fn whole(operand: &str) -> Option<Self> {
-        const NAMES: [&str; 16] = [
-            "%rax", "%rcx", "%rdx", "%rbx", "%rsp", "%rbp", "%rsi", "%rdi", "%r8", "%r9", "%r10", "%r11",
-            "%r12", "%r13", "%r14", "%r15",
-        ];
-        NAMES.iter().zip(0..).find_map(|(name, number)| (*name == operand).then_some(Self(number)))
+impl<'a> Symbols<'a> {
+    /// Nothing if it is not known which.
+    pub(super) fn known(&self) -> Option<&[Symbol<'a>]> {
+        match self {
+            Self::None => Some(&[]),
+            Self::One(symbol) => Some(core::slice::from_ref(symbol)),
+            Self::Several(symbols) => Some(symbols),
+            Self::Any => None,
+        }
     }
 
-    /// The register of `%edi`, `%r8d`…: the lower half, whose change clears the upper one.
-    pub(super) fn half(operand: &str) -> Option<Self> {
-        if let Some(name) = operand.strip_prefix("%e") {
-            return Self::whole(&format!("%r{name}"));
+    /// Adds the other's symbols. Says whether there were new ones.
+    pub(super) fn join(&mut self, other: &Self) -> bool {
+        if self == other {
+            return false;
         }
-        Self::whole(operand.strip_suffix('d').filter(|it| it.starts_with("%r"))?).filter(|it| it.0 >= 8)
-    }
-
-    /// The register that an operand names any part of.
-    pub(super) fn any(operand: &str) -> Option<Self> {
-        // An AVX-512 destination may be followed by a mask; general ones are not.
-        if let Some(register) = Self::whole(operand).or_else(|| Self::half(operand)) {
-            return Some(register);
-        }
-        let number = match operand.strip_prefix('%')? {
-            "ax" | "al" | "ah" => 0,
-            "cx" | "cl" | "ch" => 1,
-            "dx" | "dl" | "dh" => 2,
-            "bx" | "bl" | "bh" => 3,
-            "sp" | "spl" => 4,
-            "bp" | "bpl" => 5,
-            "si" | "sil" => 6,
-            "di" | "dil" => 7,
-            name => {
-                let digits = name.strip_prefix('r')?.trim_end_matches(['b', 'w', 'd', 'l']);
-                digits.parse().ok().filter(|number| (8..16).contains(number))?
+        let joined = match (&*self, other) {
+            (Self::Any, _) | (_, Self::None) => return false,
+            (_, Self::Any) => Self::Any,
+            (Self::None, _) => other.clone(),
+            (Self::One(_) | Self::Several(_), Self::One(_) | Self::Several(_)) => {
+                let (mine, its) = (self.known().unwrap_or_default(), other.known().unwrap_or_default());
+                if its.iter().all(|symbol| mine.contains(symbol)) {
+                    return false;
+                }
+                let mut all = [mine, its].concat();
+                all.sort_unstable();
+                all.dedup();
+                Self::Several(all.into())
             }
         };
-        Some(Self(number))
+        *self = joined;
+        true
+    }
+}
+
+/// Whether something is an address in the frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Frame {
+    #[default]
+    No,
+    /// This far from the stack pointer at the function's first instruction.
+    At(i64),
+    /// It may be one.
+    Somewhere,
+}
+
+impl Frame {
+    fn join(&mut self, other: Self) -> bool {
+        let less = *self != other && *self != Self::Somewhere;
+        if less {
+            *self = Self::Somewhere;
+        }
+        less
+    }
+
+    pub(super) fn plus(self, bytes: i64) -> Self {
+        match self {
+            Self::At(at) => at.checked_add(bytes).map_or(Self::Somewhere, Self::At),
+            other => other,
+        }
+    }
+}
+
+/// What something may hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Value<'a> {
+    pub symbols: Symbols<'a>,
+    pub frame: Frame,
+}
+
+impl<'a> Value<'a> {
+    pub(super) const ANY: Self = Self { symbols: Symbols::Any, frame: Frame::Somewhere };
+
+    pub(super) fn symbols(symbols: Symbols<'a>) -> Self {
+        Self { symbols, frame: Frame::No }
+    }
+
+    pub(super) fn frame(frame: Frame) -> Self {
+        Self { symbols: Symbols::None, frame }
+    }
+
+    /// Neither a symbol nor in the frame.
+    fn is_data(&self) -> bool {
+        self.symbols == Symbols::None && self.frame == Frame::No
+    }
+
+    pub(super) fn join(&mut self, other: &Self) -> bool {
+        let more = self.symbols.join(&other.symbols);
+        self.frame.join(other.frame) || more
     }
 }
 
@@ -74,89 +140,139 @@ const APART: i64 = 1 << 40;
 /// All that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State<'a> {
-    registers: [Option<Value<'a>>; 16],
-    /// Eight bytes each, by their address in the frame.
+    registers: [Value<'a>; 16],
+    /// What any of the other registers (vectors, masks) may hold.
+    pub vectors: Symbols<'a>,
+    /// Eight bytes each, by their address in the frame; what is not here holds data.
     slots: BTreeMap<i64, Value<'a>>,
+    /// Whether a symbol was stored somewhere in the frame.
+    lost: bool,
 }
 
 impl<'a> State<'a> {
-    /// Nothing is known, but for the stack pointer, if that is.
-    pub(super) fn unknown(stack_pointer: Option<i64>) -> Self {
-        let mut state = Self { registers: [None; 16], slots: BTreeMap::new() };
-        state.set(Register::RSP, stack_pointer.map(Value::Stack));
+    /// Before a function's first instruction.
+    pub(super) fn entry() -> Self {
+        let mut state = Self {
+            registers: [const { Value { symbols: Symbols::None, frame: Frame::No } }; 16],
+            vectors: Symbols::None,
+            slots: BTreeMap::new(),
+            lost: false,
+        };
+        state.set(Register::RSP, Value::frame(Frame::At(0)));
         state
     }
 
-    pub(super) fn get(&self, register: Register) -> Option<Value<'a>> {
-        self.registers[usize::from(register.0)]
-    }
-
-    pub(super) fn set(&mut self, register: Register, value: Option<Value<'a>>) {
-        self.registers[usize::from(register.0)] = value;
-    }
-
-    /// The address in the frame that a register holds.
-    pub(super) fn stack(&self, register: Register) -> Option<i64> {
-        match self.get(register) {
-            Some(Value::Stack(at)) => Some(at),
-            _ => None,
+    /// Nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            registers: [const { Value::ANY }; 16],
+            vectors: Symbols::Any,
+            slots: BTreeMap::new(),
+            lost: true,
         }
     }
 
-    pub(super) fn slot(&self, at: i64) -> Option<Value<'a>> {
-        self.slots.get(&at).copied()
+    pub(super) fn get(&self, register: Register) -> &Value<'a> {
+        &self.registers[register.number()]
     }
 
-    /// A store of `bytes` bytes at an address in the frame.
-    pub(super) fn store(&mut self, at: i64, bytes: i64, value: Option<Value<'a>>) {
-        self.slots.retain(|slot, _| {
-            let near = slot.abs_diff(at) < APART.unsigned_abs() / 2;
-            near && (slot.saturating_add(8) <= at || *slot >= at.saturating_add(bytes))
-        });
-        if let Some(value) = value {
+    pub(super) fn set(&mut self, register: Register, value: Value<'a>) {
+        self.registers[register.number()] = value;
+    }
+
+    /// The register may have been changed to this.
+    pub(super) fn may_set(&mut self, register: Register, value: &Value<'a>) {
+        self.registers[register.number()].join(value);
+    }
+
+    pub(super) fn slot(&self, at: i64) -> Value<'a> {
+        if self.lost { Value::ANY } else { self.slots.get(&at).cloned().unwrap_or_default() }
+    }
+
+    /// A store at an address in the frame, of at least `bytes` bytes. A value is eight.
+    pub(super) fn store(&mut self, at: i64, bytes: i64, value: Value<'a>) {
+        let end = at.saturating_add(bytes);
+        // Slots of the other side of a realignment may be the same memory, or not: they keep what they may hold.
+        self.slots.retain(|slot, _| slot.saturating_add(8) <= at || *slot >= end);
+        if !value.is_data() {
             self.slots.insert(at, value);
         }
     }
 
-    /// The stack pointer is rounded down to it is not known where: a new frame begins. What is stored in one of the
-    /// two may lie in the other.
-    pub(super) fn realign(&mut self) {
-        self.forget_slots();
-        self.step(-APART);
+    /// A store at an address in the frame of one to 64 bytes that are data.
+    pub(super) fn overwrite(&mut self, at: i64) {
+        self.store(at, 1, Value::default());
+        for (_, value) in self.slots.range_mut(at..at.saturating_add(64)) {
+            value.frame.join(Frame::No);
+        }
     }
 
-    pub(super) fn forget_slots(&mut self) {
-        self.slots.clear();
+    /// A store somewhere in the frame.
+    pub(super) fn store_somewhere(&mut self, value: &Value<'a>) {
+        self.lost |= !value.is_data();
+    }
+
+    /// The stack pointer is rounded down to it is not known where: a new frame begins.
+    pub(super) fn realign(&mut self) {
+        // What is stored on one side is not looked for on the other.
+        self.step(-APART);
     }
 
     /// Moves the stack pointer.
     pub(super) fn step(&mut self, bytes: i64) {
-        let moved = self.stack(Register::RSP).and_then(|at| at.checked_add(bytes));
-        self.set(Register::RSP, moved.map(Value::Stack));
+        let moved = self.get(Register::RSP).frame.plus(bytes);
+        self.set(Register::RSP, Value::frame(moved));
     }
 
-    /// After a call: what the called function may change is unknown, and what lay below the stack pointer.
+    /// After a call of a function that may change all that a called function may change.
     pub(super) fn call(&mut self) {
         for register in Register::CALLER_SAVED {
-            self.set(register, None);
+            self.set(register, Value::default());
         }
-        match self.stack(Register::RSP) {
-            Some(bottom) => self.slots.retain(|slot, _| *slot >= bottom),
-            None => self.forget_slots(),
+        self.vectors = Symbols::None;
+    }
+
+    /// After code whose changes are not seen: any register but stack and frame pointer may hold something else than an address in the
+    /// frame. clang keeps such an address in `%rbx`, for the slots of realigned frames; what is in them is not known from now on.
+    pub(super) fn opaque(&mut self) {
+        let base = matches!(self.get(Register::RBX).frame, Frame::At(at) if at < -APART / 2);
+        for register in Register::all().filter(|it| ![Register::RSP, Register::RBP].contains(it)) {
+            self.may_set(register, &Value::default());
+        }
+        if base {
+            self.set(Register::RBX, Value::ANY);
         }
     }
 
-    /// Keeps what both states agree in. Says whether that is less than before.
+    /// Adds what the other may hold. Says whether that is more than before.
     pub(super) fn join(&mut self, other: &Self) -> bool {
-        let mut less = false;
+        let mut more = false;
         for (mine, its) in self.registers.iter_mut().zip(&other.registers) {
-            if mine.is_some() && mine != its {
-                *mine = None;
-                less = true;
+            more |= mine.join(its);
+        }
+        more |= self.vectors.join(&other.vectors);
+        for (slot, mine) in &mut self.slots {
+            if !other.slots.contains_key(slot) {
+                more |= mine.join(&Value::default());
             }
         }
-        let slots = self.slots.len();
-        self.slots.retain(|slot, value| other.slots.get(slot) == Some(value));
-        less || slots != self.slots.len()
+        self.join_frame(other) || more
+    }
+
+    /// The same of the frame only: the other comes back to here by `longjmp`, with the registers of here.
+    pub(super) fn join_frame(&mut self, other: &Self) -> bool {
+        let mut more = other.lost && !self.lost;
+        self.lost |= other.lost;
+        for (slot, its) in &other.slots {
+            more |= match self.slots.entry(*slot) {
+                Entry::Occupied(mut mine) => mine.get_mut().join(its),
+                Entry::Vacant(vacant) => {
+                    let frame = if its.frame == Frame::No { Frame::No } else { Frame::Somewhere };
+                    vacant.insert(Value { symbols: its.symbols.clone(), frame });
+                    true
+                }
+            };
+        }
+        more
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 
 mod compiled;
+mod constants;
 mod properties;
 mod texts;
 

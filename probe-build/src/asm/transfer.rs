@@ -1,15 +1,23 @@
-//! What one instruction does to what is known.
+//! What one instruction does to what registers and slots may hold.
 //!
-//! Instructions are known by name, with what they change; of any other, everything is unknown afterwards. Registers
-//! within parentheses are read only, but for the string instructions.
+//! Instructions are known by name, with what they change. Any other is taken to move whatever its operands hold to all of them.
 //!
-//! Stores through pointers, and calls, are taken to leave the slots of the frame alone. This is sound for the question
-//! asked here: what a hook is called with is a constant, and a compiler loads a constant from the frame only if its
-//! register allocator has spilled it there. Spill slots have no address that a program could hold; they are written by
-//! stores to a fixed offset from the stack or frame pointer, on every way to a load, and those are followed.
+//! What this rests on:
+//! - What a hook is called with is a constant, a function's address. On each way that is taken to the call, the compiler has loaded
+//!   it as that, in an instruction of this function's, and since then has only moved it, between registers and slots.
+//! - It is not among what the function got from elsewhere: parameters, results of calls, data of the program, results
+//!   of inline assembly. So there a register holds no symbol, whatever it holds.
+//! - Constants that the compiler has made a table of are behind a symbol of its own (`.L…`, `CSWTCH…`). What is read from there or computed
+//!   from such an address may be any symbol.
+//! - Slots where the register allocator has put something have no address that a program could hold: they are written and read at a
+//!   fixed distance from the stack pointer, or from a register that is known to point into the frame on every way that leads
+//!   there (frame pointer, base pointer). So stores through other pointers leave them alone.
 
-use super::line::{Instruction, symbolic, unquoted};
-use super::state::{Register, State, Value};
+use super::line::Instruction;
+use super::operand::{Place, address, number, place, read, result, write};
+use super::register::Register;
+use super::state::{Frame, State, Symbols, Value};
+use std::collections::HashSet;
 
 /// Names, or beginnings of names, of instructions that change nothing but flags.
 const READ: [&str; 12] = [
@@ -17,8 +25,8 @@ const READ: [&str; 12] = [
     "pause",
 ];
 
-/// Beginnings of names of instructions that change their last operand, and no other general register.
-const LAST: [&str; 59] = [
+/// Beginnings of names of instructions that change their last operand, and no other register.
+const LAST: [&str; 61] = [
     "mov",
     "lea",
     "add",
@@ -31,7 +39,6 @@ const LAST: [&str; 59] = [
     "inc",
     "dec",
     "set",
-    "cmov",
     "shl",
     "shr",
     "sal",
@@ -78,226 +85,252 @@ const LAST: [&str; 59] = [
     "divsd",
     "divp",
     "dpp",
+    "rorx",
+    "andn",
+    "cmpp",
 ];
 
-/// What an operand is.
-enum Place<'s> {
-    Register(Register),
-    /// Some vector register or the like.
-    Other,
-    /// Memory at a known address in the frame.
-    Slot(i64),
-    /// Memory of a symbol's own, or of the thread.
-    Static(&'s str),
-    /// Memory somewhere.
-    Memory,
-    Immediate(&'s str),
-}
-
-/// Applies an instruction that is not a jump.
-pub(super) fn apply<'a>(it: &Instruction<'a>, state: &mut State<'a>) {
+/// Applies an instruction that is not a jump. `own` are the functions that are defined in this file.
+pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut State<'a>) {
     let repeats = it.prefixes.iter().any(|prefix| prefix.starts_with("rep"));
     if (repeats && is_string(it.mnemonic)) || it.operands.iter().any(|operand| operand.starts_with("%es:")) {
-        return strings(it.mnemonic, state);
+        return strings(it, state);
     }
     match (it.mnemonic, &it.operands[..]) {
-        ("call" | "callq", [target]) => call(target, state),
+        ("call" | "callq", [target]) => call(target, own, state),
         ("push" | "pushq", [what]) => {
-            let value = value(what, state);
+            let value = read(what, state);
             state.step(-8);
-            match state.stack(Register::RSP) {
-                Some(at) => state.store(at, 8, value),
-                None => state.forget_slots(),
-            }
+            write("(%rsp)", value, state);
         }
         ("pop" | "popq", [to]) => {
-            let value = state.stack(Register::RSP).and_then(|at| state.slot(at));
+            let value = read("(%rsp)", state);
             state.step(8);
-            write(to, 8, value, state);
+            write(to, value, state);
         }
         ("leave" | "leaveq", []) => {
-            let frame = state.stack(Register::RBP);
-            state.set(Register::RSP, frame.map(Value::Stack));
-            state.set(Register::RBP, frame.and_then(|at| state.slot(at)));
+            let frame = state.get(Register::RBP).frame;
+            state.set(Register::RSP, Value::frame(frame));
+            let saved = read("(%rsp)", state);
+            state.set(Register::RBP, saved);
             state.step(8);
         }
         ("mov" | "movq" | "movabs" | "movabsq", [from, to]) => {
-            let value = value(from, state);
-            write(to, 8, value, state);
+            let value = read(from, state);
+            write(to, value, state);
         }
-        ("movl", [from, to]) if from.starts_with('$') && Register::half(to).is_some() => {
-            let value = value(from, state);
-            state.set(Register::half(to).unwrap_or(Register::RAX), value);
+        ("movl", [from, to]) if Register::half(to).is_some() && (from.starts_with(['$', '%'])) => {
+            let value = half(read(from, state));
+            write(to, value, state);
         }
         ("lea" | "leaq", [from, to]) => {
-            let value = match place(from, state) {
-                Place::Slot(at) => Some(Value::Stack(at)),
-                Place::Static(symbol) => plain(symbol).map(Value::Symbol),
-                _ => None,
-            };
-            write(to, 8, value, state);
+            let value = address(from, state);
+            write(to, value, state);
         }
-        ("add" | "addq", [amount, "%rsp"]) if amount.starts_with('$') => step(amount, 1, state),
-        ("sub" | "subq", [amount, "%rsp"]) if amount.starts_with('$') => step(amount, -1, state),
+        ("add" | "addq", [amount, to]) if is_number(amount) => step(amount, 1, to, state),
+        ("sub" | "subq", [amount, to]) if is_number(amount) => step(amount, -1, to, state),
         ("and" | "andq", [mask, "%rsp"]) if mask.starts_with("$-") => state.realign(),
+        ("xorl" | "xorq" | "xor" | "subl" | "subq" | "sub", [from, to]) if from == to => {
+            write(to, Value::default(), state);
+        }
+        // Less than an address, even in a table: from distances, addresses are computed with that of the table.
+        (name, [from, to]) if is_narrow(name) && from.contains('(') && Register::any(to).is_some() => {
+            write(to, Value::default(), state);
+        }
+        (name, [from, to]) if name.starts_with("cmov") => {
+            let mut value = half(read(from, state));
+            value.join(&half(read(to, state)));
+            write(to, value, state);
+        }
         (name, operands) => other(name, operands, state),
     }
 }
 
-fn call(target: &str, state: &mut State<'_>) {
-    // These return more than once: what has changed since is not seen by going through the lines.
-    if ["setjmp", "vfork", "getcontext"].iter().any(|it| target.contains(it)) {
-        *state = State::unknown(state.stack(Register::RSP));
-        return;
+/// What may have gone through 32 bits.
+fn half(value: Value<'_>) -> Value<'_> {
+    let symbols = match value.symbols {
+        Symbols::One(mut symbol) if symbol.load == super::state::Load::Absolute => {
+            symbol.load = super::state::Load::Absolute32;
+            Symbols::One(symbol)
+        }
+        other => other,
+    };
+    Value { symbols, frame: if value.frame == Frame::No { Frame::No } else { Frame::Somewhere } }
+}
+
+/// The compiler of the caller may have seen what a function of the same file leaves alone (gcc: `-fipa-ra`).
+fn call(target: &str, own: &HashSet<&str>, state: &mut State<'_>) {
+    let symbol = target.trim_end_matches("@PLT");
+    if own.contains(symbol) {
+        for register in Register::CALLER_SAVED {
+            state.may_set(register, &Value::default());
+        }
+    } else {
+        state.call();
     }
-    state.call();
 }
 
 fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     let reads = READ.iter().any(|it| name.starts_with(it))
         || matches!(name, "bt" | "btw" | "btl" | "btq")
-        || (name.starts_with("cmp") && !name.starts_with("cmpxchg"));
-    let vector = name.starts_with('v')
+        || (name.starts_with("cmp") && !name.starts_with("cmpxchg") && !name.starts_with("cmpp"));
+    let is_vector = name.starts_with('v')
         || (name.starts_with('p') && !name.starts_with("push") && !name.starts_with("pop"));
     match name {
         // String instructions may go without operands.
-        _ if operands.is_empty() && (name.starts_with("mov") || name.starts_with("cmp")) => {
-            strings(name, state);
-        }
+        _ if operands.is_empty() && is_string(name) => strings_alone(state),
         _ if reads => {}
-        "cltq" | "cwtl" | "cbtw" => state.set(Register::RAX, None),
-        "cqto" | "cltd" | "cwtd" => state.set(Register::RDX, None),
+        "cltq" | "cwtl" | "cbtw" => state.set(Register::RAX, Value::default()),
+        "cqto" | "cltd" | "cwtd" => state.set(Register::RDX, Value::default()),
         "imul" | "imulw" | "imull" | "imulq" if operands.len() > 1 => last(operands, state),
         _ if ["mul", "imul", "div", "idiv"].iter().any(|it| name.strip_prefix(it).is_some_and(is_width)) => {
-            state.set(Register::RAX, None);
-            state.set(Register::RDX, None);
+            state.set(Register::RAX, Value::default());
+            state.set(Register::RDX, Value::default());
         }
-        _ if name.starts_with("cmpxchg") => {
-            state.set(Register::RAX, None);
-            state.set(Register::RDX, None);
+        "mfence" | "lfence" | "sfence" | "emms" | "vzeroupper" | "ldmxcsr" | "ud2" | "hlt" | "int3" | "" => {}
+        _ if name.contains("cmpestr") || name.contains("cmpistr") => {
+            state.set(Register::RCX, Value::default());
+        }
+        _ if LAST.iter().any(|it| name.starts_with(it)) || is_vector || is_float(name) => {
             last(operands, state);
         }
-        _ if name.starts_with("xchg") || name.starts_with("xadd") || name.starts_with("mulx") => {
-            for operand in operands {
-                write(operand, 8, None, state);
-            }
-        }
-        _ if name.contains("cmpestr") || name.contains("cmpistr") => state.set(Register::RCX, None),
-        _ if LAST.iter().any(|it| name.starts_with(it)) || vector || is_float(name) => last(operands, state),
-        "mfence" | "lfence" | "sfence" | "emms" | "ldmxcsr" | "ud2" | "hlt" | "int3" | "" => {}
         "stmxcsr" => last(operands, state),
-        _ => *state = State::unknown(None),
+        _ => unknown(name, operands, state),
     }
 }
 
 /// The last operand is changed, up to the widest vector.
 fn last<'a>(operands: &[&'a str], state: &mut State<'a>) {
-    if let Some(last) = operands.last() {
-        write(last, 64, None, state);
+    let Some((to, others)) = operands.split_last() else { return };
+    let is_vector = |operand: &&str| operand.starts_with('%') && Register::any(operand).is_none();
+    let width = operands.iter().filter(|it| is_vector(it)).map(|it| width(it)).max();
+    let mut value = result(operands, state);
+    if let Some(width) = width {
+        // Moved whole, or in part, from vectors or to them.
+        if others.iter().any(is_vector) {
+            value.symbols.join(&state.vectors);
+        }
+        for slot in others.iter().filter_map(|it| slot(it, state)) {
+            for at in (0..width).step_by(8) {
+                value.symbols.join(&state.slot(slot.saturating_add(at)).symbols);
+            }
+        }
     }
-}
-
-/// A value of up to `bytes` bytes goes to an operand.
-fn write<'a>(to: &str, bytes: i64, value: Option<Value<'a>>, state: &mut State<'a>) {
     match place(to, state) {
-        Place::Register(register) => state.set(register, value.filter(|_| Register::whole(to).is_some())),
-        Place::Slot(at) => state.store(at, bytes, value.filter(|_| bytes == 8)),
-        // No frame at a known place any more.
-        Place::Memory if matches!(base(to), "%rsp" | "%rbp") => state.forget_slots(),
-        Place::Memory | Place::Static(_) | Place::Other | Place::Immediate(_) => {}
+        Place::Slot(at) => {
+            state.overwrite(at);
+            if value.symbols != Symbols::None {
+                for at in (0..width.unwrap_or(8)).step_by(8).map(|it| at.saturating_add(it)) {
+                    let mut both = state.slot(at);
+                    both.join(&value);
+                    state.store(at, 8, both);
+                }
+            }
+        }
+        Place::Register(register) => state.set(register, value),
+        Place::Frame => state.store_somewhere(&Value::symbols(value.symbols)),
+        Place::Other => {
+            state.vectors.join(&value.symbols);
+        }
+        Place::Memory | Place::Static(_) | Place::Immediate(_) => {}
     }
 }
 
-/// The string instructions write somewhere, and change the registers that they go by.
-fn strings(name: &str, state: &mut State<'_>) {
-    if !is_string(name) {
-        *state = State::unknown(None);
-        return;
+fn slot(operand: &str, state: &State<'_>) -> Option<i64> {
+    match place(operand, state) {
+        Place::Slot(at) => Some(at),
+        _ => None,
     }
+}
+
+/// The bytes of a vector register, or of one of its kin.
+fn width(register: &str) -> i64 {
+    match register.as_bytes().get(1) {
+        Some(b'x') => 16,
+        Some(b'y') => 32,
+        Some(b'z') => 64,
+        _ => 8,
+    }
+}
+
+/// It may move what its operands hold to any of them, and leave data in the registers that instructions change unsaid.
+fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
+    let mut value = Value::default();
+    for operand in operands {
+        value.symbols.join(&read(operand, state).symbols);
+    }
+    for operand in operands {
+        match place(operand, state) {
+            Place::Register(register) => state.may_set(register, &value),
+            Place::Slot(at) => {
+                let mut both = state.slot(at);
+                both.join(&value);
+                state.store(at, 8, both);
+            }
+            Place::Frame => state.store_somewhere(&value),
+            Place::Other => {
+                state.vectors.join(&value.symbols);
+            }
+            _ => {}
+        }
+    }
+    state.opaque();
+    if name == "enter" {
+        state.set(Register::RSP, Value::frame(Frame::Somewhere));
+        state.set(Register::RBP, Value::frame(Frame::Somewhere));
+    }
+}
+
+/// The string instructions change the registers that they go by, and copy what may have been spilled nowhere.
+fn strings<'a>(it: &Instruction<'a>, state: &mut State<'a>) {
+    if is_string(it.mnemonic) {
+        strings_alone(state);
+    } else {
+        unknown(it.mnemonic, &it.operands, state);
+    }
+}
+
+fn strings_alone(state: &mut State<'_>) {
     for register in [Register::RAX, Register::RCX, Register::RSI, Register::RDI] {
-        state.set(register, None);
+        state.may_set(register, &Value::default());
     }
-    state.forget_slots();
 }
 
 fn is_string(name: &str) -> bool {
-    ["movs", "stos", "lods", "scas", "cmps"].iter().any(|it| name.starts_with(it))
+    ["movs", "stos", "lods", "scas", "cmps"].iter().any(|it| name.strip_prefix(it).is_some_and(is_width))
 }
 
-/// The x87 instructions, but for those that store all of its state.
+/// The x87 instructions.
 fn is_float(name: &str) -> bool {
     name.starts_with('f')
-        && !["fx", "fnsave", "fsave", "fnstenv", "fstenv"].iter().any(|it| name.starts_with(it))
 }
 
 fn is_width(suffix: &str) -> bool {
     matches!(suffix, "" | "b" | "w" | "l" | "q")
 }
 
-fn step(amount: &str, sign: i64, state: &mut State<'_>) {
-    match number(&amount[1..]) {
-        Some(bytes) => state.step(bytes.saturating_mul(sign)),
-        None => state.set(Register::RSP, None),
-    }
+/// Loads of less than eight bytes.
+fn is_narrow(name: &str) -> bool {
+    name.starts_with("movz")
+        || matches!(
+            name,
+            "movb" | "movw" | "movl" | "movsbw" | "movsbl" | "movsbq" | "movswl" | "movswq" | "movslq"
+        )
 }
 
-/// What is within an operand's parentheses.
-fn base(operand: &str) -> &str {
-    operand.rsplit_once('(').map_or("", |(_, base)| base.trim_end_matches(')'))
+fn is_number(operand: &str) -> bool {
+    operand.strip_prefix('$').is_some_and(|text| number(text).is_some())
 }
 
-/// The address that an operand stands for, if it is known.
-fn value<'a>(operand: &'a str, state: &State<'a>) -> Option<Value<'a>> {
-    match place(operand, state) {
-        Place::Register(register) => state.get(register).filter(|_| Register::whole(operand).is_some()),
-        Place::Slot(at) => state.slot(at),
-        Place::Static(symbol) => plain(symbol.strip_suffix("@GOTPCREL")?).map(Value::Symbol),
-        Place::Immediate(symbol) => plain(symbol).map(Value::Symbol),
-        Place::Other | Place::Memory => None,
-    }
-}
-
-/// A symbol, without any number added to it.
-fn plain(symbol: &str) -> Option<&str> {
-    let quoted = symbol.len() > 2 && symbol.starts_with('"') && symbol.ends_with('"');
-    let named = symbol.chars().all(symbolic)
-        && !symbol.starts_with(|c: char| c.is_ascii_digit())
-        && !symbol.is_empty();
-    (quoted || named).then(|| unquoted(symbol))
-}
-
-fn place<'s>(operand: &'s str, state: &State<'_>) -> Place<'s> {
-    if let Some(immediate) = operand.strip_prefix('$') {
-        return Place::Immediate(immediate);
-    }
-    if operand.starts_with('%') && !operand.contains(':') {
-        return Register::any(operand).map_or(Place::Other, Place::Register);
-    }
-    if operand.starts_with("%fs:") || operand.starts_with("%gs:") {
-        return Place::Static("");
-    }
-    let Some((offset, _)) = operand.rsplit_once('(') else { return Place::Static(operand) };
-    match base(operand) {
-        "%rip" => Place::Static(offset),
-        base => {
-            let frame = Register::whole(base).and_then(|base| state.stack(base));
-            let offset = if offset.is_empty() { Some(0) } else { number(offset) };
-            frame
-                .zip(offset)
-                .and_then(|(frame, offset)| frame.checked_add(offset))
-                .map_or(Place::Memory, Place::Slot)
+/// A number is added.
+fn step<'a>(amount: &'a str, sign: i64, to: &'a str, state: &mut State<'a>) {
+    let bytes = number(&amount[1..]).unwrap_or_default().wrapping_mul(sign);
+    match Register::whole(to) {
+        Some(register) => {
+            let frame = state.get(register).frame.plus(bytes);
+            let symbols = result(&[to], state).symbols;
+            state.set(register, Value { symbols, frame });
         }
+        None => last(&[amount, to], state),
     }
-}
-
-fn number(text: &str) -> Option<i64> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text),
-    };
-    let value = match digits.strip_prefix("0x") {
-        Some(hex) => i64::from_str_radix(hex, 16).ok()?,
-        None => digits.parse::<i64>().ok()?,
-    };
-    Some(value * sign)
 }

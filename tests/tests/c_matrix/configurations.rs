@@ -9,12 +9,14 @@ use probe_tests::c::{Compiler, Language, Recipe};
 
 /// A choice of pairs, or everything with everything.
 pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
-    let is_all = env::var_os("PROBE_SOAK_C_MATRIX").is_some();
+    let soak = env::var("PROBE_SOAK_C_MATRIX").ok();
     let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
     let recipe = |sites, flags: &str| Recipe::new(compiler, language, sites, flags);
-    if is_all {
+    if let Some(part) = soak {
         let levels = ["-O0", "-O1", "-O2", "-O3", "-Os"];
-        let product = strategies.into_iter().flat_map(|sites| levels.map(|level| (sites, level)));
+        let levels = levels.into_iter().filter(|level| part == "1" || part == *level);
+        let product =
+            strategies.into_iter().flat_map(|sites| levels.clone().map(move |level| (sites, level)));
         return product
             .flat_map(|(sites, level)| {
                 more(compiler, language)
@@ -85,7 +87,10 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
             "-fverbose-asm",
         ]),
         Compiler::Clang => {
-            flags.extend(["-mretpoline", "-faddrsig", "-fbasic-block-sections=all", "-gz=none"]);
+            flags.extend(["-mretpoline", "-faddrsig", "-gz=none"]);
+            if language == Language::C {
+                flags.push("-fbasic-block-sections=all");
+            }
         }
     }
     flags

@@ -3,7 +3,7 @@
 //! build without sites, bit for bit, and their probes count exactly what the functions count themselves.
 //!
 //! Each configuration is a process of its own: a crash is one configuration's, and each counts all probes there are.
-//! `PROBE_SOAK_C_MATRIX=1` builds all flags with all levels of optimisation, in place of a choice of pairs.
+//! `PROBE_SOAK_C_MATRIX=1` builds all flags with all levels of optimisation, in place of a choice of pairs; `=-O2` those of one level.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 mod configurations;

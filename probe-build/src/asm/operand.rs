@@ -1,0 +1,186 @@
+//! What operands are, what is read from them and written to them.
+
+use super::line::{symbolic, unquoted};
+use super::register::Register;
+use super::state::{Frame, Load, State, Symbol, Symbols, Value};
+
+/// What an operand is.
+pub(super) enum Place<'s> {
+    Register(Register),
+    /// A vector register or the like.
+    Other,
+    /// Memory at a known address in the frame.
+    Slot(i64),
+    /// Memory in the frame, where the compiler's own slots may be.
+    Frame,
+    /// Memory of a symbol's own, or of the thread.
+    Static(&'s str),
+    /// Memory somewhere else.
+    Memory,
+    Immediate(&'s str),
+}
+
+pub(super) fn place<'s>(operand: &'s str, state: &State<'_>) -> Place<'s> {
+    if let Some(immediate) = operand.strip_prefix('$') {
+        return Place::Immediate(immediate);
+    }
+    if operand.starts_with('%') && !operand.contains(':') {
+        // A vector register may be followed by a mask.
+        return Register::any(operand).map_or(Place::Other, Place::Register);
+    }
+    if operand.starts_with("%fs:") || operand.starts_with("%gs:") {
+        return Place::Static("");
+    }
+    let Some((offset, _)) = operand.rsplit_once('(') else { return Place::Static(operand) };
+    let base = within(operand);
+    if base == "%rip" {
+        return Place::Static(offset);
+    }
+    let Some(register) = Register::whole(base) else { return Place::Memory };
+    let offset = if offset.is_empty() { Some(0) } else { number(offset) };
+    match state.get(register).frame {
+        Frame::At(at) => offset.and_then(|offset| at.checked_add(offset)).map_or(Place::Frame, Place::Slot),
+        Frame::Somewhere if register == Register::RSP => Place::Frame,
+        // A pointer of the program's: where a register is the frame pointer, it is on every way that leads there.
+        Frame::No | Frame::Somewhere => Place::Memory,
+    }
+}
+
+/// What is within an operand's parentheses.
+fn within(operand: &str) -> &str {
+    operand.rsplit_once('(').map_or("", |(_, base)| base.trim_end_matches(')'))
+}
+
+/// The eight bytes that an operand holds, or the address that it stands for.
+pub(super) fn read<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
+    match place(operand, state) {
+        Place::Register(register) => state.get(register).clone(),
+        Place::Other => Value::symbols(state.vectors.clone()),
+        Place::Slot(at) => state.slot(at),
+        Place::Frame => Value::ANY,
+        Place::Static(symbol) => Value::symbols(loaded(symbol)),
+        Place::Immediate(symbol) => Value::symbols(immediate(symbol)),
+        Place::Memory => Value::symbols(mixed(registers(operand).map(|it| &state.get(it).symbols))),
+    }
+}
+
+/// What memory at a symbol holds.
+fn loaded(symbol: &str) -> Symbols<'_> {
+    match symbol.strip_suffix("@GOTPCREL") {
+        Some(symbol) => {
+            plain(symbol).map_or(Symbols::Any, |name| Symbols::One(Symbol { name, load: Load::Table }))
+        }
+        None if is_table(symbol) || symbol.contains("@GOT") => Symbols::Any,
+        None => Symbols::None,
+    }
+}
+
+fn immediate(symbol: &str) -> Symbols<'_> {
+    if number(symbol).is_some() {
+        return Symbols::None;
+    }
+    plain(symbol).map_or(Symbols::Any, |name| Symbols::One(Symbol { name, load: Load::Absolute }))
+}
+
+/// The address that a memory operand is at.
+pub(super) fn address<'a>(operand: &'a str, state: &State<'a>) -> Value<'a> {
+    match place(operand, state) {
+        Place::Slot(at) => Value::frame(Frame::At(at)),
+        Place::Frame => Value::frame(Frame::Somewhere),
+        Place::Static(symbol) => Value::symbols(match plain(symbol) {
+            Some(name) => Symbols::One(Symbol { name, load: Load::Relative }),
+            // Somewhere within what begins there: no function's start.
+            None if symbol.contains('@') || is_table(symbol) => Symbols::Any,
+            None => Symbols::None,
+        }),
+        _ => computed(operand, state),
+    }
+}
+
+/// What is computed from the registers that an operand names.
+fn computed<'a>(operand: &str, state: &State<'a>) -> Value<'a> {
+    let in_frame = registers(operand).any(|it| state.get(it).frame != Frame::No);
+    Value {
+        symbols: mixed(registers(operand).map(|it| &state.get(it).symbols)),
+        frame: if in_frame { Frame::Somewhere } else { Frame::No },
+    }
+}
+
+/// What is computed from operands: an address in the frame from one, a function's address from one in a table only.
+pub(super) fn result<'a>(operands: &[&'a str], state: &State<'a>) -> Value<'a> {
+    let mut value = Value::default();
+    for operand in operands {
+        let its = match place(operand, state) {
+            Place::Immediate(symbol) if number(symbol).is_none() => Value::symbols(Symbols::Any),
+            Place::Other => Value::symbols(mixed([&state.vectors].into_iter())),
+            Place::Register(_) => computed(operand, state),
+            Place::Slot(at) => {
+                let Value { symbols, frame } = state.slot(at);
+                let frame = if frame == Frame::No { frame } else { Frame::Somewhere };
+                Value { symbols: mixed([&symbols].into_iter()), frame }
+            }
+            _ => Value { frame: Frame::No, ..read(operand, state) },
+        };
+        value.symbols.join(&its.symbols);
+        if its.frame != Frame::No {
+            value.frame = Frame::Somewhere;
+        }
+    }
+    value
+}
+
+/// What is read from addresses, or computed from them, that may be these symbols'.
+fn mixed<'s, 'a: 's>(all: impl Iterator<Item = &'s Symbols<'a>>) -> Symbols<'static> {
+    for symbols in all {
+        if symbols.known().is_none_or(|known| known.iter().any(|symbol| is_table(symbol.name))) {
+            return Symbols::Any;
+        }
+    }
+    Symbols::None
+}
+
+/// Whether a symbol is the compiler's own: it may begin a table of addresses.
+fn is_table(symbol: &str) -> bool {
+    let symbol = symbol.trim_start_matches('"');
+    symbol.starts_with(".L") || symbol.starts_with("CSWTCH")
+}
+
+/// The general registers that an operand names.
+pub(super) fn registers(operand: &str) -> impl Iterator<Item = Register> {
+    operand.split(['(', ')', ',', ':', '{', '}', '*', ' ']).filter_map(Register::any)
+}
+
+/// A value of eight bytes goes to an operand.
+pub(super) fn write<'a>(to: &'a str, value: Value<'a>, state: &mut State<'a>) {
+    match place(to, state) {
+        Place::Register(register) => state.set(register, value),
+        Place::Other => {
+            state.vectors.join(&value.symbols);
+        }
+        Place::Slot(at) => state.store(at, 8, value),
+        Place::Frame => state.store_somewhere(&value),
+        Place::Memory | Place::Static(_) | Place::Immediate(_) => {}
+    }
+}
+
+/// A symbol, without any number added to it.
+fn plain(symbol: &str) -> Option<&str> {
+    let quoted = symbol.len() > 2 && symbol.starts_with('"') && symbol.ends_with('"');
+    let named = symbol.chars().all(symbolic)
+        && !symbol.starts_with(|c: char| c.is_ascii_digit())
+        && !symbol.is_empty();
+    (quoted || named).then(|| unquoted(symbol))
+}
+
+pub(super) fn number(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text),
+    };
+    let value = match digits.strip_prefix("0x") {
+        // Masks of 64 bits, too.
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?.cast_signed(),
+        None => digits.parse::<u64>().ok()?.cast_signed(),
+    };
+    Some(value.wrapping_mul(sign))
+}

@@ -1,0 +1,182 @@
+//! Who goes to labels, other than by a jump that names them.
+//!
+//! | named by | reached from |
+//! |---|---|
+//! | a row of an exception table, as its landing pad | the row's range |
+//! | another table (of a switch, of a computed `goto`) | the function's indirect jumps |
+//! | an instruction of the function's that is no jump | its indirect jumps and its calls (a non-local `goto`) |
+//! | anything else | it is not known where |
+
+use super::exits;
+use super::function::Extents;
+use super::line::{Instruction, Line, Statement, operands, symbolic, unquoted};
+use super::section::Sections;
+use std::collections::{HashMap, HashSet};
+
+/// The labels of a file that something else than a jump names.
+#[derive(Default)]
+pub(super) struct Targets<'a> {
+    /// First and last label of ranges, and where an exception within them goes.
+    pub pads: Vec<[&'a str; 3]>,
+    pub by_table: HashSet<&'a str>,
+    pub by_own: HashSet<&'a str>,
+    pub by_other: HashSet<&'a str>,
+}
+
+impl<'a> Targets<'a> {
+    pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>, extents: &Extents<'a>) -> Self {
+        let functions = Functions::of(extents);
+        let mut targets = Self::default();
+        let mut row: Vec<(&'a str, &'a str)> = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            match &line.statement {
+                Statement::Directive { name, arguments } => {
+                    let section = sections.name(sections.of(at));
+                    let is_data = super::debug::is_data(name)
+                        && !section.starts_with(".debug_")
+                        && section != ".eh_frame";
+                    if is_data && section.starts_with(".gcc_except_table") {
+                        targets.exception(name, arguments, &mut row);
+                    } else if is_data || matches!(*name, ".set" | ".equ" | "=") {
+                        targets.by_table.extend(labels_in(arguments));
+                    }
+                }
+                Statement::Instruction(it) => {
+                    let target = it.operands.first().copied().map_or("", unquoted);
+                    let from = functions.of_line(at);
+                    let is_own = |label: &str| from.is_some() && functions.of_label(label, extents) == from;
+                    if is_jump(it) && is_own(target) {
+                        continue;
+                    }
+                    for label in it.operands.iter().flat_map(|operand| labels_in(operand)) {
+                        let direct = is_jump(it) || it.mnemonic.starts_with("call");
+                        let by = if is_own(label) && !direct {
+                            &mut targets.by_own
+                        } else {
+                            &mut targets.by_other
+                        };
+                        by.insert(label);
+                    }
+                }
+                // `asm goto`.
+                Statement::Inline => {
+                    let from = functions.of_line(at);
+                    let other = |label: &&str| from.is_none() || functions.of_label(label, extents) != from;
+                    targets.by_other.extend(labels_in(line.text).filter(other));
+                }
+                Statement::Unclear(_) => targets.by_other.extend(labels_in(line.text)),
+                Statement::Empty | Statement::App | Statement::NoApp => {}
+            }
+        }
+        targets
+    }
+
+    /// A directive in an exception table. A row is three differences: from the function's start to the first label, from
+    /// that to the last one, from the function's start to the landing pad; or 0 where there is none.
+    fn exception(&mut self, name: &str, arguments: &'a str, row: &mut Vec<(&'a str, &'a str)>) {
+        let difference = (name == ".uleb128")
+            .then(|| arguments.split_once('-'))
+            .flatten()
+            .map(|(to, from)| (to.trim(), from.trim()));
+        if let Some(difference) = difference {
+            row.push(difference);
+            if let [.., (first, _), (last, from), (pad, _)] = row[..]
+                && from == first
+                && [first, last, pad].iter().all(|label| label.starts_with(".L"))
+            {
+                self.pads.push([first, last, pad]);
+                row.clear();
+            }
+            return;
+        }
+        // What is left of a row without a landing pad, perhaps after a header; anything else is no such table.
+        let is_plain = match row[..] {
+            [.., (first, _), (_, from)] if row.len() <= 3 => from == first,
+            _ => row.len() < 2,
+        };
+        if !is_plain {
+            self.by_own.extend(row.iter().map(|(to, _)| *to));
+        }
+        row.clear();
+        self.by_own.extend(operands(arguments).into_iter().flat_map(labels_in));
+    }
+}
+
+/// Which function lines and labels belong to.
+struct Functions {
+    of_part: HashMap<usize, usize>,
+    of_line: HashMap<usize, usize>,
+}
+
+impl Functions {
+    fn of(extents: &Extents<'_>) -> Self {
+        let functions = extents.functions.iter().enumerate();
+        let of_part: HashMap<usize, usize> = functions
+            .flat_map(|(function, extent)| extent.parts.iter().map(move |part| (*part, function)))
+            .collect();
+        let of_line = extents.parts.iter().enumerate().flat_map(|(number, part)| {
+            let function = of_part.get(&number).copied();
+            part.lines.iter().filter_map(move |line| Some((*line, function?)))
+        });
+        Self { of_line: of_line.collect(), of_part }
+    }
+
+    fn of_line(&self, line: usize) -> Option<usize> {
+        self.of_line.get(&line).copied()
+    }
+
+    fn of_label(&self, label: &str, extents: &Extents<'_>) -> Option<usize> {
+        self.of_part.get(extents.labels.get(label)?).copied()
+    }
+}
+
+/// The words of a text that may be labels within functions; not those that stand for functions.
+pub(super) fn labels_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_start = |label: &str| {
+        label.ends_with("$local")
+            || [".LFB", ".LFSB", ".LCOLDB", ".LHOTB", ".Lfunc_begin"].iter().any(|it| label.starts_with(it))
+    };
+    text.split(|c| !symbolic(c)).filter(move |word| word.starts_with(".L") && !is_start(word))
+}
+
+pub(super) fn is_jump(it: &Instruction<'_>) -> bool {
+    it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
+}
+
+/// Whether a jump goes to where a register or memory says, itself or by way of a thunk.
+pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
+    let target = it.operands.first().copied().unwrap_or_default();
+    is_jump(it) && (target.starts_with('*') || exits::is_thunk(target))
+}
+
+/// After it comes nothing.
+pub(super) fn ends(it: &Instruction<'_>) -> bool {
+    matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "ud2" | "hlt")
+        || (it.mnemonic.starts_with("call")
+            && it.operands.first().is_some_and(|target| never_returns(target.trim_end_matches("@PLT"))))
+}
+
+/// Functions that compilers call by themselves and that never return, so that anything may follow.
+fn never_returns(symbol: &str) -> bool {
+    matches!(
+        symbol,
+        "abort"
+            | "exit"
+            | "__stack_chk_fail"
+            | "_Unwind_Resume"
+            | "__cxa_throw"
+            | "__cxa_rethrow"
+            | "__cxa_throw_bad_array_new_length"
+            | "__cxa_bad_cast"
+            | "__clang_call_terminate"
+            | "_ZSt9terminatev"
+            | "__assert_fail"
+    )
+}
+
+/// Whether a call may come back a second time.
+pub(super) fn returns_twice(it: &Instruction<'_>) -> bool {
+    let target = it.operands.first().copied().unwrap_or_default();
+    it.mnemonic.starts_with("call")
+        && ["setjmp", "vfork", "getcontext"].iter().any(|name| target.contains(name))
+}

@@ -1,0 +1,47 @@
+//! A program at a fixed address, with C code that was compiled for one: its probes, what they count, and its text afterwards.
+
+use std::collections::BTreeMap;
+
+use probe_runtime::{Count, select, unread_records};
+
+unsafe extern "C" {
+    fn gcc_entries(value: i32) -> i32;
+    fn gcc_hooks(value: i32) -> i32;
+    fn gcc_points(value: u64) -> u64;
+    fn clang_entries(value: i32) -> i32;
+    fn clang_hooks(value: i32) -> i32;
+    fn clang_points(value: u64) -> u64;
+}
+
+fn work() -> Vec<i64> {
+    // SAFETY: functions of c/, of these types.
+    (0..6)
+        .flat_map(|value| unsafe {
+            [
+                gcc_entries(value).into(),
+                clang_entries(value).into(),
+                gcc_hooks(value).into(),
+                clang_hooks(value).into(),
+                gcc_points(value as u64).try_into().unwrap(),
+                clang_points(value as u64).try_into().unwrap(),
+            ]
+        })
+        .collect()
+}
+
+fn main() {
+    let latent = work();
+    assert_eq!(unread_records(), 0);
+    let count = select("**").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(count.report().refused(), 0, "{}", count.report());
+    assert_eq!(work(), latent);
+    let mut hits: BTreeMap<String, u64> = BTreeMap::new();
+    for count in count.counts().iter() {
+        *hits.entry(format!("{} {}", count.probe.path(), count.probe.kind())).or_default() += count.hits;
+    }
+    count.detach();
+    assert_eq!(work(), latent);
+    for (probe, hits) in hits {
+        println!("{probe} {hits}");
+    }
+}
