@@ -20,6 +20,8 @@ fn discovered() {
     let counting = finstrument::attach(Count::new(), 100_000).unwrap();
     assert_eq!(hooked.workload(ROWS), digest, "discovered and counted");
     let counts = counting.counts();
+    // The next operation finds the jumps to the hook.
+    finstrument::start();
     let stats = finstrument::stats();
     assert_eq!((stats.lost, stats.unnamed, stats.beyond_capacity, stats.waiting), (0, 0, 0, 0), "{stats:?}");
     // An exit hook that is the last thing a function does is jumped to.
@@ -29,6 +31,10 @@ fn discovered() {
         "{kept:?}"
     );
     assert_eq!(stats.discovered, stats.patched + kept.len());
+    println!("{stats:?}");
+    for it in &kept {
+        println!("{it}");
+    }
     for (function, calls) in SQLITE.counted.iter().zip(by_hand.counters()) {
         assert_eq!(counts.hits(function.path, Kind::Entry), Some(calls), "{function:?}");
     }

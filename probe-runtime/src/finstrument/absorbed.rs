@@ -11,7 +11,7 @@ use super::discovery::{Discovery, State, Vanished};
 use super::hooks::{self, call_of, patched, published};
 use super::naming::{hash, object_at};
 use super::reason::Reason;
-use super::{policy, straddlers, table};
+use super::{policy, straddlers, table, tails};
 use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
 use crate::patch::word::Options;
@@ -67,6 +67,9 @@ fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
     if discovery.object().is_some_and(|named| named != hash(object)) {
         return false;
     }
+    if discovery.is_switched() && discovery.has_tails() {
+        return tails::are_there(discovery, object);
+    }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
     }
@@ -91,7 +94,9 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // Loaded anew, or a hook could not do it.
-        State::Patched => has_news && discovery.is_switched() && straddlers::may_write(),
+        State::Patched => {
+            has_news && discovery.is_switched() && (straddlers::may_write() || discovery.has_tails())
+        }
         State::Kept(_) => false,
     };
     let waiting: Vec<&'static Discovery> = published().map(Place::discovery).filter(|it| waits(it)).collect();
@@ -101,7 +106,17 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
     let objects = frozen.every();
     let mut has_trap = true;
     for discovery in waiting {
-        let is_loaded = object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it));
+        let object = object_at(&objects, discovery.text()).filter(|it| is_there(discovery, it));
+        if let Some(object) = object.filter(|_| discovery.has_tails()) {
+            if discovery.is_switched() {
+                // What can't be written goes on to the hook, which knows.
+                let _ = tails::settle(discovery);
+            } else {
+                tails::begin(discovery, object);
+            }
+            continue;
+        }
+        let is_loaded = object.is_some();
         if let Some(switch) = discovery.switch().filter(|_| is_loaded && discovery.is_switched()) {
             // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing else.
             let _ = straddlers::settle(discovery, switch);

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
-//! | switched | across two words: what skips the call, or the call | the hook delivers it |
+//! | switched | across two words: what skips the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | kept | a real call for good, for a reason | the hook delivers it |
 //!
 //! `is_wanted` says whether somebody listens, as long as there are no bytes that do: who changes it, and who patches the site,
@@ -25,6 +25,7 @@ use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
 use super::switch::{Nothing, Switch};
+use super::tails::Tails;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
@@ -74,6 +75,10 @@ pub(crate) struct Discovery {
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
     text_len: AtomicUsize,
+    /// Of a function that jumps to the hook, once its code was looked into; see [`tails`](super::tails).
+    pub(super) tails: AtomicPtr<Tails>,
+    /// How many hits of these nobody has wanted.
+    pub(super) strays: AtomicUsize,
 }
 
 // SAFETY: atomics, but for `early`, which is written before the discovery is published, and taken by the holder of the
@@ -122,6 +127,7 @@ impl Discovery {
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
+        it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
@@ -189,6 +195,11 @@ impl Discovery {
     pub(super) fn keep(&self, reason: Reason) {
         self.reason.store(reason.encode(), Ordering::Relaxed);
         let _ = self.state.compare_exchange(WAITING, KEPT, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// A real call that may become a site after all.
+    pub(super) fn wait_again(&self) {
+        let _ = self.state.compare_exchange(KEPT, WAITING, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// A site from now on; tells whether it was none before.
@@ -342,6 +353,7 @@ impl Discovery {
     fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_text();
+            self.forget_tails();
             Place::of(self).into_iter().for_each(chunk::give_back);
         }
     }

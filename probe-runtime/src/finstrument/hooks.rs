@@ -20,7 +20,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, growing, policy, straddlers};
+use super::{callback, counters, growing, policy, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -89,6 +89,8 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
             Some(None) => {}
             None => postpone(discovery),
         }
+    } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
+        tails::stray(discovery);
     } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
         // This thread was late, or its object was loaded anew.
         let _whole = Blocked::new();
@@ -215,7 +217,7 @@ pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
 }
 
 /// Whether a call leads to the hook, be it through a linkage table.
-fn leads_to(target: Target, hook: usize) -> bool {
+pub(super) fn leads_to(target: Target, hook: usize) -> bool {
     let through = |pointer: usize| {
         // SAFETY: the call, or the jump, that was just executed has read it.
         is_readable(pointer) && unsafe { ptr::read_unaligned(pointer as *const usize) } == hook

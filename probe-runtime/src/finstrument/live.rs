@@ -106,6 +106,7 @@ pub fn stats() -> Stats {
         discovered: counters::DISCOVERED.get(),
         patched: counters::PATCHED.get(),
         straddlers: counters::STRADDLERS.get(),
+        tail_jumps: counters::TAILS.get(),
         kept: in_state(|state| matches!(state, State::Kept(_))),
         waiting: in_state(|state| state == State::Waiting),
         postponed: counters::POSTPONED.get(),

@@ -105,9 +105,13 @@ mod counters;
 #[cfg(probe_discovers)]
 mod discovery;
 #[cfg(probe_discovers)]
+mod extents;
+#[cfg(probe_discovers)]
 mod growing;
 #[cfg(probe_discovers)]
 mod hooks;
+#[cfg(probe_discovers)]
+mod jumps;
 #[cfg(probe_discovers)]
 mod live;
 #[cfg(probe_discovers)]
@@ -124,6 +128,8 @@ mod switch;
 mod symbols;
 #[cfg(probe_discovers)]
 mod table;
+#[cfg(probe_discovers)]
+mod tails;
 
 #[cfg(not(probe_discovers))]
 mod idle;
