@@ -61,6 +61,8 @@ pub(crate) struct Discovery {
     is_wanted: AtomicBool,
     /// A hit could not patch it.
     is_postponed: AtomicBool,
+    /// A hit could have patched it, by itself.
+    is_tried: AtomicBool,
     /// How many hooks are about to change its bytes.
     busy: AtomicUsize,
     /// Who keeps its place from being given back: itself, and its early hook.
@@ -124,6 +126,7 @@ impl Discovery {
         it.bytes.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         it.ret.store(place.ret(), Ordering::Relaxed);
         it.is_postponed.store(false, Ordering::Relaxed);
+        it.is_tried.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
@@ -231,6 +234,11 @@ impl Discovery {
         !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed)
     }
 
+    /// Whether no hit has tried to patch it yet; once.
+    pub(super) fn is_first_try(&self) -> bool {
+        !self.is_tried.swap(true, Ordering::Relaxed)
+    }
+
     /// The call that was found, if it is known.
     pub(super) fn call(&self) -> Option<Call> {
         let [bytes @ .., _, _] = self.bytes.load(Ordering::Relaxed).to_le_bytes();
@@ -250,12 +258,18 @@ impl Discovery {
         self.is_site() && self.busy.load(Ordering::SeqCst) == 0
     }
 
-    /// Has a hook change its bytes, while they are a call's.
-    pub(super) fn while_busy(&self, change: impl FnOnce()) {
+    /// Lets a hook change its bytes, if they are still a call's; until [`end_change`](Self::end_change).
+    pub(super) fn begin_change(&self) -> bool {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        if self.state() == State::Waiting {
-            change();
+        let may_change = self.state() == State::Waiting;
+        if !may_change {
+            self.end_change();
         }
+        may_change
+    }
+
+    /// The hook has changed what it was to change.
+    pub(super) fn end_change(&self) {
         self.busy.fetch_sub(1, Ordering::SeqCst);
     }
 

@@ -107,6 +107,8 @@ mod discovery;
 #[cfg(probe_discovers)]
 mod extents;
 #[cfg(probe_discovers)]
+mod first;
+#[cfg(probe_discovers)]
 mod growing;
 #[cfg(probe_discovers)]
 mod hooks;

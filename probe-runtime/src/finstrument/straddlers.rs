@@ -18,26 +18,28 @@ use crate::patch::{
     write_text_now, write_word,
 };
 
-/// Makes a waiting call one that is switched, in a hook.
-pub(super) fn begin_now(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
+/// A waiting call is one that is switched, from a hook on that has settled it.
+pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
     let text = policy::text();
-    begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
+    begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// The same, for the holder of the control lock.
+/// Makes a waiting call one that is switched, for the holder of the control lock.
 pub(super) fn begin_waiting(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
-    begin(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
-}
-
-fn begin(
-    discovery: &'static Discovery,
-    switch: Switch,
-    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
-) -> Result<(), NotNow> {
+    let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
     // Also where there is nothing to change yet: where text can't be written, it stays a real call.
     let mut done = Ok(false);
     open(&mut || done = settle_open(discovery, switch))?;
     done?;
+    begun(discovery, switch, open);
+    Ok(())
+}
+
+fn begun(
+    discovery: &'static Discovery,
+    switch: Switch,
+    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
+) {
     if discovery.become_switched() {
         counters::PATCHED.add();
         counters::STRADDLERS.add();
@@ -47,7 +49,6 @@ fn begin(
         // The next operation looks.
         policy::note();
     }
-    Ok(())
 }
 
 /// Has the bytes say what `is_wanted` says, in a hook; tells whether that took a write.
@@ -83,7 +84,7 @@ pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, 
 }
 
 /// The same in text that is writable.
-fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
         // SAFETY: writable text; the call or what may stand in its place. Where another was faster, the loop sees it.
