@@ -170,6 +170,12 @@ fn capacity() {
     two(1);
     assert_eq!((hits.total(), calls.total()), (2, 10));
     drop(calls);
+    // What was known before goes beyond, too.
+    let calls = finstrument::attach(Count::new(), 1).unwrap();
+    assert_eq!(finstrument::stats().beyond_capacity, 2 + 3);
+    one(1);
+    assert_eq!((hits.total(), calls.total()), (2, 1));
+    drop(calls);
     // There is room for a new one, for all.
     let calls = finstrument::attach(Count::new(), 4).unwrap();
     one(1);

@@ -63,7 +63,7 @@ pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
 }
 
 /// Whether a discovery speaks of this object: the one that it was named by, with what was made of the call.
-fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
+pub(super) fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
     if discovery.object().is_some_and(|named| named != hash(object)) {
         return false;
     }
@@ -73,11 +73,28 @@ fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
     }
-    let Some(site) = discovery.site().filter(|_| discovery.is_site()) else { return true };
+    if !discovery.is_site() {
+        return is_call_there(discovery);
+    }
+    let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     // What is being switched begins with an `int3`, as does what a debugger has stopped at.
     bytes[0] == 0xcc || [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(bytes))
+}
+
+/// Whether a real call is still the one that was found. An object that lies in the place of the one that it was found in has another.
+fn is_call_there(discovery: &'static Discovery) -> bool {
+    let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
+    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
+    if call_of(returns, hook) == Some(call) {
+        return true;
+    }
+    let (at, _) = call.instruction();
+    // SAFETY: in the text of a loaded object. Somebody stops there, if it is an `int3`.
+    let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == 0xcc;
+    // In this order: a hook that has changed it is busy until it says so.
+    is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
@@ -91,6 +108,8 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
     let has_news = policy::has_news();
     let waits = |discovery: &Discovery| match discovery.state() {
         State::Waiting => true,
+        // Memory may have been short for a moment.
+        State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // Loaded anew, or a hook could not do it.

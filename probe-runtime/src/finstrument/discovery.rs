@@ -255,7 +255,12 @@ impl Discovery {
     /// Whether its bytes are the control's alone to change. Until then, `is_wanted` says what they should be.
     pub(crate) fn is_settled(&self) -> bool {
         // In this order: whoever has patched it was busy before, and no other hook begins to change it.
-        self.is_site() && self.busy.load(Ordering::SeqCst) == 0
+        self.is_site() && !self.is_busy()
+    }
+
+    /// Whether a hook is about to change its bytes.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) != 0
     }
 
     /// Lets a hook change its bytes, if they are still a call's; until [`end_change`](Self::end_change).

@@ -146,7 +146,7 @@ pub use stats::Stats;
 pub(crate) use {
     absorbed::{absorb, patch_waiting},
     discovery::{Discovery, Taken, Vanished, Wanted},
-    growing::{Growing, begin, end, is_growing, pause, take_tally},
+    growing::{Growing, add_beyond, begin, end, is_growing, pause, take_tally},
     live::get_ready,
     naming::Names,
     policy::{has_news, take_news},

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 
 use addr2line::{Loader, Location};
 
+use super::absorbed::is_there;
 use super::chunk;
 use super::discovery::Discovery;
 use super::extents::Extents;
@@ -65,14 +66,21 @@ pub(super) fn object_at(objects: &[Object], addr: usize) -> Option<&Object> {
 impl Names {
     /// Names what has no name yet. For the holder of the control lock.
     pub(crate) fn name_new(&mut self) {
-        let new: Vec<&'static Discovery> = published()
+        let mut new: Vec<&'static Discovery> = published()
             .map(chunk::Place::discovery)
             .filter(|discovery| discovery.object().is_none())
             .collect();
         if new.is_empty() {
             return;
         }
-        let objects = freeze(crate::os::objects::Frozen::every);
+        let objects = freeze(|frozen| {
+            let objects = frozen.every();
+            // What was found in an object that is gone by now has no name in another.
+            new.retain(|discovery| {
+                object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it))
+            });
+            objects
+        });
         let hashes: Vec<u64> = objects.iter().map(hash).collect();
         self.files.retain(|known, _| hashes.contains(known));
         for discovery in new {
