@@ -107,9 +107,8 @@ fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
 pub(crate) fn patch_waiting(frozen: &Frozen) {
     let has_news = policy::has_news();
     let waits = |discovery: &Discovery| match discovery.state() {
-        State::Waiting => true,
         // Memory may have been short for a moment.
-        State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
+        State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // Loaded anew, or a hook could not do it.

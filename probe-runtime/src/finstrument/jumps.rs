@@ -243,3 +243,89 @@ fn is_kept_by_callees(register: Register) -> bool {
 fn addr(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OWN: [u8; 7] = [0x48, 0x8d, 0x1d, 0xf9, 0xff, 0xff, 0xff]; // lea rbx, [its own address]
+    const CALL: [u8; 5] = [0xe8, 0, 0x10, 0, 0];
+    const JUMP: [u8; 5] = [0xe9, 0, 0x20, 0, 0];
+    const COPY: [u8; 3] = [0x48, 0x89, 0xdf]; // mov rdi, rbx
+    const OTHER: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 1, 0, 0]; // lea rdi, [rip + 0x100]
+    const LOAD: [u8; 7] = [0x48, 0x8b, 0x3d, 0, 1, 0, 0]; // mov rdi, [rip + 0x100]
+
+    /// Where jumps are found, and what they tell the hook.
+    fn found(code: &[&[u8]]) -> Vec<(usize, Value)> {
+        let fragment = Fragment { addr: 0x1000, code: code.concat() };
+        jumps(&[fragment]).into_iter().map(|jump| (jump.at - 0x1000, jump.function)).collect()
+    }
+
+    #[test]
+    fn a_value_is_followed_through_copies_and_calls() {
+        let own = Value::Address(0x1000);
+        assert_eq!(found(&[&OWN, &CALL, &COPY, &[0x5b], &JUMP]), [(16, own)]);
+        assert_eq!(found(&[&LOAD, &JUMP]), [(7, Value::Pointer(0x1107))]);
+        assert_eq!(found(&[&[0xbf, 0x34, 0x12, 0, 0], &JUMP]), [(5, Value::Address(0x1234))]);
+        let jump = jumps(&[Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() }]);
+        assert_eq!((&*jump[0].bytes, jump[0].target), (&JUMP[..], Target::Direct(0x300c)));
+    }
+
+    #[test]
+    fn jumps_through_pointers_have_their_prefixes() {
+        let code = [&OTHER[..], &[0x3e, 0xff, 0x25, 0, 2, 0, 0]].concat();
+        let jump = &jumps(&[Fragment { addr: 0x1000, code }])[0];
+        assert_eq!((jump.at, jump.bytes.len(), jump.target), (0x1007, 7, Target::Through(0x120e)));
+    }
+
+    #[test]
+    fn what_is_lost_is_not_guessed() {
+        assert_eq!(found(&[&JUMP]), [], "from the caller");
+        assert_eq!(found(&[&OTHER, &CALL, &JUMP]), [], "a call changes it");
+        assert_eq!(found(&[&OTHER, &[0x48, 0x83, 0xc7, 1], &JUMP]), [], "add rdi, 1");
+        assert_eq!(found(&[&OTHER, &[0x40, 0xb7, 1], &JUMP]), [], "mov dil, 1");
+        assert_eq!(found(&[&OTHER, &[0x0f, 0x84, 0, 1, 0, 0], &[0xc3]]), [], "conditional");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0xff, 0xe0]]), [], "jmp rax");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0xeb, 0xfd]]), [], "into the middle of another");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0x06]]), [], "no instruction");
+        assert_eq!(found(&[&OTHER, &[0xc3], &[0x5b], &JUMP]), [], "nothing is known to lead there");
+    }
+
+    #[test]
+    fn all_ways_have_to_agree() {
+        // je over the next two; lea rdi; jmp over the last; lea rdi; jmp hook
+        let ways = |last: &[u8; 7]| found(&[&[0x74, 9], &OTHER, &[0xeb, 7], last, &JUMP]);
+        assert_eq!(ways(&[0x48, 0x8d, 0x3d, 0xf7, 0, 0, 0]), [(18, Value::Address(0x1109))]);
+        assert_eq!(ways(&OTHER), []);
+        assert_eq!(ways(&[0x48, 0x8b, 0x3d, 0xf7, 0, 0, 0]), [], "a pointer at the same address");
+    }
+
+    #[test]
+    fn padding_is_not_executed() {
+        let code: [&[u8]; 5] = [&OTHER, &[0x74, 7], &JUMP, &[0x66, 0x90], &JUMP];
+        assert_eq!(found(&code).len(), 2);
+        // A loop back to the copy.
+        assert_eq!(found(&[&OWN, &COPY, &[0x74, 0xfb], &JUMP]), [(12, Value::Address(0x1000))]);
+    }
+
+    #[test]
+    fn fragments_lead_into_each_other() {
+        let main = Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() };
+        let cold = |to: u8| Fragment { addr: 0x1010, code: vec![0xeb, to] };
+        assert_eq!(jumps(std::slice::from_ref(&main)).len(), 1);
+        // To the jump itself, with who knows what.
+        assert_eq!(jumps(&[main.clone(), cold(0xf5)]), []);
+        // To the beginning of it all.
+        assert_eq!(jumps(&[main, cold(0xee)]).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
+            for jump in jumps(&[Fragment { addr, code: code.clone() }]) {
+                prop_assert!(code[jump.at - addr..].starts_with(&jump.bytes));
+            }
+        }
+    }
+}

@@ -175,6 +175,24 @@ mod tests {
         assert_eq!(Switch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
     }
 
+    #[test]
+    fn a_jump_becomes_a_return_at_every_offset() {
+        for jump in [&[0xe9, 1, 2, 3, 4][..], &[0xff, 0x25, 1, 2, 3, 4], &[0x3e, 0xff, 0x25, 1, 2, 3, 4]] {
+            for at in 0x1000..0x1008 {
+                let switch = Switch::of_jump(at, Bytes::new(jump).unwrap());
+                let memory = after(at, jump, switch.write(false));
+                let mut wanted = [0x90; 16];
+                wanted[at % 8..at % 8 + jump.len()].copy_from_slice(jump);
+                wanted[at % 8] = 0xc3;
+                assert_eq!((memory, switch.first_byte(false)), (wanted, (at, 0xc3)));
+                let word = u64::from_le_bytes(memory[..8].try_into().unwrap());
+                assert_eq!((switch.word, switch.is_active(word)), (0x1000, Some(false)));
+                let read = <[u8; 5]>::try_from(&memory[at % 8..at % 8 + 5]).unwrap();
+                assert_eq!(switch.active_bytes(at, read), jump[..5]);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn there_and_back(at in 0x1000_usize..1 << 30, distance: i32, is_direct: bool) {

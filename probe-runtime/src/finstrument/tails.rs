@@ -58,11 +58,9 @@ impl Tails {
         let hook = hooks::address(hit.kind == Kind::Entry);
         let is_told = |jump: &&Jump| match jump.function {
             Value::Address(function) => function == hit.function,
+            Value::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
             // SAFETY: in a segment of a loaded object.
-            Value::Pointer(at) => {
-                holds(object, at, size_of::<usize>(), false)
-                    && unsafe { ptr::read_unaligned(at as *const usize) } == hit.function
-            }
+            Value::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
         };
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
