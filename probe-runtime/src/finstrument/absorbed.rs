@@ -4,13 +4,15 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::Call;
 use super::chunk::{self, Place};
-use super::discovery::{Discovery, State, Vanished};
+use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched, published};
 use super::naming::{hash, object_at};
 use super::reason::Reason;
+use super::vanished::Vanished;
 use super::{policy, straddlers, table, tails};
 use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
@@ -103,9 +105,19 @@ fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
     entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
 }
 
-/// Patches what waits, with all that a hook may not do.
+/// Whether something still waited when the last operation was done with it.
+static UNFINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Patches what waits, with all that a hook may not do. Where there is no news, and nothing was left, it does not look.
 pub(crate) fn patch_waiting(frozen: &Frozen) {
     let has_news = policy::has_news();
+    if !UNFINISHED.swap(false, Ordering::Relaxed) && !has_news {
+        return;
+    }
+    patch_all(frozen, has_news);
+}
+
+fn patch_all(frozen: &Frozen, has_news: bool) {
     let waits = |discovery: &Discovery| match discovery.state() {
         // Memory may have been short for a moment.
         State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
@@ -123,7 +135,7 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
     }
     let objects = frozen.every();
     let mut has_trap = true;
-    for discovery in waiting {
+    for discovery in waiting.iter().copied() {
         let object = object_at(&objects, discovery.text()).filter(|it| is_there(discovery, it));
         if let Some(object) = object.filter(|_| discovery.has_tails()) {
             if discovery.is_switched() {
@@ -148,6 +160,8 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
             has_trap = patch(discovery, call, has_trap);
         }
     }
+    let is_unfinished = |it: &&Discovery| !it.is_switched() && waits(it);
+    UNFINISHED.store({ waiting }.into_iter().any(|it| is_unfinished(&it)), Ordering::Relaxed);
 }
 
 /// Patches a call; tells whether traps can be handled, as far as is known.

@@ -20,12 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Place};
-use super::counters;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
 use super::switch::{Nothing, Switch};
 use super::tails::Tails;
+use super::vanished::Taken;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
@@ -73,7 +73,7 @@ pub(crate) struct Discovery {
     object: AtomicU64,
     /// The counter that it has in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
-    early: UnsafeCell<MaybeUninit<Early>>,
+    pub(super) early: UnsafeCell<MaybeUninit<Early>>,
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
     text_len: AtomicUsize,
@@ -364,12 +364,12 @@ impl Discovery {
     pub(crate) fn take_early(&'static self) -> Option<Taken> {
         (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
             self.owners.fetch_add(1, Ordering::Relaxed);
-            Taken(self)
+            Taken::new(self)
         })
     }
 
     /// One of its owners is done with it. The last one gives the place back: of what is retired, any may be freed first.
-    fn disown(&'static self) {
+    pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_text();
             self.forget_tails();
@@ -389,38 +389,4 @@ pub(crate) enum Wanted {
     Patched,
     /// A call that is switched in place: its bytes may have to change.
     Switched,
-}
-
-/// An early hook that was replaced. Freed once no thread can be reading it.
-pub(crate) struct Taken(&'static Discovery);
-
-// SAFETY: the hook is owned, and holds only what is `Send`.
-unsafe impl Send for Taken {}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        // SAFETY: taken once, and dropped by `Retired` after `quiesce`.
-        unsafe { Early::drop_in_place(self.0.early.get().cast()) };
-        self.0.disown();
-    }
-}
-
-/// A discovery whose object is gone. Its place is given back once no hook can be looking at it.
-pub(crate) struct Vanished(&'static Discovery);
-
-impl Vanished {
-    /// The table does not lead there any more.
-    pub(super) fn new(discovery: &'static Discovery) -> Self {
-        if discovery.object().is_none() {
-            counters::UNNAMED.add();
-        }
-        Self(discovery)
-    }
-}
-
-impl Drop for Vanished {
-    fn drop(&mut self) {
-        drop(self.0.take_early());
-        self.0.disown();
-    }
 }

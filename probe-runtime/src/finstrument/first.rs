@@ -115,7 +115,10 @@ fn patch(all: &mut [Option<Patch>]) {
         Err(NotNow::Later) => postpone(discovery),
         // Another thread was faster, or it is a debugger's by now.
         Err(NotNow::Changed) => {}
-        Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+        Err(NotNow::Protected(errno)) => {
+            discovery.keep(Reason::Protected { errno });
+            policy::note();
+        }
     }
 }
 
