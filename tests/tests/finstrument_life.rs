@@ -106,8 +106,8 @@ fn fork() {
         assert_eq!(finstrument::stats().patched, 4);
     });
     assert_eq!(status, 0);
-    let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.waiting), (0, 2));
+    let known = finstrument::stats();
+    assert_eq!((known.patched, known.waiting), (0, 2));
     two(1);
     let counts = calls.counts();
     assert_eq!((counts.hits("fox1", Kind::Entry), counts.hits("fox2", Kind::Entry)), (Some(1), Some(1)));
