@@ -40,11 +40,16 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
             if is_counted { Some(finstrument::attach(Count::new(), 6 * functions)?) } else { None };
         let before = finstrument::stats();
         let mut samples: Vec<f64> = object.functions().iter().map(|function| first_call(*function)).collect();
+        let waiting = finstrument::stats().waiting;
+        // What waits for another call on its page waits no longer than that.
+        let mut again: Vec<f64> = object.functions().iter().map(|function| first_call(*function)).collect();
         let stats = finstrument::stats();
-        assert_eq!(stats.patched - before.patched, 2 * functions, "{stats:?}");
+        assert_eq!((stats.patched - before.patched, stats.waiting), (2 * functions, 0), "{stats:?}");
         if let Some(counting) = counting {
-            assert_eq!(counting.total(), 2 * functions as u64);
+            assert_eq!(counting.total(), 4 * functions as u64);
         }
+        // With what patching has taken at the second call.
+        let mean = trimmed_mean(&mut samples) + trimmed_mean(&mut again);
         finstrument::text(TextPolicy::Sealed);
         // What opening and sealing a page takes that has been written before.
         let two_protects =
@@ -52,17 +57,27 @@ fn first_hits(scale: Scale) -> Result<(), Error> {
         if policy == TextPolicy::Sealed && !is_counted {
             figure("discovery/two-mprotect", format_args!("{two_protects:.0}"), "ns", 1.0, "two-mprotect");
         }
-        samples.sort_by(f64::total_cmp);
         let ninety_ninth = samples[samples.len() * 99 / 100];
-        for (what, ns) in [("", median(samples)), ("-99th", ninety_ninth)] {
+        for (what, ns) in [("-mean", mean), ("", median(samples)), ("-99th", ninety_ninth)] {
             let name = format!("discovery/first-hit-{name}{what}");
             figure(&name, format_args!("{ns:.0}"), "ns", ns / two_protects, "two-mprotect");
         }
         let straddlers = stats.straddlers - before.straddlers;
-        println!("{straddlers} of {} call sites lay across two words", 2 * functions);
+        println!(
+            "{straddlers} of {} call sites lay across two words; {waiting} waited for their second hit",
+            2 * functions
+        );
     }
     finstrument::text(TextPolicy::Sealed);
     Ok(())
+}
+
+/// Without the slowest hundredth, where something else ran. Sorts them.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+fn trimmed_mean(samples: &mut [f64]) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    let most = &samples[..samples.len() * 99 / 100];
+    most.iter().sum::<f64>() / most.len() as f64
 }
 
 fn open_and_seal(function: extern "C" fn(u64) -> u64) -> f64 {
@@ -96,7 +111,8 @@ fn calls(scale: Scale) -> Result<(), Error> {
     let counting = finstrument::attach(Count::new(), 100_000)?;
     // What is known by now counts, too.
     let others = select("latent_*")?.hold()?;
-    active.call_first(1);
+    // The second call patches what waits.
+    active.call_first(2);
     assert_eq!(finstrument::stats().patched, known + 4);
     let rust = select("**::counted")?.attach(Count::new())?;
     let before = counting.total();

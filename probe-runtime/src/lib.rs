@@ -74,6 +74,8 @@ mod registry;
 mod selector;
 #[cfg(feature = "std")]
 mod self_test;
+#[cfg(all(feature = "std", probe_backend = "x86_64"))]
+mod table;
 
 pub use abi::{Field, Kind, Type, ValueRef};
 

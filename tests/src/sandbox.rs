@@ -31,6 +31,25 @@ pub fn deny(syscall: libc::c_long, offset: u32, mask: u32, value: u32) {
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
+/// Runs `body` while the process may have no more private memory that can be written: mapping some, and making text writable, fail with
+/// `ENOMEM` meanwhile.
+///
+/// # Panics
+/// If the system refuses.
+pub fn without_memory<T>(body: impl FnOnce() -> T) -> T {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the answer.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_DATA, &raw mut limit) }, 0);
+    // Linux takes a soft limit of 0 for none.
+    let none = libc::rlimit { rlim_cur: 1, ..limit };
+    // SAFETY: a limit, which is read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const none) }, 0);
+    let done = body();
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const limit) }, 0);
+    done
+}
+
 /// Where `struct seccomp_data` has an argument's low half.
 #[must_use]
 pub const fn argument(index: u32) -> u32 {

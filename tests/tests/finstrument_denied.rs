@@ -8,7 +8,7 @@ use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, Kind, TextPolicy, probes, select};
 use probe_tests::instrumented::{folder, shared, source};
 use probe_tests::library::Library;
-use probe_tests::sandbox::{argument, deny};
+use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
 
 const FUNCTIONS: usize = 16;
@@ -41,12 +41,18 @@ fn no_trap_is_needed() {
 }
 
 #[test]
+fn what_memory_was_short_for_is_tried_again() {
+    scenario::runs_in_a_child("scenario", "memory");
+}
+
+#[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.as_str() {
         "mprotect" => mprotect(),
         "alias" => alias(),
         "trap" => trap(),
+        "memory" => memory(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -60,6 +66,30 @@ fn call_all(functions: &[extern "C" fn(u64) -> u64]) {
     for (number, function) in functions.iter().enumerate() {
         assert_eq!(function(3), 3 + number as u64);
     }
+}
+
+fn memory() {
+    let (library, functions) = library("memory");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    // Its place is taken, and its memory there.
+    call_all(&functions[..1]);
+    without_memory(|| {
+        call_all(&functions);
+        call_all(&functions);
+    });
+    let stats = finstrument::stats();
+    assert_eq!((stats.patched, stats.discovered, stats.lost), (0, 2 * FUNCTIONS, 0), "{stats:?}");
+    assert_eq!(stats.kept, 2 * FUNCTIONS, "{stats:?}");
+    // The next operation.
+    assert_eq!(finstrument::kept(), []);
+    assert_eq!(finstrument::stats().patched, 2 * FUNCTIONS);
+    call_all(&functions);
+    let exits: u64 =
+        (0..FUNCTIONS).map(|at| calls.counts().hits(&format!("f{at}"), Kind::Exit).unwrap()).sum();
+    assert_eq!(exits, 3 * FUNCTIONS as u64 + 1);
+    drop(calls);
+    call_all(&functions);
+    library.close();
 }
 
 fn mprotect() {

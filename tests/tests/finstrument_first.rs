@@ -31,9 +31,13 @@ fn first_hits_become_probes_with_names_and_lines() {
         let before = bytes();
         let calls = finstrument::attach(Count::new(), 100).unwrap();
         assert_eq!(work(20), 41);
+        // They wait for others on their page, or for their second hit.
+        let stats = finstrument::stats();
+        assert_eq!((stats.waiting, stats.postponed, stats.lost), (4, 0, 0));
+        assert_eq!(work(20), 41);
         let stats = finstrument::stats();
         assert_eq!((stats.waiting, stats.postponed, stats.lost), (0, 0, 0));
-        for _ in 1..10 {
+        for _ in 2..10 {
             assert_eq!(work(20), 41);
         }
         let counts = calls.counts();

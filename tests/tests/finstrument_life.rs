@@ -106,7 +106,8 @@ fn fork() {
         assert_eq!(finstrument::stats().patched, 4);
     });
     assert_eq!(status, 0);
-    assert_eq!(finstrument::stats().patched, 2);
+    let known = finstrument::stats();
+    assert_eq!((known.patched, known.waiting), (0, 2));
     two(1);
     let counts = calls.counts();
     assert_eq!((counts.hits("fox1", Kind::Entry), counts.hits("fox2", Kind::Entry)), (Some(1), Some(1)));
@@ -168,6 +169,12 @@ fn capacity() {
     let hits = select("dog2").unwrap().attach(Count::new()).unwrap();
     two(1);
     assert_eq!((hits.total(), calls.total()), (2, 10));
+    drop(calls);
+    // What was known before goes beyond, too.
+    let calls = finstrument::attach(Count::new(), 1).unwrap();
+    assert_eq!(finstrument::stats().beyond_capacity, 2 + 3);
+    one(1);
+    assert_eq!((hits.total(), calls.total()), (2, 1));
     drop(calls);
     // There is room for a new one, for all.
     let calls = finstrument::attach(Count::new(), 4).unwrap();

@@ -77,6 +77,10 @@ fn every_split_of_every_form() {
                 assert_eq!(site.addr() % 8, offset, "{form}_{offset}");
                 let original = bytes(site);
                 assert_eq!(function(0), offset as u64);
+                if text == TextPolicy::Sealed {
+                    assert_eq!(bytes(site), original, "it waits");
+                    assert_eq!(function(0), offset as u64);
+                }
                 let (at, len) = if form == "through" { (1, 6) } else { (0, 5) };
                 assert_eq!(original[0], if form == "through" { 0xff } else { 0xe8 });
                 straddlers += usize::from(offset + len > 8);

@@ -72,6 +72,8 @@ impl Control {
         self.growing = Some(number);
         finstrument::begin(Arc::clone(subscription), tallies);
         let report = self.adopt();
+        let has_part = |id: ProbeId| self.members(id).is_some_and(|members| members.has_part_of(number));
+        finstrument::add_beyond(self.registry.discovered().iter().filter(|(id, _)| !has_part(*id)).count());
         Ok((number, report))
     }
 

@@ -4,14 +4,16 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::Call;
 use super::chunk::{self, Place};
-use super::discovery::{Discovery, State, Vanished};
+use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched, published};
 use super::naming::{hash, object_at};
 use super::reason::Reason;
-use super::{policy, straddlers, table};
+use super::vanished::Vanished;
+use super::{policy, straddlers, table, tails};
 use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
 use crate::patch::word::Options;
@@ -63,18 +65,38 @@ pub(crate) fn absorb(frozen: &Frozen) -> Absorbed {
 }
 
 /// Whether a discovery speaks of this object: the one that it was named by, with what was made of the call.
-fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
+pub(super) fn is_there(discovery: &'static Discovery, object: &Object) -> bool {
     if discovery.object().is_some_and(|named| named != hash(object)) {
         return false;
+    }
+    if discovery.is_switched() && discovery.has_tails() {
+        return tails::are_there(discovery, object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
     }
-    let Some(site) = discovery.site().filter(|_| discovery.is_site()) else { return true };
+    if !discovery.is_site() {
+        return is_call_there(discovery);
+    }
+    let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     // What is being switched begins with an `int3`, as does what a debugger has stopped at.
     bytes[0] == 0xcc || [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(bytes))
+}
+
+/// Whether a real call is still the one that was found. An object that lies in the place of the one that it was found in has another.
+fn is_call_there(discovery: &'static Discovery) -> bool {
+    let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
+    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
+    if call_of(returns, hook) == Some(call) {
+        return true;
+    }
+    let (at, _) = call.instruction();
+    // SAFETY: in the text of a loaded object. Somebody stops there, if it is an `int3`.
+    let is_stopped = unsafe { ptr::read_volatile(at as *const u8) } == 0xcc;
+    // In this order: a hook that has changed it is busy until it says so.
+    is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
@@ -83,15 +105,28 @@ fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
     entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
 }
 
-/// Patches what waits, with all that a hook may not do.
+/// Whether something still waited when the last operation was done with it.
+static UNFINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Patches what waits, with all that a hook may not do. Where there is no news, and nothing was left, it does not look.
 pub(crate) fn patch_waiting(frozen: &Frozen) {
     let has_news = policy::has_news();
+    if !UNFINISHED.swap(false, Ordering::Relaxed) && !has_news {
+        return;
+    }
+    patch_all(frozen, has_news);
+}
+
+fn patch_all(frozen: &Frozen, has_news: bool) {
     let waits = |discovery: &Discovery| match discovery.state() {
-        State::Waiting => true,
+        // Memory may have been short for a moment.
+        State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // Loaded anew, or a hook could not do it.
-        State::Patched => has_news && discovery.is_switched() && straddlers::may_write(),
+        State::Patched => {
+            has_news && discovery.is_switched() && (straddlers::may_write() || discovery.has_tails())
+        }
         State::Kept(_) => false,
     };
     let waiting: Vec<&'static Discovery> = published().map(Place::discovery).filter(|it| waits(it)).collect();
@@ -100,8 +135,18 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
     }
     let objects = frozen.every();
     let mut has_trap = true;
-    for discovery in waiting {
-        let is_loaded = object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it));
+    for discovery in waiting.iter().copied() {
+        let object = object_at(&objects, discovery.text()).filter(|it| is_there(discovery, it));
+        if let Some(object) = object.filter(|_| discovery.has_tails()) {
+            if discovery.is_switched() {
+                // What can't be written goes on to the hook, which knows.
+                let _ = tails::settle(discovery);
+            } else {
+                tails::begin(discovery, object);
+            }
+            continue;
+        }
+        let is_loaded = object.is_some();
         if let Some(switch) = discovery.switch().filter(|_| is_loaded && discovery.is_switched()) {
             // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing else.
             let _ = straddlers::settle(discovery, switch);
@@ -115,6 +160,8 @@ pub(crate) fn patch_waiting(frozen: &Frozen) {
             has_trap = patch(discovery, call, has_trap);
         }
     }
+    let is_unfinished = |it: &&Discovery| !it.is_switched() && waits(it);
+    UNFINISHED.store({ waiting }.into_iter().any(|it| is_unfinished(&it)), Ordering::Relaxed);
 }
 
 /// Patches a call; tells whether traps can be handled, as far as is known.

@@ -54,7 +54,7 @@ impl Discovered<'_> {
         self.discovery.returns().map(|returns| call::site(returns).0)
     }
 
-    /// Whether it was made a site by now. If not, a later hit or operation does that, unless it is [kept](Self::kept).
+    /// Whether it was made a site by now. Where text is sealed, most are not yet, as they share the opening of a page. If not, a later hit or operation does that, unless it is [kept](Self::kept).
     pub fn is_patched(&self) -> bool {
         self.discovery.is_patched()
     }

@@ -22,6 +22,7 @@ impl Counter {
 pub(super) static DISCOVERED: Counter = Counter::new();
 pub(super) static PATCHED: Counter = Counter::new();
 pub(super) static STRADDLERS: Counter = Counter::new();
+pub(super) static TAILS: Counter = Counter::new();
 pub(super) static POSTPONED: Counter = Counter::new();
 pub(super) static LOST: Counter = Counter::new();
 pub(super) static UNTOLD: Counter = Counter::new();

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
-//! | switched | across two words: what skips the call, or the call | the hook delivers it |
+//! | switched | across two words: what skips the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
 //! | kept | a real call for good, for a reason | the hook delivers it |
 //!
 //! `is_wanted` says whether somebody listens, as long as there are no bytes that do: who changes it, and who patches the site,
@@ -20,11 +20,12 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Place};
-use super::counters;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
 use super::switch::{Nothing, Switch};
+use super::tails::Tails;
+use super::vanished::Taken;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
@@ -60,6 +61,8 @@ pub(crate) struct Discovery {
     is_wanted: AtomicBool,
     /// A hit could not patch it.
     is_postponed: AtomicBool,
+    /// A hit could have patched it, by itself.
+    is_tried: AtomicBool,
     /// How many hooks are about to change its bytes.
     busy: AtomicUsize,
     /// Who keeps its place from being given back: itself, and its early hook.
@@ -70,10 +73,14 @@ pub(crate) struct Discovery {
     object: AtomicU64,
     /// The counter that it has in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
-    early: UnsafeCell<MaybeUninit<Early>>,
+    pub(super) early: UnsafeCell<MaybeUninit<Early>>,
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
     text_len: AtomicUsize,
+    /// Of a function that jumps to the hook, once its code was looked into; see [`tails`](super::tails).
+    pub(super) tails: AtomicPtr<Tails>,
+    /// How many hits of these nobody has wanted.
+    pub(super) strays: AtomicUsize,
 }
 
 // SAFETY: atomics, but for `early`, which is written before the discovery is published, and taken by the holder of the
@@ -119,9 +126,11 @@ impl Discovery {
         it.bytes.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         it.ret.store(place.ret(), Ordering::Relaxed);
         it.is_postponed.store(false, Ordering::Relaxed);
+        it.is_tried.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
+        it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
@@ -191,6 +200,11 @@ impl Discovery {
         let _ = self.state.compare_exchange(WAITING, KEPT, Ordering::SeqCst, Ordering::SeqCst);
     }
 
+    /// A real call that may become a site after all.
+    pub(super) fn wait_again(&self) {
+        let _ = self.state.compare_exchange(KEPT, WAITING, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
     /// A site from now on; tells whether it was none before.
     pub(super) fn become_patched(&self) -> bool {
         self.state.swap(PATCHED, Ordering::SeqCst) != PATCHED
@@ -220,6 +234,11 @@ impl Discovery {
         !self.is_postponed.load(Ordering::Relaxed) && !self.is_postponed.swap(true, Ordering::Relaxed)
     }
 
+    /// Whether no hit has tried to patch it yet; once.
+    pub(super) fn is_first_try(&self) -> bool {
+        !self.is_tried.swap(true, Ordering::Relaxed)
+    }
+
     /// The call that was found, if it is known.
     pub(super) fn call(&self) -> Option<Call> {
         let [bytes @ .., _, _] = self.bytes.load(Ordering::Relaxed).to_le_bytes();
@@ -236,15 +255,26 @@ impl Discovery {
     /// Whether its bytes are the control's alone to change. Until then, `is_wanted` says what they should be.
     pub(crate) fn is_settled(&self) -> bool {
         // In this order: whoever has patched it was busy before, and no other hook begins to change it.
-        self.is_site() && self.busy.load(Ordering::SeqCst) == 0
+        self.is_site() && !self.is_busy()
     }
 
-    /// Has a hook change its bytes, while they are a call's.
-    pub(super) fn while_busy(&self, change: impl FnOnce()) {
+    /// Whether a hook is about to change its bytes.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::SeqCst) != 0
+    }
+
+    /// Lets a hook change its bytes, if they are still a call's; until [`end_change`](Self::end_change).
+    pub(super) fn begin_change(&self) -> bool {
         self.busy.fetch_add(1, Ordering::SeqCst);
-        if self.state() == State::Waiting {
-            change();
+        let may_change = self.state() == State::Waiting;
+        if !may_change {
+            self.end_change();
         }
+        may_change
+    }
+
+    /// The hook has changed what it was to change.
+    pub(super) fn end_change(&self) {
         self.busy.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -334,14 +364,15 @@ impl Discovery {
     pub(crate) fn take_early(&'static self) -> Option<Taken> {
         (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
             self.owners.fetch_add(1, Ordering::Relaxed);
-            Taken(self)
+            Taken::new(self)
         })
     }
 
     /// One of its owners is done with it. The last one gives the place back: of what is retired, any may be freed first.
-    fn disown(&'static self) {
+    pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.forget_text();
+            self.forget_tails();
             Place::of(self).into_iter().for_each(chunk::give_back);
         }
     }
@@ -358,38 +389,4 @@ pub(crate) enum Wanted {
     Patched,
     /// A call that is switched in place: its bytes may have to change.
     Switched,
-}
-
-/// An early hook that was replaced. Freed once no thread can be reading it.
-pub(crate) struct Taken(&'static Discovery);
-
-// SAFETY: the hook is owned, and holds only what is `Send`.
-unsafe impl Send for Taken {}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        // SAFETY: taken once, and dropped by `Retired` after `quiesce`.
-        unsafe { Early::drop_in_place(self.0.early.get().cast()) };
-        self.0.disown();
-    }
-}
-
-/// A discovery whose object is gone. Its place is given back once no hook can be looking at it.
-pub(crate) struct Vanished(&'static Discovery);
-
-impl Vanished {
-    /// The table does not lead there any more.
-    pub(super) fn new(discovery: &'static Discovery) -> Self {
-        if discovery.object().is_none() {
-            counters::UNNAMED.add();
-        }
-        Self(discovery)
-    }
-}
-
-impl Drop for Vanished {
-    fn drop(&mut self) {
-        drop(self.0.take_early());
-        self.0.disown();
-    }
 }

@@ -4,7 +4,7 @@
 //! 2. The call site is looked up by its return address. One that is not there yet, or was another object's, is discovered: the
 //!    bytes before the return address are read as a call ([`call`]), a place is taken ([`chunk`]), filled, and put
 //!    into the table. Of several threads, one does.
-//! 3. A site that waits is patched, if that can be done now ([`patch_now`]).
+//! 3. A site that waits is patched, if that can be done now ([`first`]).
 //!    While 2 and 3 change anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
 //! 5. Who has discovered tells the callback.
@@ -20,7 +20,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, growing, policy, straddlers};
+use super::{callback, counters, first, growing, policy, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -28,7 +28,7 @@ use crate::dispatch::{Inside, dispatch};
 use crate::os::signals::Blocked;
 use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
-use crate::patch::{Instruction, NotNow, SiteAddr, read_word, replace_now};
+use crate::patch::{SiteAddr, read_word};
 
 /// Called by instrumented code at the entry of each function: the function's address, and where it was called from.
 ///
@@ -69,7 +69,7 @@ fn called(hit: Hit, returns: usize, hook: usize) {
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
             Some(discovery) => deliver(discovery, || call_of(returns, hook)),
-            None => first(&inside, hit, returns, hook),
+            None => discovered(&inside, hit, returns, hook),
         }
     }
     set_errno(errno);
@@ -84,11 +84,16 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = Blocked::new();
-                discovery.while_busy(|| patch_now(discovery, call));
+                if discovery.begin_change() {
+                    first::patch_now(discovery, call);
+                    discovery.end_change();
+                }
             }
             Some(None) => {}
             None => postpone(discovery),
         }
+    } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
+        tails::stray(discovery);
     } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
         // This thread was late, or its object was loaded anew.
         let _whole = Blocked::new();
@@ -99,14 +104,14 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
     }
 }
 
-fn postpone(discovery: &Discovery) {
+pub(super) fn postpone(discovery: &Discovery) {
     if discovery.postpone() {
         counters::POSTPONED.add();
     }
 }
 
 #[cold]
-fn first(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
+fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     let call = call_of(returns, hook);
     if call.is_none()
         && let Some(discovery) = known(hit, returns, hook)
@@ -215,7 +220,7 @@ pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
 }
 
 /// Whether a call leads to the hook, be it through a linkage table.
-fn leads_to(target: Target, hook: usize) -> bool {
+pub(super) fn leads_to(target: Target, hook: usize) -> bool {
     let through = |pointer: usize| {
         // SAFETY: the call, or the jump, that was just executed has read it.
         is_readable(pointer) && unsafe { ptr::read_unaligned(pointer as *const usize) } == hook
@@ -244,40 +249,6 @@ fn is_readable(addr: usize) -> bool {
     // SAFETY: reads a word, or fails; changes nothing, as there is no such change.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NO_SUCH, word, 0, 8) };
     errno() == libc::EINVAL
-}
-
-/// Patches a site that waits, if that takes no waiting. The bytes say then what `is_wanted` says.
-fn patch_now(discovery: &'static Discovery, call: Call) {
-    if let Some(switch) = discovery.switch() {
-        return match straddlers::begin_now(discovery, switch) {
-            Ok(()) | Err(NotNow::Changed) => {}
-            Err(NotNow::Later) => postpone(discovery),
-            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
-        };
-    }
-    let Some(active) = discovery.active() else { return };
-    let bytes = |is_wanted: bool| if is_wanted { active } else { Instruction::NOP5 };
-    let mut is_written = discovery.is_wanted();
-    let (at, expected, value) = call.rewritten(bytes(is_written));
-    // SAFETY: a call of the hook, which is on this thread's stack, so that its text stays; what executes it may as well execute
-    // a NOP, or the call of its stub, of the same length.
-    match unsafe { replace_now(at, expected, value, policy::text()) } {
-        Ok(()) => patched(discovery),
-        Err(NotNow::Later) => return postpone(discovery),
-        // Another thread was faster, or it is a debugger's by now.
-        Err(NotNow::Changed) => return,
-        Err(NotNow::Protected(errno)) => return discovery.keep(Reason::Protected { errno }),
-    }
-    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
-    while discovery.is_wanted() != is_written {
-        let site = call.site().0;
-        let (old, new) = (bytes(is_written), bytes(!is_written));
-        // SAFETY: as above; its site's own two instructions.
-        if unsafe { replace_now(site, old.bytes().into(), new.bytes().into(), policy::text()) }.is_err() {
-            return;
-        }
-        is_written = !is_written;
-    }
 }
 
 /// A site is one from now on.

@@ -18,7 +18,7 @@ use crate::dispatch::quiesce;
 use crate::error::Error;
 use crate::patch::{self, TextPolicy};
 
-/// Lets call sites be patched at their first hit from now on, and patches those that were hit before. What a program that does nothing else
+/// Lets call sites be patched in their first hits from now on, and patches those that were hit before. What a program that does nothing else
 /// here calls once, at the beginning of `main`: without it, discovered calls stay calls until its first operation of any kind
 /// ([`probes`](crate::probes), [`select`](crate::select), …), since a hook can't set up what patching takes.
 ///
@@ -106,6 +106,7 @@ pub fn stats() -> Stats {
         discovered: counters::DISCOVERED.get(),
         patched: counters::PATCHED.get(),
         straddlers: counters::STRADDLERS.get(),
+        tail_jumps: counters::TAILS.get(),
         kept: in_state(|state| matches!(state, State::Kept(_))),
         waiting: in_state(|state| state == State::Waiting),
         postponed: counters::POSTPONED.get(),

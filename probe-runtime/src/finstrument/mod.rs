@@ -25,9 +25,11 @@
 //! ```text
 //!  call hook  ──first hit──▶  NOP5 (latent)  ◀──attach, drop──▶  CALL of its own stub (active)
 //!                    └─────▶  a real call, delivered by a look-up: see `kept`
+//!  jmp hook   ──operation──▶  ret         ◀──attach, drop──▶  the jump, delivered by a look-up
 //! ```
 //! 1. A function that is never called costs nothing: its bytes are the compiler's, and there is no probe.
-//! 2. The first hit takes a definition and a stub from memory near the text, notes the call site, and replaces the call by a NOP of
+//! 2. The first hit takes a definition and a stub from memory near the text, and notes the call site. Where text is open, it replaces the call at once; where
+//!    it is sealed, the eighth such hit on a page does so for all, or a call's second hit, or an operation, so that they share the opening of the page. A call becomes a NOP of
 //!    five bytes, or, while a [growing attachment](attach) counts, by a CALL of the stub: it makes sure that the function is the one, loads its definition, and jumps. That
 //!    is the paper's optimised argument one step further: the call site itself says which probe it is, and nothing is looked
 //!    up any more. A call through a pointer (`-fno-plt`) keeps its sixth byte as a prefix. A call that lies across two aligned words stays
@@ -36,6 +38,12 @@
 //!    object's `.symtab` or `.dynsym`, demangled, without parameters; file and line from debug information in the object's own file, else that file and 0
 //!    ([names](#names)). From then on it is a probe like any other, entry or exit. Until the first operation of the process, [`start`] for one, calls
 //!    are noted, and stay calls: nothing is set up before somebody asks for it.
+//!
+//!    A function that returns nothing often ends in a *jump* to the exit hook, which does not tell where it was. An operation decodes the function from its
+//!    object's file, compares that with memory, and makes each such jump a `ret` of one byte: the hook would have returned to the function's caller, too. While
+//!    somebody listens it is the jump again. So after a program's first round of work, one more operation ([`start`], say) makes these latent. What is not certain stays as it is: a conditional jump
+//!    (no single byte makes it go on where it does not jump, and return where it does), functions with jumps through tables,
+//!    arguments that not all ways agree on, stripped objects ([`Reason::NotACall`]).
 //! 4. When its object is unloaded, it goes; what is loaded in its place is discovered anew. A function that has the same name, file and line is the same probe.
 //!
 //! # Where hooks may run
@@ -56,8 +64,8 @@
 //!   that is gone is used again only after every thread has left the hook that may have looked at it.
 //!
 //! # Cost
-//! A first hit takes 1.8 µs where text is open, and 6.2 µs where it is sealed, of which the kernel takes 5.1 to open and seal a page that has
-//! been written (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments; active, it is some 2.5 ns, as
+//! A first hit takes some 2.2 µs where text is open, and 1.6 where it is sealed; with its share of opening and sealing pages, which takes the kernel 5.2 µs each time, 3.1 in the mean
+//! (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments; active, it is some 2.5 ns, as
 //! for Rust's sites. 400 bytes of memory a call site.
 //!
 //! # Names
@@ -80,7 +88,8 @@
 //! A signal handler that interrupts a hook, and leaves by `siglongjmp`, leaves its thread marked as being in a hit: whoever detaches then waits for
 //! that thread's end, as for a [consumer](crate::Consumer::hit) that is left so.
 //!
-//! Calls across two aligned words can't be switched under [`TextPolicy::Alias`](crate::TextPolicy), and don't heed `strict`. While such a call is
+//! Calls across two aligned words can't be switched under [`TextPolicy::Alias`](crate::TextPolicy); jumps can. Neither heeds `strict`: one aligned write switches them, and
+//! `int3` would not survive a thread that blocks `SIGTRAP`. While such a call, or jump, is
 //! active, its bytes don't tell one object from another that was loaded in its place with the same layout: until the next operation, the
 //! one's hits count as the other's.
 //!
@@ -105,9 +114,15 @@ mod counters;
 #[cfg(probe_discovers)]
 mod discovery;
 #[cfg(probe_discovers)]
+mod extents;
+#[cfg(probe_discovers)]
+mod first;
+#[cfg(probe_discovers)]
 mod growing;
 #[cfg(probe_discovers)]
 mod hooks;
+#[cfg(probe_discovers)]
+mod jumps;
 #[cfg(probe_discovers)]
 mod live;
 #[cfg(probe_discovers)]
@@ -124,6 +139,10 @@ mod switch;
 mod symbols;
 #[cfg(probe_discovers)]
 mod table;
+#[cfg(probe_discovers)]
+mod tails;
+#[cfg(probe_discovers)]
+mod vanished;
 
 #[cfg(not(probe_discovers))]
 mod idle;
@@ -137,10 +156,11 @@ pub use stats::Stats;
 #[cfg(probe_discovers)]
 pub(crate) use {
     absorbed::{absorb, patch_waiting},
-    discovery::{Discovery, Taken, Vanished, Wanted},
-    growing::{Growing, begin, end, is_growing, pause, take_tally},
+    discovery::{Discovery, Wanted},
+    growing::{Growing, add_beyond, begin, end, is_growing, pause, take_tally},
     live::get_ready,
     naming::Names,
     policy::{has_news, take_news},
     straddlers::switch_each,
+    vanished::{Taken, Vanished},
 };

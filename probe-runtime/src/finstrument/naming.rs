@@ -14,10 +14,13 @@ use std::path::PathBuf;
 
 use addr2line::{Loader, Location};
 
+use super::absorbed::is_there;
 use super::chunk;
 use super::discovery::Discovery;
+use super::extents::Extents;
 use super::hooks::published;
 use super::symbols::{Twins, plain};
+use super::tails::Tails;
 use crate::os::objects::{Object, freeze};
 
 /// The executable, whatever has become of its file's name.
@@ -40,6 +43,8 @@ struct File {
     loader: Option<Loader>,
     /// Read once a function has no debug information.
     twins: OnceCell<Twins>,
+    /// Read once a function of it jumps to a hook; `None` where it does not say.
+    extents: OnceCell<Option<Extents>>,
 }
 
 /// What tells an object from another that lies in its place.
@@ -61,14 +66,21 @@ pub(super) fn object_at(objects: &[Object], addr: usize) -> Option<&Object> {
 impl Names {
     /// Names what has no name yet. For the holder of the control lock.
     pub(crate) fn name_new(&mut self) {
-        let new: Vec<&'static Discovery> = published()
+        let mut new: Vec<&'static Discovery> = published()
             .map(chunk::Place::discovery)
             .filter(|discovery| discovery.object().is_none())
             .collect();
         if new.is_empty() {
             return;
         }
-        let objects = freeze(crate::os::objects::Frozen::every);
+        let objects = freeze(|frozen| {
+            let objects = frozen.every();
+            // What was found in an object that is gone by now has no name in another.
+            new.retain(|discovery| {
+                object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it))
+            });
+            objects
+        });
         let hashes: Vec<u64> = objects.iter().map(hash).collect();
         self.files.retain(|known, _| hashes.contains(known));
         for discovery in new {
@@ -82,6 +94,12 @@ impl Names {
                 self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
             });
             let file = self.file(object);
+            if discovery.may_have_tails() && is_own {
+                file.extents()
+                    .and_then(|extents| Tails::look_for(extents, object.base, function))
+                    .into_iter()
+                    .for_each(|tails| discovery.set_tails(tails));
+            }
             let Described { path, file, line } =
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
             discovery.name(hash, [path.as_str(), file.as_str()].concat(), path.len(), file.len(), line);
@@ -121,7 +139,7 @@ impl File {
         let path = if object.is_main { PathBuf::from(EXECUTABLE) } else { PathBuf::from(&object.name) };
         let shown = if object.is_main { fs::read_link(&path).unwrap_or_default() } else { path.clone() };
         let loader = Loader::new(&path).ok();
-        Self { path, shown, base: object.base, loader, twins: OnceCell::new() }
+        Self { path, shown, base: object.base, loader, twins: OnceCell::new(), extents: OnceCell::new() }
     }
 
     fn offset(&self, addr: usize) -> u64 {
@@ -186,6 +204,10 @@ impl File {
             }
         };
         Described { path, file, line }
+    }
+
+    fn extents(&self) -> Option<&Extents> {
+        self.extents.get_or_init(|| Extents::of(&self.path)).as_ref()
     }
 
     fn twins(&self) -> &Twins {

@@ -28,6 +28,8 @@ pub(super) fn set_text(policy: TextPolicy) {
         TextPolicy::Alias => ALIAS,
     };
     TEXT.store(number, Ordering::Relaxed);
+    // What can be patched now, and could not before.
+    note();
 }
 
 /// Has the control look.

@@ -9,9 +9,9 @@ use crate::registry::ProbeInfo;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is no call that is understood: a function that ends in a jump to the hook, which the compiler makes of a call that
-    /// is the last thing to do (`-fno-optimize-sibling-calls` forbids it), a call through a register, or one that is known as
-    /// another function's.
+    /// It is no call that is understood: a call through a register, one that is known as another function's, or a jump to the hook, which
+    /// the compiler makes of a call that is the last thing to do, as long as no operation has looked at the function's code, and where
+    /// that is not certain: stripped objects, conditional jumps, functions with jumps through tables (`-fno-optimize-sibling-calls` forbids such jumps).
     NotACall,
     /// The system does not let the call's page be written.
     Protected {

@@ -10,6 +10,8 @@ pub struct Stats {
     pub patched: usize,
     /// How many of these lie across two aligned words.
     pub straddlers: usize,
+    /// How many of these are functions that end in jumps to the exit hook; all jumps of one function count once.
+    pub tail_jumps: usize,
     /// Call sites that are real calls for good at present, see [`kept`](super::kept).
     pub kept: usize,
     /// Call sites that are real calls at present, and will be patched at a later hit or operation.

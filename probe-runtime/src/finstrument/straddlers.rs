@@ -1,4 +1,4 @@
-//! Calls across two aligned words, switched in place ([`switch`](super::switch)).
+//! Calls across two aligned words, and jumps, switched in place ([`switch`](super::switch)).
 //!
 //! Both a hook and the control may change such a call at any time: each writes what `is_wanted` says, and looks at it again afterwards, so
 //! whoever writes last has seen the last change. While it is active it is the compiler's call, and its hits are delivered by the hook;
@@ -11,33 +11,35 @@
 
 use super::discovery::Discovery;
 use super::switch::Switch;
-use super::{counters, policy};
+use super::{counters, policy, tails};
 use crate::os::text::page_size;
 use crate::patch::{
-    Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, TextPolicy, read_word, write_text,
+    Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextPolicy, read_word, write_text,
     write_text_now, write_word,
 };
 
-/// Makes a waiting call one that is switched, in a hook.
-pub(super) fn begin_now(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
+/// A waiting call is one that is switched, from a hook on that has settled it.
+pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
     let text = policy::text();
-    begin(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
+    begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// The same, for the holder of the control lock.
+/// Makes a waiting call one that is switched, for the holder of the control lock.
 pub(super) fn begin_waiting(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
-    begin(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
-}
-
-fn begin(
-    discovery: &'static Discovery,
-    switch: Switch,
-    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
-) -> Result<(), NotNow> {
+    let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
     // Also where there is nothing to change yet: where text can't be written, it stays a real call.
     let mut done = Ok(false);
     open(&mut || done = settle_open(discovery, switch))?;
     done?;
+    begun(discovery, switch, open);
+    Ok(())
+}
+
+fn begun(
+    discovery: &'static Discovery,
+    switch: Switch,
+    open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
+) {
     if discovery.become_switched() {
         counters::PATCHED.add();
         counters::STRADDLERS.add();
@@ -47,7 +49,6 @@ fn begin(
         // The next operation looks.
         policy::note();
     }
-    Ok(())
 }
 
 /// Has the bytes say what `is_wanted` says, in a hook; tells whether that took a write.
@@ -83,7 +84,7 @@ pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, 
 }
 
 /// The same in text that is writable.
-fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
         // SAFETY: writable text; the call or what may stand in its place. Where another was faster, the loop sees it.
@@ -95,16 +96,30 @@ fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
 /// Switches calls, each as its `is_wanted` says, for the holder of the control lock.
 pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: &mut Report) {
     let mut open = Vec::new();
+    let mut bytes = Vec::new();
     for call in calls {
+        for switch in call.tail_switches() {
+            match is_settled(call, *switch) {
+                Ok(true) => report.add_unchanged(1),
+                Ok(false) if access == Access::Alias => bytes.push((*switch, *call)),
+                Ok(false) => open.push((*switch, *call)),
+                Err(_) => refuse_foreign(*switch, call, report),
+            }
+        }
         let Some(switch) = call.switch() else { continue };
         match is_settled(call, switch) {
             Ok(true) => report.add_unchanged(1),
             // The kernel writes single bytes. A call that nobody listens to may stay one: its hook knows.
             Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
-            Ok(false) if access == Access::Alias => refuse(call, RefusalReason::Straddles, report),
+            Ok(false) if access == Access::Alias => {
+                refuse(switch, call, RefusalReason::Straddles, report);
+            }
             Ok(false) => open.push((switch, *call)),
-            Err(_) => refuse_foreign(call, report),
+            Err(_) => refuse_foreign(switch, call, report),
         }
+    }
+    if !bytes.is_empty() {
+        tails::switch_each(&bytes, report);
     }
     open.sort_unstable_by_key(|(switch, _)| switch.word);
     let page = |(switch, _): &(Switch, _)| switch.word & !(page_size() - 1);
@@ -116,7 +131,8 @@ pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: 
         for run in run.chunk_by(|one, next| page(one) == page(next)) {
             if let Err(error) = write_run(run, report) {
                 let errno = if let NotNow::Protected(errno) = error { errno } else { libc::EFAULT };
-                run.iter().for_each(|(_, call)| refuse(call, RefusalReason::Protected { errno }, report));
+                let reason = RefusalReason::Protected { errno };
+                run.iter().for_each(|(switch, call)| refuse(*switch, call, reason.clone(), report));
             }
         }
     }
@@ -130,24 +146,23 @@ fn write_run(run: &[(Switch, &'static Discovery)], report: &mut Report) -> Resul
             match settle_open(call, *switch) {
                 Ok(true) => report.add_patched(1),
                 Ok(false) => report.add_unchanged(1),
-                Err(_) => refuse_foreign(call, report),
+                Err(_) => refuse_foreign(*switch, call, report),
             }
         }
     })
 }
 
-fn refuse(call: &'static Discovery, reason: RefusalReason, report: &mut Report) {
-    if let Some(site) = call.site() {
-        report.refuse(Refusal::new(site.addr, reason));
-    }
+pub(super) fn refuse(switch: Switch, call: &'static Discovery, reason: RefusalReason, report: &mut Report) {
+    let jump = SiteAddr(switch.first_byte(true).0);
+    report.refuse(Refusal::new(call.site().map_or(jump, |site| site.addr), reason));
 }
 
-fn refuse_foreign(call: &'static Discovery, report: &mut Report) {
-    let Some(site) = call.site() else { return };
-    let expected = call.call().map(super::call::Call::site_bytes).unwrap_or_default();
-    // SAFETY: mapped text.
-    let found = unsafe { std::ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
-    report.refuse(Refusal::new(site.addr, RefusalReason::Foreign { expected, found }));
+pub(super) fn refuse_foreign(switch: Switch, call: &'static Discovery, report: &mut Report) {
+    let at = call.site().map_or(switch.first_byte(true).0, |site| site.addr.0);
+    // SAFETY: mapped text; jumps and calls have five bytes at least.
+    let found = unsafe { std::ptr::read_volatile(at as *const [u8; SITE_LEN]) };
+    let expected = call.call().map_or_else(|| switch.active_bytes(at, found), super::call::Call::site_bytes);
+    refuse(switch, call, RefusalReason::Foreign { expected, found }, report);
 }
 
 /// Whether calls can be switched now at all.

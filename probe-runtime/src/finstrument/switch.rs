@@ -1,4 +1,4 @@
-//! Calls that lie across two aligned words: each is switched by one aligned write, which changes one of the two. Pure.
+//! Calls that lie across two aligned words, and jumps to a hook: each is switched by one aligned write, which changes one word. Pure.
 //!
 //! | bytes in the first word | active: the compiler's call | latent | written |
 //! |---|---|---|---|
@@ -6,15 +6,22 @@
 //! | 2 to 5 of 6 | `ff 15 a b c d` | `eb 04 a b c d`, the same | the first word |
 //! | 1 of 5 | `e8 a b c d` | `e8 p q r s`, a call of a `ret` | the second word |
 //! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
+//! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that nobody executes | the first word: one byte changes |
 //!
 //! The argument for safety is that of [`patch::call`](crate::patch::call): the other word is the same in both states, so a thread that
 //! fetches the two at different moments has all of one instruction, and every one of them ends where the call did. An `int3` is never
 //! involved, which a thread that blocks `SIGTRAP` would not survive.
+//!
+//! A jump changes in its first byte alone, so a thread has either instruction, wherever the words' border lies, and whatever it has fetched of the rest. A
+//! hook that is jumped to returns to the function's caller; `ret` does so, too. Nothing jumps into the rest of it: its code was decoded
+//! ([`jumps`](super::jumps)).
 
 use super::call::{Call, Target};
 use crate::patch::word::{Write, is_straddler};
+use crate::patch::{Bytes, MAX_LEN};
 
 const JMP_SHORT: u8 = 0xeb;
+const RET: u8 = 0xc3;
 
 /// The word that is written, and what a call's bytes in it are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,17 +63,51 @@ impl Switch {
             latent[1] = if len == 5 { 3 } else { 4 };
             (at & !7, 0..in_first)
         };
-        let shift = 8 * ((at + range.start) % 8);
+        Some(Self::within(word, at + range.start, &active[range.clone()], &latent[range]))
+    }
+
+    /// How a jump is switched: between itself and a `ret`.
+    pub(super) fn of_jump(at: usize, jump: Bytes) -> Self {
+        let in_first = jump.len().min(8 - at % 8);
+        let active = &jump[..in_first];
+        let mut latent = [0; MAX_LEN];
+        latent[..jump.len()].copy_from_slice(&jump);
+        latent[0] = RET;
+        Self::within(at & !7, at, active, &latent[..in_first])
+    }
+
+    /// What changes bytes at an address in a word.
+    fn within(word: usize, at: usize, active: &[u8], latent: &[u8]) -> Self {
+        let shift = 8 * (at % 8);
         let number =
             |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)) << shift;
-        let mask = number(&[0xff; 6][range.clone()]);
-        Some(Self { word, mask, active: number(&active[range.clone()]), latent: number(&latent[range]) })
+        let mask = active.iter().fold(0, |mask, _| mask << 8 | 0xff) << shift;
+        Self { word, mask, active: number(active), latent: number(latent) }
+    }
+
+    /// The one byte that makes a jump so, and where it is.
+    pub(super) fn first_byte(self, active: bool) -> (usize, u8) {
+        let at = self.mask.trailing_zeros() as usize / 8;
+        let bytes = if active { self.active } else { self.latent }.to_le_bytes();
+        (self.word + at, bytes[at])
     }
 
     /// The write that makes it so.
     pub(super) fn write(self, active: bool) -> Write {
         let (from, to) = if active { (self.latent, self.active) } else { (self.active, self.latent) };
         Write { word: self.word, mask: self.mask, from, to }
+    }
+
+    /// What the bytes at an address would be, were it active.
+    pub(super) fn active_bytes<const LEN: usize>(self, at: usize, mut found: [u8; LEN]) -> [u8; LEN] {
+        let (mask, active) = (self.mask.to_le_bytes(), self.active.to_le_bytes());
+        for (at, byte) in (at..).zip(&mut found) {
+            let offset = at.wrapping_sub(self.word);
+            if mask.get(offset).is_some_and(|mask| *mask != 0) {
+                *byte = active[offset];
+            }
+        }
+        found
     }
 
     /// What a word says of the call: whether it is active, if it is the call's at all.
@@ -132,6 +173,24 @@ mod tests {
     fn what_is_out_of_reach_is_not_switched() {
         let call = Call::before(0x1007 + 5, [0x90, 0xe8, 1, 2, 3, 4]).unwrap();
         assert_eq!(Switch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
+    }
+
+    #[test]
+    fn a_jump_becomes_a_return_at_every_offset() {
+        for jump in [&[0xe9, 1, 2, 3, 4][..], &[0xff, 0x25, 1, 2, 3, 4], &[0x3e, 0xff, 0x25, 1, 2, 3, 4]] {
+            for at in 0x1000..0x1008 {
+                let switch = Switch::of_jump(at, Bytes::new(jump).unwrap());
+                let memory = after(at, jump, switch.write(false));
+                let mut wanted = [0x90; 16];
+                wanted[at % 8..at % 8 + jump.len()].copy_from_slice(jump);
+                wanted[at % 8] = 0xc3;
+                assert_eq!((memory, switch.first_byte(false)), (wanted, (at, 0xc3)));
+                let word = u64::from_le_bytes(memory[..8].try_into().unwrap());
+                assert_eq!((switch.word, switch.is_active(word)), (0x1000, Some(false)));
+                let read = <[u8; 5]>::try_from(&memory[at % 8..at % 8 + 5]).unwrap();
+                assert_eq!(switch.active_bytes(at, read), jump[..5]);
+            }
+        }
     }
 
     proptest! {

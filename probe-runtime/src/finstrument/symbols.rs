@@ -64,7 +64,7 @@ fn function(symbol: &str) -> String {
 }
 
 /// A symbol without the suffix of a compiler's own copy of a function (`parse.constprop.0`).
-fn stem(symbol: &str) -> &str {
+pub(super) fn stem(symbol: &str) -> &str {
     let suffix = symbol.char_indices().skip(1).find(|(_, char)| *char == '.');
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }

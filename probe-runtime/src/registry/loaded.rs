@@ -331,7 +331,7 @@ impl Registry {
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
         let count = self.sites(id).len() + self.taken(id).len();
         #[cfg(probe_discovers)]
-        let count = count + self.discovered.calls(id).len();
+        let count = count + self.discovered.calls(id).iter().map(|call| call.places()).sum::<usize>();
         count
     }
 

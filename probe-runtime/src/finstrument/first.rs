@@ -1,0 +1,162 @@
+//! Patching in a hook: several call sites with one opening of their page.
+//!
+//! Where text is sealed, opening a page and sealing it is most of what a first hit would take. So the first hit of a call
+//! leaves it a call, and notes that it waits on its page; the eighth such hit there patches all of them with one opening. A call that is
+//! reached a second time waits no more: it is patched then, and with it all that wait on its page; and an operation patches all there are. So a
+//! call stays one for its first hit at most, unless it is never reached again; text is never open any longer than for the writes themselves; and
+//! each first hit costs a share of an opening.
+//!
+//! What waits are keys of the table, in places that pages share: what is found there is looked up, and compared. One that has
+//! been pushed out waits for its second hit. Nothing there keeps a discovery alive.
+//!
+//! Where text is open there is nothing to share, and each is patched at its first hit.
+
+// Safety: relies on text that stays mapped: the hook's own call's, whose pages hold all that is patched together with it.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::call::Call;
+use super::discovery::{Discovery, State};
+use super::hooks::{address, call_of, patched, postpone};
+use super::reason::Reason;
+use super::table::{self, Entry};
+use super::{policy, straddlers};
+use crate::abi::Kind;
+use crate::os::text::{page_size, pages};
+use crate::patch::word::Plan;
+use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text_now, write_word};
+
+/// How many pages may have calls that wait; those beyond share a place.
+const PLACES: usize = 256;
+/// How many calls may wait on a page: a cache line of them.
+const LEN: usize = 7;
+
+/// Keys of calls that wait on a page; 0 where there is none.
+#[repr(align(64))]
+struct Waiting([AtomicUsize; LEN]);
+
+static WAITING: [Waiting; PLACES] = [const { Waiting([const { AtomicUsize::new(0) }; LEN]) }; PLACES];
+
+impl Waiting {
+    fn on_page_of(addr: usize) -> &'static Self {
+        &WAITING[addr / page_size() % PLACES]
+    }
+
+    /// Lets a call wait, if there is room.
+    fn add(&self, key: usize) -> bool {
+        let put = |it: &AtomicUsize| it.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        self.0.iter().any(put)
+    }
+
+    fn take_all(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().map(|key| key.swap(0, Ordering::AcqRel)).filter(|key| *key != 0)
+    }
+}
+
+/// Patches a call that waits, if that takes no waiting, and all others of its page with it; or lets it wait for others.
+pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
+    let range = range(call);
+    let waiting = Waiting::on_page_of(range.start);
+    if policy::text() != TextPolicy::Sealed {
+        return patch(&mut [Some(Patch { discovery, call, written: None })]);
+    }
+    if discovery.is_first_try() && waiting.add(call.returns()) {
+        return;
+    }
+    let mut all = [const { None }; 1 + LEN];
+    all[0] = Some(Patch { discovery, call, written: None });
+    for (key, free) in waiting.take_all().zip(&mut all[1..]) {
+        let other = partner(key, discovery, &range);
+        *free = other.filter(|other| other.discovery.begin_change());
+    }
+    patch(&mut all);
+    all[1..].iter().flatten().for_each(|other| other.discovery.end_change());
+}
+
+/// A call that is patched.
+struct Patch {
+    discovery: &'static Discovery,
+    call: Call,
+    /// What it is now, if it was there: active, or not.
+    written: Option<bool>,
+}
+
+fn range(call: Call) -> Range<usize> {
+    let (at, bytes) = call.instruction();
+    at..at + bytes.len()
+}
+
+/// The call that waits, if it is still there, and in the same pages.
+fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
+    let other = table::find(key).and_then(Entry::discovery)?;
+    let call = other.call().filter(|_| other.state() == State::Waiting && other.key() != discovery.key())?;
+    let (own, others) = (pages(own.clone()), pages(range(call)));
+    if others.start < own.start || own.end < others.end {
+        return None;
+    }
+    // In mapped text, whatever has become of its object.
+    let there = call_of(call.returns(), address(other.hit().kind == Kind::Entry));
+    (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
+}
+
+/// Patches calls, with one opening of the first one's pages. The bytes say then what `is_wanted` says.
+fn patch(all: &mut [Option<Patch>]) {
+    let Some(Patch { discovery, call, .. }) = &all[0] else { return };
+    let (discovery, range) = (*discovery, range(*call));
+    let opened = write_text_now(&range, policy::text(), &mut || {
+        all.iter_mut().flatten().for_each(|it| it.written = write(it.discovery, it.call));
+    });
+    match opened {
+        Ok(()) => all.iter().flatten().for_each(|it| {
+            it.written.into_iter().for_each(|written| end(it.discovery, it.call, written));
+        }),
+        Err(NotNow::Later) => postpone(discovery),
+        // Another thread was faster, or it is a debugger's by now.
+        Err(NotNow::Changed) => {}
+        Err(NotNow::Protected(errno)) => {
+            discovery.keep(Reason::Protected { errno });
+            policy::note();
+        }
+    }
+}
+
+/// The instruction that a site holds.
+fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
+    if is_wanted { active } else { Instruction::NOP5 }
+}
+
+/// Replaces a call in text that is writable; tells what it is now, if it was there: active, or not.
+fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
+    if let Some(switch) = discovery.switch() {
+        let is_wanted = discovery.is_wanted();
+        return straddlers::settle_open(discovery, switch).ok().map(|_| is_wanted);
+    }
+    let active = discovery.active()?;
+    let is_wanted = discovery.is_wanted();
+    let (at, expected, value) = call.rewritten(wanted(active, is_wanted));
+    let whole = Plan::new(at, expected, value).and_then(|plan| plan.whole())?;
+    // SAFETY: a call of the hook, in pages that the hook returns to; what executes it may as well execute a NOP, or the call of its
+    // stub, of the same length.
+    unsafe { write_word(whole) }.then_some(is_wanted)
+}
+
+/// A call has been replaced.
+fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
+    if let Some(switch) = discovery.switch() {
+        return straddlers::begun_now(discovery, switch);
+    }
+    patched(discovery);
+    let Some(active) = discovery.active() else { return };
+    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
+    while discovery.is_wanted() != is_written {
+        let site = call.site().0;
+        let [old, new] = [is_written, !is_written].map(|it| wanted(active, it).bytes());
+        // SAFETY: as in `write`; its site's own two instructions.
+        if unsafe { replace_now(site, old.into(), new.into(), policy::text()) }.is_err() {
+            return;
+        }
+        is_written = !is_written;
+    }
+}

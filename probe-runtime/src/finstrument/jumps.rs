@@ -1,0 +1,331 @@
+//! Jumps to a hook, in a function's code. Pure: bytes in, places out.
+//!
+//! A compiler that has nothing left to do after a function's exit hook jumps there (`jmp __cyg_profile_func_exit`): the hook then returns
+//! to the function's caller, and sees nothing of where it was jumped from. So the function's code is decoded, all of its fragments
+//! (`parse`, `parse.cold`, `parse.part.0`), and each jump that leaves it is found, with what is in `rdi` there: the function that the
+//! hook is told.
+//!
+//! Nothing is guessed: what is in `rdi` is looked for backwards over every way that leads to the jump, through copies between registers,
+//! and all ways must end at one address, or one pointer that is loaded. A call ends the search in a register that it may change. Code
+//! with an instruction that is not understood, a branch into another one's middle, or a jump through a table, which may lead anywhere, has
+//! no such jumps. Conditional jumps are none: what takes their place would not be one byte, and would have to go on where they do not
+//! jump.
+
+use std::collections::{HashMap, HashSet};
+
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
+};
+
+use super::call::Target;
+use crate::patch::{Bytes, SITE_LEN};
+
+/// A piece of a function's code, as its object's file has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fragment {
+    pub(super) addr: usize,
+    pub(super) code: Vec<u8>,
+}
+
+/// What is in a register.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Value {
+    /// This address.
+    Address(usize),
+    /// What the pointer at this address says.
+    Pointer(usize),
+}
+
+/// A jump out of a function's code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Jump {
+    pub(super) at: usize,
+    /// The instruction, with its prefixes.
+    pub(super) bytes: Bytes,
+    pub(super) target: Target,
+    /// What it hands on as the first argument.
+    pub(super) function: Value,
+}
+
+/// All jumps out of a function's fragments whose first argument is certain.
+pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
+    let Some(code) = Flow::of(fragments) else { return Vec::new() };
+    let bytes = |instruction: &Instruction| {
+        let at = addr(instruction.ip());
+        let fragment = fragments.iter().find(|it| (it.addr..it.addr + it.code.len()).contains(&at))?;
+        Bytes::new(fragment.code.get(at - fragment.addr..at - fragment.addr + instruction.len())?)
+    };
+    let jump = |(number, instruction): (usize, &Instruction)| {
+        let target = match instruction.flow_control() {
+            _ if instruction.len() < SITE_LEN => return None,
+            FlowControl::UnconditionalBranch => Target::Direct(addr(instruction.near_branch_target())),
+            FlowControl::IndirectBranch => Target::Through(addr(instruction.ip_rel_memory_address())),
+            _ => return None,
+        };
+        if matches!(target, Target::Direct(there) if code.number_at.contains_key(&there)) {
+            return None;
+        }
+        let function = code.value_before(number, Register::RDI)?;
+        Some(Jump { at: addr(instruction.ip()), bytes: bytes(instruction)?, target, function })
+    };
+    code.instructions.iter().enumerate().filter_map(jump).collect()
+}
+
+/// A function's instructions, and which ways lead to each.
+struct Flow {
+    instructions: Vec<Instruction>,
+    number_at: HashMap<usize, usize>,
+    /// What may be executed before each; `None` where that is not known.
+    before: Vec<Option<Vec<usize>>>,
+}
+
+impl Flow {
+    /// `None` where not everything is understood.
+    fn of(fragments: &[Fragment]) -> Option<Self> {
+        let mut instructions = Vec::new();
+        let mut before = Vec::new();
+        for fragment in fragments {
+            let start = instructions.len();
+            let mut decoder =
+                Decoder::with_ip(64, &fragment.code, fragment.addr as u64, DecoderOptions::NONE);
+            while decoder.can_decode() {
+                let instruction = decoder.decode();
+                if instruction.is_invalid() || is_anywhere(&instruction) {
+                    return None;
+                }
+                let number = instructions.len();
+                let falls = number > start && falls_through(&instructions[number - 1]);
+                let from = if falls { vec![number - 1] } else { Vec::new() };
+                // Callers reach the beginning.
+                before.push((number > start).then_some(from));
+                instructions.push(instruction);
+            }
+        }
+        let number_at: HashMap<usize, usize> =
+            instructions.iter().enumerate().map(|(number, it)| (addr(it.ip()), number)).collect();
+        for (number, instruction) in instructions.iter().enumerate() {
+            let Some(there) = branch_target(instruction) else { continue };
+            let Some(to) = number_at.get(&there) else {
+                let is_inside =
+                    fragments.iter().any(|it| (it.addr..it.addr + it.code.len()).contains(&there));
+                // Into the middle of an instruction.
+                if is_inside {
+                    return None;
+                }
+                continue;
+            };
+            if instruction.flow_control() == FlowControl::Call {
+                before[*to] = None;
+            } else if let Some(before) = &mut before[*to] {
+                before.push(number);
+            }
+        }
+        let mut flow = Self { instructions, number_at, before };
+        flow.leave_padding_out();
+        Some(flow)
+    }
+
+    /// Nobody executes what fills the space between a jump and the next instruction that something leads to.
+    fn leave_padding_out(&mut self) {
+        for number in 1..self.instructions.len() {
+            let (earlier, later) = self.before.split_at_mut(number);
+            let is_padding = is_nop(&self.instructions[number - 1])
+                && earlier[number - 1].as_ref().is_some_and(Vec::is_empty);
+            if let Some(before) = later[0].as_mut().filter(|_| is_padding) {
+                before.retain(|from| *from != number - 1);
+            }
+        }
+    }
+
+    /// What a register holds when an instruction is reached, if that is one thing on all ways.
+    fn value_before(&self, number: usize, register: Register) -> Option<Value> {
+        let mut info = InstructionInfoFactory::new();
+        let mut values = HashSet::new();
+        let mut seen = HashSet::from([(number, register)]);
+        let mut open = vec![(number, register)];
+        while let Some((number, register)) = open.pop() {
+            let before = self.before[number].as_ref().filter(|before| !before.is_empty())?;
+            for number in before {
+                match effect(&self.instructions[*number], register, &mut info) {
+                    Effect::Unknown => return None,
+                    Effect::Value(value) => _ = values.insert(value),
+                    Effect::Copy(from) => {
+                        if seen.insert((*number, from)) {
+                            open.push((*number, from));
+                        }
+                    }
+                }
+            }
+        }
+        let mut values = values.into_iter();
+        values.next().filter(|_| values.next().is_none())
+    }
+}
+
+/// What an instruction leaves in a register.
+enum Effect {
+    Value(Value),
+    /// What was in this one.
+    Copy(Register),
+    Unknown,
+}
+
+fn effect(instruction: &Instruction, register: Register, info: &mut InstructionInfoFactory) -> Effect {
+    if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+        return if is_kept_by_callees(register) { Effect::Copy(register) } else { Effect::Unknown };
+    }
+    let is_written = info.info(instruction).used_registers().iter().any(|used| {
+        let is_write = !matches!(used.access(), OpAccess::None | OpAccess::Read | OpAccess::CondRead);
+        is_write && used.register().full_register() == register
+    });
+    if !is_written {
+        return Effect::Copy(register);
+    }
+    if instruction.op0_register().full_register() != register {
+        return Effect::Unknown;
+    }
+    let is_at_rip = instruction.is_ip_rel_memory_operand() && instruction.segment_prefix() == Register::None;
+    match instruction.code() {
+        Code::Lea_r64_m if is_at_rip => {
+            Effect::Value(Value::Address(addr(instruction.ip_rel_memory_address())))
+        }
+        Code::Mov_r64_rm64 if is_at_rip => {
+            Effect::Value(Value::Pointer(addr(instruction.ip_rel_memory_address())))
+        }
+        Code::Mov_r64_rm64 | Code::Mov_rm64_r64 if instruction.op1_kind() == OpKind::Register => {
+            Effect::Copy(instruction.op1_register())
+        }
+        Code::Mov_r32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_r64_imm64 => {
+            Effect::Value(Value::Address(addr(instruction.immediate(1))))
+        }
+        _ => Effect::Unknown,
+    }
+}
+
+fn is_nop(instruction: &Instruction) -> bool {
+    let is_exchange =
+        matches!(instruction.code(), Code::Xchg_r16_AX | Code::Xchg_r32_EAX | Code::Xchg_r64_RAX);
+    instruction.mnemonic() == Mnemonic::Nop
+        || is_exchange && instruction.op0_register() == instruction.op1_register()
+}
+
+/// Whether it may go on anywhere: through a table, say.
+fn is_anywhere(instruction: &Instruction) -> bool {
+    match instruction.flow_control() {
+        FlowControl::IndirectBranch => !instruction.is_ip_rel_memory_operand(),
+        FlowControl::XbeginXabortXend => true,
+        _ => false,
+    }
+}
+
+fn falls_through(instruction: &Instruction) -> bool {
+    !matches!(
+        instruction.flow_control(),
+        FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch
+            | FlowControl::Return
+            | FlowControl::Exception
+    )
+}
+
+fn branch_target(instruction: &Instruction) -> Option<usize> {
+    let is_near =
+        matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64);
+    is_near.then(|| addr(instruction.near_branch_target()))
+}
+
+fn is_kept_by_callees(register: Register) -> bool {
+    use Register::{R12, R13, R14, R15, RBP, RBX};
+    [RBX, RBP, R12, R13, R14, R15].contains(&register)
+}
+
+fn addr(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OWN: [u8; 7] = [0x48, 0x8d, 0x1d, 0xf9, 0xff, 0xff, 0xff]; // lea rbx, [its own address]
+    const CALL: [u8; 5] = [0xe8, 0, 0x10, 0, 0];
+    const JUMP: [u8; 5] = [0xe9, 0, 0x20, 0, 0];
+    const COPY: [u8; 3] = [0x48, 0x89, 0xdf]; // mov rdi, rbx
+    const OTHER: [u8; 7] = [0x48, 0x8d, 0x3d, 0, 1, 0, 0]; // lea rdi, [rip + 0x100]
+    const LOAD: [u8; 7] = [0x48, 0x8b, 0x3d, 0, 1, 0, 0]; // mov rdi, [rip + 0x100]
+
+    /// Where jumps are found, and what they tell the hook.
+    fn found(code: &[&[u8]]) -> Vec<(usize, Value)> {
+        let fragment = Fragment { addr: 0x1000, code: code.concat() };
+        jumps(&[fragment]).into_iter().map(|jump| (jump.at - 0x1000, jump.function)).collect()
+    }
+
+    #[test]
+    fn a_value_is_followed_through_copies_and_calls() {
+        let own = Value::Address(0x1000);
+        assert_eq!(found(&[&OWN, &CALL, &COPY, &[0x5b], &JUMP]), [(16, own)]);
+        assert_eq!(found(&[&LOAD, &JUMP]), [(7, Value::Pointer(0x1107))]);
+        assert_eq!(found(&[&[0xbf, 0x34, 0x12, 0, 0], &JUMP]), [(5, Value::Address(0x1234))]);
+        let jump = jumps(&[Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() }]);
+        assert_eq!((&*jump[0].bytes, jump[0].target), (&JUMP[..], Target::Direct(0x300c)));
+    }
+
+    #[test]
+    fn jumps_through_pointers_have_their_prefixes() {
+        let code = [&OTHER[..], &[0x3e, 0xff, 0x25, 0, 2, 0, 0]].concat();
+        let jump = &jumps(&[Fragment { addr: 0x1000, code }])[0];
+        assert_eq!((jump.at, jump.bytes.len(), jump.target), (0x1007, 7, Target::Through(0x120e)));
+    }
+
+    #[test]
+    fn what_is_lost_is_not_guessed() {
+        assert_eq!(found(&[&JUMP]), [], "from the caller");
+        assert_eq!(found(&[&OTHER, &CALL, &JUMP]), [], "a call changes it");
+        assert_eq!(found(&[&OTHER, &[0x48, 0x83, 0xc7, 1], &JUMP]), [], "add rdi, 1");
+        assert_eq!(found(&[&OTHER, &[0x40, 0xb7, 1], &JUMP]), [], "mov dil, 1");
+        assert_eq!(found(&[&OTHER, &[0x0f, 0x84, 0, 1, 0, 0], &[0xc3]]), [], "conditional");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0xff, 0xe0]]), [], "jmp rax");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0xeb, 0xfd]]), [], "into the middle of another");
+        assert_eq!(found(&[&OTHER, &JUMP, &[0x06]]), [], "no instruction");
+        assert_eq!(found(&[&OTHER, &[0xc3], &[0x5b], &JUMP]), [], "nothing is known to lead there");
+    }
+
+    #[test]
+    fn all_ways_have_to_agree() {
+        // je over the next two; lea rdi; jmp over the last; lea rdi; jmp hook
+        let ways = |last: &[u8; 7]| found(&[&[0x74, 9], &OTHER, &[0xeb, 7], last, &JUMP]);
+        assert_eq!(ways(&[0x48, 0x8d, 0x3d, 0xf7, 0, 0, 0]), [(18, Value::Address(0x1109))]);
+        assert_eq!(ways(&OTHER), []);
+        assert_eq!(ways(&[0x48, 0x8b, 0x3d, 0xf7, 0, 0, 0]), [], "a pointer at the same address");
+    }
+
+    #[test]
+    fn padding_is_not_executed() {
+        let code: [&[u8]; 5] = [&OTHER, &[0x74, 7], &JUMP, &[0x66, 0x90], &JUMP];
+        assert_eq!(found(&code).len(), 2);
+        // A loop back to the copy.
+        assert_eq!(found(&[&OWN, &COPY, &[0x74, 0xfb], &JUMP]), [(12, Value::Address(0x1000))]);
+    }
+
+    #[test]
+    fn fragments_lead_into_each_other() {
+        let main = Fragment { addr: 0x1000, code: [&OTHER[..], &JUMP].concat() };
+        let cold = |to: u8| Fragment { addr: 0x1010, code: vec![0xeb, to] };
+        assert_eq!(jumps(std::slice::from_ref(&main)).len(), 1);
+        // To the jump itself, with who knows what.
+        assert_eq!(jumps(&[main.clone(), cold(0xf5)]), []);
+        // To the beginning of it all.
+        assert_eq!(jumps(&[main, cold(0xee)]).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(code in proptest::collection::vec(any::<u8>(), 0..64), addr in 0..usize::MAX - 64) {
+            for jump in jumps(&[Fragment { addr, code: code.clone() }]) {
+                prop_assert!(code[jump.at - addr..].starts_with(&jump.bytes));
+            }
+        }
+    }
+}

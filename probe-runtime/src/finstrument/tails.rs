@@ -1,0 +1,238 @@
+//! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
+//!
+//! Life: the first hit finds no call, and notes the function. The next operation decodes its code from the object's file ([`Tails::look_for`],
+//! with the heap, before objects are frozen), and compares that with the loaded object (frozen): what differs must be one of this crate's own sites. Then
+//! each jump is made a `ret`, unless somebody listens. From there on the probe is switched by operations, and by nobody else: what a hook
+//! is told does not say which jump it was reached by, nor whether the text around it is still the one that was decoded.
+//!
+//! While it is active, the jump is the compiler's, and the hook delivers the hit by a look-up of the function. A function may have jumps that were not
+//! understood beside those that were; these go to the hook as ever, which knows whether somebody listens. One that is reached though
+//! nobody does asks for a look of the next operation, at the first, second, fourth, … such hit: its object may have been loaded anew.
+//!
+//! Why the argument must be certain: a jump that is another function's, inlined here, would be silenced with this one's.
+
+// Safety: relies on the caller being frozen: text and pointers in a loaded object's segments stay mapped.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::call::LOOKED_AT;
+use super::counters;
+use super::discovery::{Discovery, State};
+use super::extents::Extents;
+use super::hooks;
+use super::jumps::{Fragment, Jump, Value, jumps};
+use super::policy;
+use super::reason::Reason;
+use super::straddlers;
+use super::switch::Switch;
+use super::table::{self, Entry};
+use crate::abi::Kind;
+use crate::os::mem::Alias;
+use crate::os::objects::Object;
+use crate::patch::{NotNow, RefusalReason, Report, read_word};
+
+/// A function's jumps to a hook.
+#[derive(Debug)]
+pub(super) enum Tails {
+    /// As its object's file has them.
+    Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
+    /// As the loaded object has them.
+    Switched(Vec<Switch>),
+}
+
+impl Tails {
+    /// Looks into an object's file for the jumps of a function.
+    pub(super) fn look_for(extents: &Extents, base: usize, function: usize) -> Option<Self> {
+        let mut fragments = extents.fragments(function.wrapping_sub(base) as u64);
+        fragments.iter_mut().for_each(|fragment| fragment.addr = fragment.addr.wrapping_add(base));
+        let jumps = jumps(&fragments);
+        (!jumps.is_empty()).then_some(Self::Decoded { fragments, jumps })
+    }
+
+    /// What is switched, in the object that was loaded.
+    fn settle(&mut self, discovery: &Discovery, object: &Object) {
+        let Self::Decoded { fragments, jumps } = self else { return };
+        let hit = discovery.hit();
+        let hook = hooks::address(hit.kind == Kind::Entry);
+        let is_told = |jump: &&Jump| match jump.function {
+            Value::Address(function) => function == hit.function,
+            Value::Pointer(at) if !holds(object, at, size_of::<usize>(), false) => false,
+            // SAFETY: in a segment of a loaded object.
+            Value::Pointer(at) => unsafe { ptr::read_unaligned(at as *const usize) == hit.function },
+        };
+        let mut switches = Vec::new();
+        if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
+            let leading = jumps.iter().filter(is_told).filter(|jump| hooks::leads_to(jump.target, hook));
+            switches.extend(leading.map(|jump| Switch::of_jump(jump.at, jump.bytes)));
+        }
+        *self = Self::Switched(switches);
+    }
+}
+
+fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
+    let end = at.saturating_add(len);
+    { &object.segments }
+        .iter()
+        .any(|it| it.range.start <= at && end <= it.range.end && (it.is_text || !is_text))
+}
+
+/// Whether the loaded object has this code, but for what this crate has changed of it.
+fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
+    let is_known = |at: usize, found: u8| {
+        let is_call = |returns: usize| table::find(returns).and_then(Entry::discovery).is_some();
+        let is_jump = || found == RET && jumps.iter().any(|jump| jump.at == at);
+        (at + 1..=at + LOOKED_AT).any(is_call) || is_jump()
+    };
+    holds(object, fragment.addr, fragment.code.len(), true)
+        && (fragment.addr..).zip(&fragment.code).all(|(at, byte)| {
+            // SAFETY: in the text of a loaded object.
+            let found = unsafe { ptr::read_volatile(at as *const u8) };
+            found == *byte || is_known(at, found)
+        })
+}
+
+const RET: u8 = 0xc3;
+
+impl Discovery {
+    /// Whether it is a function whose call is not known, and whose code nobody has looked into.
+    pub(super) fn may_have_tails(&self) -> bool {
+        self.returns().is_none() && self.state() == State::Kept(Reason::NotACall)
+    }
+
+    /// Hands it its jumps; for the holder of the control lock. The next look makes them sites.
+    pub(super) fn set_tails(&self, tails: Tails) {
+        self.forget_tails();
+        self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
+        self.wait_again();
+    }
+
+    /// Its jumps; for the holder of the control lock, who alone changes them.
+    fn tails(&self) -> Option<&Tails> {
+        // SAFETY: from `set_tails`; freed by the holder of the control lock, or when nobody knows the discovery.
+        unsafe { self.tails.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// How its jumps are switched.
+    pub(super) fn tail_switches(&self) -> &[Switch] {
+        if let Some(Tails::Switched(switches)) = self.tails() { switches } else { &[] }
+    }
+
+    pub(super) fn has_tails(&self) -> bool {
+        !self.tails.load(Ordering::Relaxed).is_null()
+    }
+
+    pub(super) fn forget_tails(&self) {
+        let tails = self.tails.swap(ptr::null_mut(), Ordering::AcqRel);
+        if !tails.is_null() {
+            // SAFETY: from `set_tails`, taken out once.
+            drop(unsafe { Box::from_raw(tails) });
+        }
+    }
+
+    /// In how many places it is switched, or called.
+    pub(crate) fn places(&self) -> usize {
+        self.tail_switches().len().max(1)
+    }
+}
+
+/// Makes a function's jumps what can be switched. For the holder of the control lock, frozen; the object is the function's.
+pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
+    let decoded = discovery.tails.load(Ordering::Acquire);
+    // SAFETY: from `set_tails`; nobody else has it while the control lock is held.
+    let Some(tails) = (unsafe { decoded.as_mut() }) else { return };
+    tails.settle(discovery, object);
+    if discovery.tail_switches().is_empty() {
+        discovery.forget_tails();
+        return discovery.keep(Reason::NotACall);
+    }
+    match settle(discovery) {
+        // Where one could not be written it stays a jump, whose hits the hook judges.
+        Settled { written: 0, error: Some(errno) } => discovery.keep(Reason::Protected { errno }),
+        _ => {
+            if discovery.become_switched() {
+                counters::PATCHED.add();
+                counters::TAILS.add();
+                policy::note();
+            }
+        }
+    }
+}
+
+/// What came of a function's jumps.
+pub(super) struct Settled {
+    written: usize,
+    error: Option<i32>,
+}
+
+/// Has all of a function's jumps say what is wanted. For the holder of the control lock, frozen.
+pub(super) fn settle(discovery: &Discovery) -> Settled {
+    let mut settled = Settled { written: 0, error: None };
+    let alias = if straddlers::may_write() { None } else { Some(Alias::open()) };
+    for switch in discovery.tail_switches() {
+        let result = match &alias {
+            None => straddlers::settle(discovery, *switch),
+            Some(Ok(alias)) => settle_through(alias, discovery, *switch),
+            Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
+        };
+        match result {
+            Ok(_) => settled.written += 1,
+            Err(NotNow::Protected(errno)) => settled.error = Some(errno),
+            // Somebody else's by now.
+            Err(NotNow::Later | NotNow::Changed) => {}
+        }
+    }
+    settled
+}
+
+/// The same through the kernel: it is one byte, which everybody sees whole.
+pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+    if straddlers::is_settled(discovery, switch)? {
+        return Ok(false);
+    }
+    let (at, byte) = switch.first_byte(discovery.is_wanted());
+    let result = alias.write_byte(at, byte);
+    result.map(|()| true).map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT)))
+}
+
+/// Switches jumps through the kernel, each as its function is wanted. For the holder of the control lock.
+pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut Report) {
+    let alias = match Alias::open() {
+        Ok(alias) => alias,
+        Err(error) => {
+            let reason = RefusalReason::NoAlias { errno: error.raw_os_error().unwrap_or_default() };
+            for (switch, call) in jumps {
+                straddlers::refuse(*switch, call, reason.clone(), report);
+            }
+            return;
+        }
+    };
+    for (switch, call) in jumps {
+        match settle_through(&alias, call, *switch) {
+            Ok(true) => report.add_patched(1),
+            Ok(false) => report.add_unchanged(1),
+            Err(NotNow::Protected(errno)) => {
+                straddlers::refuse(*switch, call, RefusalReason::NoAlias { errno }, report);
+            }
+            Err(NotNow::Later | NotNow::Changed) => straddlers::refuse_foreign(*switch, call, report),
+        }
+    }
+}
+
+/// Whether the loaded text still has a function's jumps, or what they were made. For a caller who is frozen; the function's object is loaded.
+pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
+    discovery.tail_switches().iter().all(|switch| {
+        // SAFETY: in the text of a loaded object.
+        holds(object, switch.word, 8, true) && switch.is_active(unsafe { read_word(switch.word) }).is_some()
+    })
+}
+
+/// Notes a hit of such a function that nobody wants: a thread that was late, a jump that was not understood, or an object that was loaded
+/// anew.
+pub(super) fn stray(discovery: &Discovery) {
+    let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
+    if before.wrapping_add(1).is_power_of_two() {
+        policy::note();
+    }
+}

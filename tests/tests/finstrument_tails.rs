@@ -1,0 +1,431 @@
+//! Functions that end in a jump to the exit hook: a site each, whatever compiler, flags and alignment; exact counts, bytes and code.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::path::PathBuf;
+
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use probe_runtime::finstrument::{self, Reason};
+use probe_runtime::{Count, Kind, TextPolicy, probes, select};
+use probe_tests::instrumented::{compilers, folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::scenario;
+
+/// Functions of one void kind and another; each has one exit that is the last thing it does, or several.
+const CODE: &str = "\
+#include <stdint.h>
+#define PLAIN __attribute__((no_instrument_function))
+static volatile uint64_t sum;
+__attribute__((noinline)) static void work(uint64_t x) { sum += x; }
+__attribute__((noinline)) void shown(uint64_t x) { sum += x; }
+__attribute__((noinline)) static void several(uint64_t x)
+{
+    if (x == 0) return;
+    if (x & 1) { sum += 1; work(x); sum += x; return; }
+    sum += 3; shown(x); sum ^= 5; sum ^= 5;
+}
+static inline void inner(uint64_t x) { sum += 2 * x; work(1); sum += 0; }
+__attribute__((noinline)) static void outer(uint64_t x) { inner(x); sum += 7; }
+PLAIN __attribute__((noinline)) static void bare(uint64_t x) { if (x & 1) inner(x); else shown(x); }
+PLAIN uint64_t run(uint64_t n)
+{
+    sum = 0;
+    for (uint64_t i = 0; i < n; i++) { several(i); outer(i); bare(i); }
+    return sum;
+}
+PLAIN uint64_t at(uint64_t which)
+{
+    return (uint64_t)(which == 0 ? work : which == 1 ? shown : which == 2 ? several : outer);
+}
+";
+
+/// How often each is called by `run(n)`.
+fn calls_of(n: u64) -> Vec<(&'static str, u64)> {
+    let odd = n / 2;
+    let even = n - odd;
+    // `several` calls `work` for odd numbers, and `shown` for even ones but 0; `bare` does the same by way of `inner`.
+    vec![
+        ("work", odd + n + odd),
+        ("shown", even - 1 + even),
+        ("several", n),
+        ("inner", n + odd),
+        ("outer", n),
+    ]
+}
+
+/// The same sum by other means.
+fn sum_of(n: u64) -> u64 {
+    let mut sum: u64 = 0;
+    for i in 0..n {
+        sum += match i {
+            0 => 0,
+            i if i % 2 == 1 => 1 + 2 * i,
+            i => 3 + i,
+        };
+        sum += 2 * i + 1 + 7;
+        sum += if i % 2 == 1 { 2 * i + 1 } else { i };
+    }
+    sum
+}
+
+#[test]
+fn whatever_the_flags() {
+    scenario::runs_in_a_child("scenario", "flags");
+}
+
+#[test]
+fn whatever_the_text_policy() {
+    scenario::runs_in_a_child("scenario", "policies");
+}
+
+#[test]
+fn wherever_the_jump_lies() {
+    scenario::runs_in_a_child("scenario", "places");
+}
+
+#[test]
+fn what_is_not_certain_stays() {
+    scenario::runs_in_a_child("scenario", "uncertain");
+}
+
+#[test]
+fn unloaded_and_loaded_again() {
+    scenario::runs_in_a_child("scenario", "reload");
+}
+
+#[test]
+fn in_a_forked_child() {
+    scenario::runs_in_a_child("scenario", "fork");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "flags" => flags(),
+        "policies" => policies(),
+        "places" => places(),
+        "uncertain" => uncertain(),
+        "reload" => reload(),
+        "fork" => fork(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+/// The instructions of a function, up to its size in the symbol table of the object.
+fn code(library: &Library, which: u64) -> Vec<u8> {
+    let at = usize::try_from(library.function("at")(which)).unwrap();
+    // SAFETY: code of the library; a page behind it is its own, too.
+    unsafe { std::slice::from_raw_parts(at as *const u8, 160) }.to_vec()
+}
+
+fn assert_counted(calls: &finstrument::Attachment, times: u64, n: u64, said: &str) {
+    for (path, hits) in calls_of(n) {
+        for kind in [Kind::Entry, Kind::Exit] {
+            assert_eq!(calls.counts().hits(path, kind), Some(times * hits), "{path} {kind}: {said}");
+        }
+    }
+}
+
+fn flags() {
+    let folder = folder("tails-flags");
+    let all: &[&[&str]] = &[
+        &["-O2"],
+        &["-O3"],
+        &["-Os"],
+        &["-O2", "-fno-plt"],
+        &["-O2", "-fcf-protection=full"],
+        &["-O2", "-fno-plt", "-fcf-protection=full"],
+        &["-O2", "-fno-omit-frame-pointer"],
+        &["-O2", "-Wl,-z,now"],
+        &["-O2", "-Wl,-Bsymbolic"],
+        &["-O2", "-fvisibility=protected"],
+        &["-O2", "-g0"],
+    ];
+    for compiler in compilers() {
+        for (number, flags) in all.iter().enumerate() {
+            let file = source(&folder, &format!("{compiler}-{number}.c"), CODE);
+            let library = Library::open(&shared(compiler, &file, &format!("{compiler}-{number}.so"), flags));
+            let run = library.function("run");
+            let before = finstrument::stats();
+            // Latent from the first look on.
+            assert_eq!(run(10), sum_of(10));
+            let original: Vec<_> = (0..4).map(|which| code(&library, which)).collect();
+            finstrument::start();
+            finstrument::start();
+            let stats = finstrument::stats();
+            let said = format!("{compiler} {flags:?} {stats:?} {:?}", finstrument::kept());
+            assert_eq!(finstrument::kept(), [], "{said}");
+            assert_eq!(stats.waiting, 0, "{said}");
+            assert!(stats.tail_jumps - before.tail_jumps >= 3, "{said}");
+            assert_eq!(run(10), sum_of(10));
+            let calls = finstrument::attach(Count::new(), 100).unwrap();
+            for _ in 0..3 {
+                assert_eq!(run(10), sum_of(10));
+            }
+            assert_counted(&calls, 3, 10, &said);
+            assert_eq!(calls.pause().refused(), 0, "{said}");
+            assert_eq!(run(7), sum_of(7));
+            assert_counted(&calls, 3, 10, &said);
+            let resumed = calls.resume();
+            assert_eq!(resumed.refused(), 0, "{said}");
+            let sites: usize = probes().iter().map(probe_runtime::ProbeInfo::sites).sum();
+            assert_eq!(resumed.patched(), sites, "{said}");
+            // Where a call was a real one, it is one again: jumps are the compiler's bytes.
+            for (which, original) in (0..4).zip(&original) {
+                for at in jumps(original, true) {
+                    assert_eq!(code(&library, which)[at], original[at], "{said}");
+                }
+            }
+            assert_eq!(run(10), sum_of(10));
+            assert_counted(&calls, 4, 10, &said);
+            drop(calls);
+            let latent: Vec<_> = (0..4).map(|which| code(&library, which)).collect();
+            let rets: usize = latent
+                .iter()
+                .zip(&original)
+                .map(|(latent, original)| {
+                    jumps(original, true).iter().filter(|at| latent[**at] == 0xc3).count()
+                })
+                .sum();
+            assert!(rets >= 3, "{said}");
+            assert_eq!(run(10), sum_of(10));
+            library.close();
+            assert_eq!(probes(), []);
+        }
+    }
+}
+
+/// Where in a function's code jumps are that leave it.
+fn jumps(code: &[u8], is_far: bool) -> Vec<usize> {
+    let mut decoder = Decoder::with_ip(64, code, 0x1000, DecoderOptions::NONE);
+    let mut found = Vec::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        let leaves = instruction.is_ip_rel_memory_operand()
+            || !(0x1000..0x1000 + code.len() as u64).contains(&instruction.near_branch_target());
+        if instruction.mnemonic() == Mnemonic::Jmp && leaves == is_far {
+            found.push(usize::try_from(instruction.ip()).unwrap() - 0x1000);
+        }
+    }
+    found
+}
+
+fn policies() {
+    let folder = folder("tails-policies");
+    for (number, policy) in [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias].into_iter().enumerate()
+    {
+        finstrument::text(policy);
+        let file = source(&folder, &format!("{number}.c"), CODE);
+        let library = Library::open(&shared("gcc", &file, &format!("{number}.so"), &["-O2"]));
+        let run = library.function("run");
+        let calls = finstrument::attach(Count::new(), 100).unwrap();
+        assert_eq!(run(10), sum_of(10));
+        finstrument::start();
+        finstrument::start();
+        let tails = finstrument::stats().tail_jumps;
+        assert_eq!(tails, 5 * (number + 1), "{:?}", finstrument::kept());
+        assert_eq!(run(10), sum_of(10));
+        assert_counted(&calls, 2, 10, "counted");
+        drop(calls);
+        for of in [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias] {
+            let exits = select("kind(exit)").unwrap_or_else(|_| select("**").unwrap());
+            let hits = exits.text(of).attach(Count::new()).unwrap();
+            assert_eq!(run(10), sum_of(10));
+            let expected: u64 = calls_of(10).iter().map(|(_, hits)| *hits).sum();
+            if hits.report().is_complete() {
+                let exits: u64 =
+                    (hits.counts().iter()).filter(|it| it.probe.kind() == Kind::Exit).map(|it| it.hits).sum();
+                assert_eq!(exits, expected, "{policy:?} {of:?}");
+            }
+        }
+        let latent = finstrument::stats();
+        assert_eq!(run(10), sum_of(10));
+        assert_eq!(finstrument::stats(), latent);
+        library.close();
+    }
+}
+
+/// Assembly of void functions that add to `sum`, each with its jump at one of eight offsets in an aligned word, and two ways to it.
+fn jumps_at(offset: usize, jump: &str) -> String {
+    format!(
+        "\t.text\n\t.globl add\n\t.type add, @function\n\t.p2align 4\nadd:\n\tpushq %rbx\n\tmovq %rdi, %rbx\n\
+         \tleaq add(%rip), %rdi\n\tmovq 8(%rsp), %rsi\n\tcall __cyg_profile_func_enter@PLT\n\
+         \taddq %rbx, sum(%rip)\n\tmovq 8(%rsp), %rsi\n\ttestq $1, %rbx\n\tpopq %rbx\n\tleaq .Ladd(%rip), %rdi\n\tjne 1f\n\
+         \t.p2align 3\n\t.skip {offset}, 0x90\njump_one:\n\t{jump}\n\
+         1:\taddq $1, sum(%rip)\n\t.p2align 3\n\t.skip {offset}, 0x90\njump_two:\n\t{jump}\n\
+         \t.size add, . - add\n\t.set .Ladd, add\n\t.globl jump_one, jump_two, value\n\
+         \t.type value, @function\nvalue:\n\tmovq sum(%rip), %rax\n\tret\n\t.size value, . - value\n\
+         \t.local sum\n\t.comm sum, 8, 8\n\t.section .note.GNU-stack,\"\",@progbits\n"
+    )
+}
+
+fn bytes(library: &Library, name: &str) -> [u8; 8] {
+    // SAFETY: code of the library.
+    unsafe { library.symbol(name).cast::<[u8; 8]>().read_unaligned() }
+}
+
+fn places() {
+    let folder = folder("tails-places");
+    for (kind, jump, len) in [
+        ("plt", "jmp __cyg_profile_func_exit@PLT", 5),
+        ("got", "jmp *__cyg_profile_func_exit@GOTPCREL(%rip)", 6),
+        ("notrack", "notrack jmp *__cyg_profile_func_exit@GOTPCREL(%rip)", 7),
+    ] {
+        for offset in 0..8 {
+            let file = source(&folder, &format!("{kind}{offset}.s"), &jumps_at(offset, jump));
+            let library =
+                Library::open(&shared("gcc", &file, &format!("{kind}{offset}.so"), &["-Wl,-Bsymbolic"]));
+            let (add, value) = (library.function("add"), library.getter("value"));
+            let names = ["jump_one", "jump_two"];
+            let original = names.map(|name| bytes(&library, name));
+            assert_eq!(library.symbol("jump_one").addr() % 8, offset);
+            // One of the two ways is taken: both are found.
+            add(2);
+            finstrument::start();
+            let before = finstrument::stats();
+            let said = format!("{kind} {offset} {before:?} {:?}", finstrument::kept());
+            for (name, original) in names.iter().zip(original) {
+                let mut latent = original;
+                latent[0] = 0xc3;
+                assert_eq!(bytes(&library, name), latent, "{said}");
+            }
+            add(3);
+            assert_eq!(value(), 6);
+            let exit = probes().into_iter().find(|probe| probe.kind() == Kind::Exit).unwrap();
+            assert_eq!((exit.path(), exit.sites()), ("add", 2), "{said}");
+            let hits = select("add").unwrap().attach(Count::new()).unwrap();
+            assert!(hits.report().is_complete(), "{}", hits.report());
+            assert_eq!(names.map(|name| bytes(&library, name)), original, "{len} bytes");
+            (0..10).for_each(|x| _ = add(x));
+            assert_eq!(hits.counts().hits("add", Kind::Entry), Some(10), "{said}");
+            assert_eq!(hits.counts().hits("add", Kind::Exit), Some(10), "{said}");
+            drop(hits);
+            assert_eq!(names.map(|name| bytes(&library, name)[0]), [0xc3; 2], "{said}");
+            assert_eq!(finstrument::stats(), before);
+            library.close();
+            assert_eq!(probes(), []);
+        }
+    }
+}
+
+fn uncertain() {
+    let folder = folder("tails-uncertain");
+    let sure = jumps_at(0, "jmp __cyg_profile_func_exit@PLT");
+    let jump = "jmp __cyg_profile_func_exit@PLT";
+    // A jump through a register in between; a conditional jump to the hook; an argument that two ways do not agree on; no size.
+    let table = sure.replacen("\tjne 1f\n", "\tjne 1f\n\tjmp 2f\n\tjmp *%rax\n2:\n", 1);
+    let conditional = sure.replacen(&format!("\t{jump}\n1:"), "\tjmp 3f\n1:", 1).replacen(
+        "\t.size add",
+        "3:\tcmpq %rdi, %rdi\n\tje __cyg_profile_func_exit\n\tud2\n\t.size add",
+        1,
+    );
+    let computed = sure.replace(
+        "\tleaq .Ladd(%rip), %rdi\n",
+        "\tleaq .Ladd(%rip), %rax\n\tmovl $0, %edi\n\tleaq (%rdi,%rax), %rdi\n",
+    );
+    let sizeless = sure.replace("\t.size add, . - add\n", "");
+    for (name, code, jumps) in [
+        ("table", table, 0),
+        ("conditional", conditional, 1),
+        ("computed", computed, 0),
+        ("sizeless", sizeless, 0),
+        ("stripped", sure, 0),
+    ] {
+        let flags = ["-Wl,-Bsymbolic", if name == "stripped" { "-Wl,-s" } else { "-g" }];
+        let library = Library::open(&shared(
+            "gcc",
+            &source(&folder, &format!("{name}.s"), &code),
+            &format!("{name}.so"),
+            &flags,
+        ));
+        let (add, value) = (library.function("add"), library.getter("value"));
+        let calls = finstrument::attach(Count::new(), 100).unwrap();
+        let first = if jumps == 0 { [1, 2] } else { [1, 3] };
+        first.into_iter().for_each(|x| _ = add(x));
+        finstrument::start();
+        finstrument::start();
+        let kept = finstrument::kept();
+        let reasons: Vec<_> = kept.iter().map(|it| (it.probe().kind(), it.reason())).collect();
+        let expected = if jumps == 0 { vec![(Kind::Exit, Reason::NotACall)] } else { vec![] };
+        assert_eq!(reasons, expected, "{name}");
+        (0..10).for_each(|x| _ = add(x));
+        assert_eq!(
+            value(),
+            first.iter().sum::<u64>() + 45 + 5 + first.iter().filter(|x| **x % 2 == 1).count() as u64,
+            "{name}"
+        );
+        for kind in [Kind::Entry, Kind::Exit] {
+            assert_eq!(calls.counts().hits("add", kind), Some(12), "{name}");
+        }
+        let _ = calls.pause();
+        (0..10).for_each(|x| _ = add(x));
+        assert_eq!(calls.counts().hits("add", Kind::Exit), Some(12), "{name}");
+        drop(calls);
+        library.close();
+        assert_eq!(probes(), []);
+    }
+}
+
+fn object(name: &str) -> PathBuf {
+    let folder = folder(name);
+    shared("gcc", &source(&folder, "code.c", CODE), "code.so", &["-O2"])
+}
+
+fn reload() {
+    let path = object("tails-reload");
+    let calls = finstrument::attach(Count::new(), 200).unwrap();
+    for round in 1..6 {
+        let library = Library::open(&path);
+        let run = library.function("run");
+        assert_eq!(run(10), sum_of(10));
+        probes();
+        assert_eq!(run(10), sum_of(10));
+        assert_counted(&calls, 2 * round, 10, "active");
+        library.close();
+        if round % 2 == 0 {
+            probes();
+        }
+    }
+    drop(calls);
+    for _ in 1..6 {
+        let library = Library::open(&path);
+        let run = library.function("run");
+        let original: Vec<_> = (0..4).map(|which| code(&library, which)).collect();
+        assert_eq!(run(10), sum_of(10));
+        probes();
+        assert_eq!(run(10), sum_of(10));
+        let latent: Vec<_> = (0..4).map(|which| code(&library, which)).collect();
+        for (latent, original) in latent.iter().zip(&original) {
+            let jump = jumps(original, true)[0];
+            assert_eq!((original[jump], latent[jump]), (0xe9, 0xc3));
+        }
+        library.close();
+    }
+    assert_eq!(probes(), []);
+}
+
+fn fork() {
+    let library = Library::open(&object("tails-fork"));
+    let run = library.function("run");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    assert_eq!(run(10), sum_of(10));
+    probes();
+    let in_the_child = scenario::in_a_child(|| {
+        assert_eq!(run(10), sum_of(10));
+        assert_counted(&calls, 2, 10, "the child");
+        assert_eq!(calls.pause().refused(), 0);
+        assert_eq!(run(10), sum_of(10));
+        assert_counted(&calls, 2, 10, "the child");
+        let latent = code(&library, 0);
+        assert!(latent.contains(&0xc3));
+    });
+    assert_eq!(in_the_child, 0);
+    let jump = jumps(&code(&library, 0), true)[0];
+    assert_eq!(code(&library, 0)[jump], 0xe9, "the parent's is active");
+    assert_eq!(run(10), sum_of(10));
+    assert_counted(&calls, 2, 10, "the parent");
+    drop(calls);
+    assert_eq!(code(&library, 0)[jump], 0xc3);
+    library.close();
+}
