@@ -63,6 +63,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Asserts a future's result and its hits, written as words, and that all but points carry its address.
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "shorter to call")]
 fn check<F: Future>(future: F, result: F::Output, expected: &str)
 where
     F::Output: PartialEq + Debug,
@@ -124,9 +125,7 @@ fn cancelled() {
 
 #[probe]
 async fn panics(when: u32) {
-    if when == 0 {
-        panic!("at once");
-    }
+    assert!(when != 0, "at once");
     pause().await;
     panic!("later");
 }
@@ -297,11 +296,14 @@ fn pinned(n: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
     })
 }
 
+fn later(n: u32) -> Pin<Box<dyn Future<Output = u32>>> {
+    Box::pin(std::future::ready(n))
+}
+
 /// What it returns can't be looked into: the call is what is probed.
 #[probe]
 fn opaque() -> Pin<Box<dyn Future<Output = u32>>> {
-    let future = Box::pin(std::future::ready(1));
-    future
+    later(1)
 }
 
 #[test]
