@@ -18,8 +18,8 @@ pub(crate) enum Given {
     Nothing,
     /// `key = value`; empty if the user forgot the value.
     Value(TokenStream),
-    /// `key(…)`.
-    List(Group),
+    /// `key(…)`, which no argument takes.
+    List,
 }
 
 /// The arguments of `#[probe(…)]`, after the check.

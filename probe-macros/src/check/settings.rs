@@ -73,7 +73,7 @@ fn value<'a>(arg: &'a Arg, errors: &mut Errors) -> Option<(&'a TokenStream, &'a 
         // An empty value has no span: the whole argument is underlined.
         Given::Value(value) if value.is_empty() => Some((value, &arg.tokens)),
         Given::Value(value) => Some((value, value)),
-        Given::Nothing | Given::List(_) => {
+        Given::Nothing | Given::List => {
             let key = arg.key.as_ref().map_or_else(String::new, ToString::to_string);
             errors.at(&arg.tokens, format!("`{key}` needs a value after `=`; {}", all_forms()));
             None
