@@ -52,9 +52,19 @@ use proc_macro::TokenStream;
 /// that you defined yourself. A qualified `path::probe!(…)` is left alone. In functions without the attribute
 /// write `probe_runtime::point!("name")`, or `use probe_runtime::point as probe;`.
 ///
+/// # Futures
+/// Of an `async fn`, of a function that returns `impl Future`, and of one that returns `Pin<Box<dyn Future>>` and ends with
+/// `Box::pin(async …)`, the future is what is probed, not the call: `entry` when its first poll begins, `suspend` when a poll ends without a
+/// result, `resume` when another begins, `exit` with the result or a panic, `drop` if it is dropped in between. Their field `future` is its
+/// address, the same from entry to exit or drop on whatever threads. An `async` block has probes as `probe!("name", async { … })`.
+///
+/// An `async fn` becomes a function that returns `impl Future<Output = …>`, and is shown as that by rustdoc. A future that an `async` block
+/// makes is not a byte larger; another one of `impl Future` has a byte beside it, and does not implement more than `Future` and auto traits.
+/// Latent, a poll costs two NOPs and a comparison.
+///
 /// # What can be probed
 /// Free functions, methods of `impl`s and of traits (with a body), generic ones, `unsafe` ones, those with an
-/// `extern` ABI, nested ones. Not `const fn`, `async fn`, naked functions, and not closures; they are compile
+/// `extern` ABI, nested ones. Not `const fn`, naked functions, and not closures; they are compile
 /// errors. Outer attributes such as `#[inline]` stay as they are, before or after this one.
 #[proc_macro_attribute]
 pub fn probe(args: TokenStream, item: TokenStream) -> TokenStream {
