@@ -9,10 +9,12 @@ use std::process::Command;
 /// Where the sources of the cc that is built with are.
 fn cc() -> PathBuf {
     let output = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--offline", "--format-version", "1"])
+        // Of this platform alone: those of others need not have been fetched.
+        .args(["metadata", "--offline", "--format-version", "1", "--filter-platform", crate::place::TARGET])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata = String::from_utf8(output.stdout).expect("text");
     let manifests = metadata.split("\"manifest_path\":\"").skip(1).filter_map(|rest| rest.split('"').next());
     let is_cc = |path: &Path| {
