@@ -1,8 +1,11 @@
 //! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
 //! set: anything else may be shadowed.
 
-use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
+mod block;
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
+use syn::LitStr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
@@ -15,19 +18,43 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let settings = check::settings(&args::parse(args), &mut errors);
     let item = parse::item(item);
+    check::fits(&settings, &item, &mut errors);
+    if let Item::Block(block) = item {
+        let plan = check::block(block, &settings, &mut errors);
+        return match errors.into_result() {
+            Ok(()) => block::block(plan),
+            Err(error) => fallback::plan(&error, plan, settings.krate.as_ref()),
+        };
+    }
+    if settings.skip.is_some() {
+        // Alone, it does nothing: nobody would have put a probe here.
+        return match errors.into_result() {
+            Ok(()) => fallback::item(item, settings.krate.as_ref()),
+            Err(error) => fallback::attribute(&error, item, settings.krate.as_ref()),
+        };
+    }
     check::item(&item, &mut errors);
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(Function { name, head, body: Ok(body), .. })) => {
-            let body = probed(&settings, &name, &body);
-            quote!(#head #body)
-        }
+        (Ok(()), Item::Function(subject)) => function(&settings, subject),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
     }
 }
 
-/// `__point!{ path; "name", field, … }`.
+/// A function that passed the check, with its probe.
+fn function(settings: &Settings, function: Function) -> TokenStream {
+    match function {
+        Function { name, head, body: Ok(body), .. } => {
+            let body = probed(settings, &name, &body);
+            quote!(#head #body)
+        }
+        // The check has refused these.
+        function => fallback::function(function, settings.krate.as_ref()),
+    }
+}
+
+/// `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path, "group"; … }`.
 pub(crate) fn point(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let point = parse::point(input, &mut errors);
@@ -35,14 +62,15 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     if let Err(error) = errors.into_result() {
         return fallback::expression(&error);
     }
-    let Point { krate, name, fields } = point;
+    let Point { krate, group, name, fields } = point;
+    let notes = group.map_or_else(String::new, |group| format!("group={}\n", group.value()));
     let name = match name {
         PointName::Literal(name) => string(&name.value(), name.span()),
         // The check has refused these.
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
     let fields = fields.iter().map(field);
-    quote!(#krate::__private::v1::point! { (#name, ""); #(#fields),* })
+    quote!(#krate::__private::v1::point! { (#name, #notes); #(#fields),* })
 }
 
 fn field(Field { name, style, expr }: &Field) -> TokenStream {
@@ -59,17 +87,33 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
 
 /// The body with the entry and exit probe as its first statement.
 fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
-    let Settings { name, krate } = settings;
-    let name = match name {
+    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    let statements = points(statements, settings);
+    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
+    let krate = krate_at(settings.krate.as_ref(), function.span());
+    let probe = named(settings, function, "");
+    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!(#probe););
+    body::rebuilt(body, quote!(#inner_attributes #probe #statements))
+}
+
+/// What runtime macros call a function's probe: `("name", "notes")`.
+fn named(settings: &Settings, function: &Ident, notes: &str) -> TokenTree {
+    let name = match &settings.name {
         Some(name) => string(&name.value(), name.span()),
         None => string(&function.unraw().to_string(), function.span()),
     };
-    let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, krate.as_ref());
-    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
-    let krate = krate_at(krate.as_ref(), function.span());
-    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!((#name, "")););
-    body::rebuilt(body, quote!(#inner_attributes #probe #statements))
+    let notes = string(&format!("{}{notes}", self::notes(settings)), function.span());
+    let mut group = Group::new(Delimiter::Parenthesis, quote!(#name, #notes));
+    group.set_span(function.span());
+    group.into()
+}
+
+/// What else is said of a probe: `key=value` each, a line each.
+fn notes(settings: &Settings) -> String {
+    let note = |key, value: &Option<LitStr>| {
+        value.as_ref().map_or_else(String::new, |value| format!("{key}={}\n", value.value()))
+    };
+    note("group", &settings.group) + &note("doc", &settings.doc)
 }
 
 /// `#![…]` must stay first in the body.
@@ -85,11 +129,16 @@ fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenStream) {
     (trees.by_ref().take(end).collect(), trees.collect())
 }
 
-/// `body` with `probe!(…)` redirected to the runtime's `point!`.
-pub(crate) fn points(body: TokenStream, krate: Option<&TokenStream>) -> TokenStream {
+/// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their function.
+pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     let rewritten = body::rewrite(body.clone(), &mut |name, arguments| {
-        let krate = krate_at(krate, name.span());
-        quote_spanned!(name.span()=> #krate::point! #arguments)
+        let krate = krate_at(settings.krate.as_ref(), name.span());
+        let Some(group) = &settings.group else {
+            return quote_spanned!(name.span()=> #krate::point! #arguments);
+        };
+        let group = string(&group.value(), group.span());
+        let arguments = arguments.stream();
+        quote_spanned!(name.span()=> #krate::__private::v1::expand_point! { #krate, #group; #arguments })
     });
     rewritten.unwrap_or(body)
 }

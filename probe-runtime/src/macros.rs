@@ -67,6 +67,26 @@ macro_rules! __probe_v1_point {
     };
 }
 
+/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note says why.
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_skipped {
+    ($probe:tt) => {
+        const _: () = {
+            $crate::__private::v1::definition! { Entry, $probe; }
+        };
+    };
+}
+
+/// Where nothing collects definitions, one without sites would be seen by nobody.
+#[cfg(not(all(not(probe_backend = "off"), probe_definitions = "linked")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_skipped {
+    ($probe:tt) => {};
+}
+
 /// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by `("name", "notes")`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]

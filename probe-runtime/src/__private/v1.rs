@@ -7,7 +7,10 @@ pub use probe_macros::__point as expand_point;
 
 pub use crate::abi::{InMemory, InRegisters, Kind, debug, display, value};
 pub use crate::arch::backend::site::*;
-pub use crate::{__probe_v1_function as function, __probe_v1_pass as pass, __probe_v1_point as point};
+pub use crate::{
+    __probe_v1_function as function, __probe_v1_pass as pass, __probe_v1_point as point,
+    __probe_v1_skipped as skipped,
+};
 
 #[cfg(probe_backend = "x86_64")]
 pub use core::arch::{asm, naked_asm};
