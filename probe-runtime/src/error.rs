@@ -22,6 +22,13 @@ pub enum Error {
         /// The paths of those that were probably meant, best first.
         nearest: Vec<String>,
     },
+    /// The selector names nothing but functions that blocks with `#[probe]` have left out.
+    Skipped {
+        /// The selector.
+        selector: String,
+        /// Their paths, and why: see [`ProbeInfo::skipped`](crate::ProbeInfo::skipped).
+        skipped: Vec<(String, String)>,
+    },
     /// Not one site could be activated.
     Refused(Report),
     /// The system does not let text stay writable.
@@ -78,6 +85,20 @@ impl fmt::Display for Error {
                     ([], 1) => write!(f, "; this program has one other probe"),
                     ([], n) => write!(f, "; this program has {n} others (see `probes()`)"),
                     (nearest, _) => write!(f, "; did you mean `{}`?", nearest.join("`, `")),
+                }
+            }
+            Self::Skipped { selector, skipped } => {
+                write!(f, "`{selector}` matches only functions that were left out: ")?;
+                for (at, (path, reason)) in skipped.iter().take(3).enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(f, "{comma}`{path}` ({reason})")?;
+                }
+                if skipped.len() > 3 {
+                    write!(f, " and {} more", skipped.len() - 3)?;
+                }
+                match skipped.iter().any(|(_, reason)| ["inline", "small"].contains(&reason.as_str())) {
+                    true => f.write_str("; put `#[probe]` on the function itself, or `all` on its block"),
+                    false => f.write_str("; see `ProbeInfo::skipped`"),
                 }
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),

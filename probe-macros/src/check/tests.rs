@@ -1,5 +1,6 @@
 //! Each rule: what it refuses, and what it lets through.
 
+use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{item as check_item, point as check_point, settings as check_settings, *};
@@ -315,7 +316,7 @@ fn filters_and_all() {
     assert_eq!(list.last().unwrap(), "fn @deep filtered");
     one_line_with(
         &of_block(quote!(except("gte_*")), subject()).1,
-        "`except(\"gte_*\")` names no function of this block; there are `handle`, `get_a`, `hinted` and 14 more",
+        "`except(\"gte_*\")` names no function of this block; there are `handle`, `get_a`, `hinted` and 15 more",
     );
     one_line_with(&of_block(quote!(only("x")), quote!(impl S {})).1, "of this block, which has none");
 }

@@ -245,6 +245,16 @@ impl Definition {
         self.part(start, self.notes_len).split_terminator('\n').filter_map(|note| note.split_once('='))
     }
 
+    /// What a note says; `None` without it.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.notes().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// Why the function was left out of a block with `#[probe]`: such a definition never has a site.
+    pub fn skipped(&self) -> Option<&str> {
+        self.note("skipped")
+    }
+
     /// How many fields a hit carries.
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
@@ -333,6 +343,7 @@ mod tests {
         assert_eq!(SHORT.fields().collect::<Vec<_>>(), ["bytes", "ok"]);
         assert_eq!(SHORT.field_count(), 2);
         assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
+        assert_eq!((SHORT.note("group"), SHORT.skipped()), (Some("net"), None));
         assert!(SHORT.long.is_null());
     }
 

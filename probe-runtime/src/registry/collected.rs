@@ -48,9 +48,9 @@ impl Registry {
         self.definition(id).into_iter()
     }
 
-    /// A definition's flag is its one site.
+    /// A definition's flag is its one site, but of functions that were left out.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.definitions(id).count()
+        self.definitions(id).filter(|definition| definition.skipped().is_none()).count()
     }
 
     /// Nothing is ever unloaded.

@@ -45,6 +45,9 @@ pub struct ProbeInfo {
     file: String,
     line: u32,
     fields: Vec<String>,
+    group: Option<String>,
+    doc: Option<String>,
+    skipped: Option<String>,
     sites: usize,
     state: ProbeState,
 }
@@ -58,6 +61,9 @@ impl ProbeInfo {
             file: definition.file().to_owned(),
             line: definition.line(),
             fields: definition.fields().map(str::to_owned).collect(),
+            group: definition.note("group").map(str::to_owned),
+            doc: definition.note("doc").map(str::to_owned),
+            skipped: definition.skipped().map(str::to_owned),
             sites,
             state,
         }
@@ -98,6 +104,33 @@ impl ProbeInfo {
         &self.fields
     }
 
+    /// The group, from `#[probe(group = "…")]` on the function or on a block around it.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// What a hit means, from `#[probe(doc = "…")]`.
+    pub fn doc(&self) -> Option<&str> {
+        self.doc.as_deref()
+    }
+
+    /// Why a function in a block with `#[probe]` has no probe; `None` of every other one. No selector names it, nothing can be
+    /// attached to it, and it is listed once, as an entry without sites.
+    ///
+    /// | reason | the function |
+    /// |---|---|
+    /// | `asked` | has `#[probe(skip)]`, or stands in a block that has |
+    /// | `filtered` | is named by an `except`, or not by an `only` |
+    /// | `inline` | has `#[inline]` or `#[inline(always)]` |
+    /// | `small` | is one short expression |
+    /// | `const` | is a `const fn` |
+    /// | `naked` | is naked |
+    /// | `bodiless` | is a trait's method without a body |
+    /// | `async` | is an `async fn` |
+    pub fn skipped(&self) -> Option<&str> {
+        self.skipped.as_deref()
+    }
+
     /// How many machine-code copies the program holds: more than one where the function was inlined or is
     /// generic, none where it was optimised away. A function with several ways out, unwinding among them, may
     /// have more exits than entries.
@@ -116,6 +149,9 @@ impl fmt::Display for ProbeInfo {
         write!(f, "{} {} {}:{}", self.path, self.kind, self.file, self.line)?;
         if !self.fields.is_empty() {
             write!(f, " [{}]", self.fields.join(", "))?;
+        }
+        if let Some(reason) = &self.skipped {
+            return write!(f, " skipped ({reason})");
         }
         let s = if self.sites == 1 { "" } else { "s" };
         write!(f, " {} site{s}, {}", self.sites, self.state)
