@@ -138,13 +138,13 @@ macro_rules! __probe_v1_collect {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_pass {
-    ($passage:ident, value, $value:expr) => {
-        $crate::__private::v1::value::<$crate::__private::v1::$passage, _>($value)
+    ($passage:ty, value, $value:expr) => {
+        $crate::__private::v1::value::<$passage, _>($value)
     };
-    ($passage:ident, debug, $value:expr) => {
-        $crate::__private::v1::debug::<$crate::__private::v1::$passage, _>(&$value)
+    ($passage:ty, debug, $value:expr) => {
+        $crate::__private::v1::debug::<$passage, _>(&$value)
     };
-    ($passage:ident, display, $value:expr) => {
-        $crate::__private::v1::display::<$crate::__private::v1::$passage, _>(&$value)
+    ($passage:ty, display, $value:expr) => {
+        $crate::__private::v1::display::<$passage, _>(&$value)
     };
 }

@@ -184,7 +184,7 @@ fn check_listing(pair: &Pair) {
     for probe in probes().into_iter().filter(|probe| probe.path().starts_with(&mine)) {
         let name = probe.path()[mine.len()..].to_owned();
         assert_eq!(probe.kind(), Kind::Point, "{name}");
-        let fields = probe.fields().join(",");
+        let fields = probe.fields().iter().map(probe_runtime::FieldInfo::name).collect::<Vec<_>>().join(",");
         let listed = (probe.file().to_owned(), probe.line(), fields, probe.sites());
         assert_eq!(found.insert(name.clone(), listed), None, "{name} is listed once");
     }

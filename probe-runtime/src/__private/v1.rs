@@ -13,7 +13,10 @@ pub use crate::{
 };
 
 #[cfg(probe_backend = "x86_64")]
-pub use core::arch::{asm, naked_asm};
+pub use {
+    crate::abi::{Passage, field_index},
+    core::arch::{asm, naked_asm},
+};
 
 #[cfg(probe_backend = "portable")]
 pub use crate::arch::backend::{hit, is_active};

@@ -317,6 +317,28 @@ impl Definition {
     }
 }
 
+/// Which of the fields, each of whose names is ended by a line feed, this one is.
+///
+/// # Panics
+/// At compile time, if it is none of them.
+pub const fn field_index(fields: &str, name: &str) -> usize {
+    let (fields, name) = (fields.as_bytes(), name.as_bytes());
+    let (mut index, mut start, mut at) = (0, 0, 0);
+    let mut is_same = true;
+    while at < fields.len() {
+        if fields[at] == b'\n' {
+            if is_same && at - start == name.len() {
+                return index;
+            }
+            (index, start, is_same) = (index + 1, at + 1, true);
+        } else {
+            is_same = is_same && at - start < name.len() && fields[at] == name[at - start];
+        }
+        at += 1;
+    }
+    panic!("not a field of this probe")
+}
+
 /// The names of a probe's fields, see [`Definition::fields`].
 #[derive(Clone, Debug)]
 pub struct FieldNames<'a>(str::SplitTerminator<'a, char>);
@@ -359,6 +381,13 @@ mod tests {
         assert!(!LONG.long.is_null());
         assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
         assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
+    }
+
+    #[test]
+    fn fields_have_an_index() {
+        let fields = "a\nab\nb\nabc\n";
+        let names = ["a", "ab", "b", "abc"];
+        assert_eq!(names.map(|name| field_index(fields, name)), [0, 1, 2, 3]);
     }
 
     #[test]
