@@ -14,7 +14,7 @@ where
 
     fn sum<const M: usize>(&self, more: [u8; M]) -> usize
     where
-        [(); { 3 }]: Sized,
+        [(); { 1 + 2 }]: Sized,
     {
         #![allow(unused_mut)]
         let mut sum = Self::LEN;
@@ -78,7 +78,6 @@ macro_rules! for_types {
         impl Twice for $ty {
             fn twice(self) -> Self {
                 let this = self;
-                this.clone();
                 this
             }
         }
@@ -98,7 +97,7 @@ pub(crate) mod outer {
 
     use std::fmt::{self, Debug};
 
-    pub(crate) static ONE: fn() -> u8 = { one };
+    pub(crate) static ONE: [fn() -> u8; { 1 + 0 }] = [one];
 
     type Alias<T> = Vec<T>;
 
@@ -195,7 +194,7 @@ fn main() {
     let _ = Wrapper::<fn(u8) -> u8, 3>::present();
     assert_eq!((Made.first(), Made.second(), Made.third()), (1, 1, 2));
     assert_eq!((2_u8.twice(), (1, [2, 3]).twice().0, b"x"[..].twice()), (2, 1, &b"x"[..]));
-    assert_eq!((outer::ONE(), outer::inner::two(), format!("{:?}", outer::Unit)), (1, 2, "1".to_owned()));
+    assert_eq!((outer::ONE[0](), outer::inner::two(), format!("{:?}", outer::Unit)), (1, 2, "1".to_owned()));
     assert_eq!((3_u8.provided(), alone()), ((3, 3), 1));
     #[cfg(target_arch = "x86_64")]
     outer::bare();
