@@ -57,6 +57,7 @@ impl<'s> Layer<'s> {
         let names = self.names.borrow();
         match names.as_slice() {
             [] => ", which has none".to_owned(),
+            [name] => format!("; there is `{name}`"),
             names if names.len() <= 4 => format!("; there are `{}`", names.join("`, `")),
             names => format!("; there are `{}` and {} more", names[..3].join("`, `"), names.len() - 3),
         }
@@ -81,8 +82,8 @@ impl<'s> Globs<'s> {
     }
 }
 
-/// One that is malformed gets an error.
-pub(super) fn check(glob: &LitStr, errors: &mut Errors) {
+/// Whether it is well-formed; an error if not.
+pub(super) fn check(glob: &LitStr, errors: &mut Errors) -> bool {
     let value = glob.value();
     let is_wrong = |c: &char| !(c.is_alphanumeric() || "_-.*".contains(*c));
     if let Some(wrong) = value.split("::").flat_map(str::chars).find(is_wrong) {
@@ -93,7 +94,10 @@ pub(super) fn check(glob: &LitStr, errors: &mut Errors) {
             glob,
             "a filter needs a name, and one on each side of a `::`; write `\"get_*\"` or `\"Type::*\"`",
         );
+    } else {
+        return true;
     }
+    false
 }
 
 /// Whether the whole name matches.

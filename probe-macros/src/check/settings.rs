@@ -184,8 +184,7 @@ fn globs(arg: &Arg, errors: &mut Errors) -> Option<Filter> {
         errors.at(&arg.tokens, problem);
         return None;
     };
-    let globs: Vec<_> = parsed.into_iter().collect();
-    globs.iter().for_each(|glob| filter::check(glob, errors));
+    let globs = parsed.into_iter().filter(|glob| filter::check(glob, errors)).collect();
     Some(Filter { word, globs })
 }
 
