@@ -75,7 +75,11 @@ use proc_macro::TokenStream;
 /// - `small`: bodies that are at most one short expression (20 tokens) without branch or loop: getters, setters, constructors,
 ///   delegates.
 ///
-/// FIGURES
+/// That is measured (`cargo bench -p probe-benches --bench blocks`). In a loop over an array, whose step is one call, the latent
+/// probe makes a getter cost 3.7 times as many instructions and as much time as without, since the loop can't be vectorised; a short
+/// expression 1.6 times the instructions and 1.2 times the time, a delegate 2.0 and 1.0, an `#[inline]` hash 2.0 and 1.2. Left out, each
+/// costs what it did. A function with a loop of eight steps costs 1.03 and 1.01. What is neither short nor hinted is probed, though
+/// the compiler may inline it: a getter with one branch then costs 2.6 and 2.1; write `skip` or `except` where that matters.
 ///
 /// `all` takes small functions, too. A function with a `#[probe]` of its own is always probed, with the block's `crate`
 /// and `group`, where it says none, and the type in its name.
