@@ -259,7 +259,10 @@ fn groups_are_selected() {
     assert_eq!(paths("group=data::* kind=point"), ["full"]);
     assert_eq!(paths("group=net|data::stack, !kind=entry|exit"), ["full"]);
     let refused = |selector: &str| select(selector).unwrap_err().to_string();
-    assert_eq!(refused("group=nte"), "no probe matches `group=nte`; did you mean `group=net`?");
+    assert_eq!(
+        refused("group=data::stakc"),
+        "no probe matches `group=data::stakc`; did you mean `group=data::stack`?"
+    );
 }
 
 fn counts() {
