@@ -15,6 +15,8 @@ use core::slice;
 use core::str;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::value::Type;
+
 /// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
 pub const INLINE_TEXT: usize = 144;
 
@@ -255,6 +257,12 @@ impl Definition {
         self.note("skipped")
     }
 
+    /// The type of a field, where the definition itself says it: where no compiler had to infer it.
+    pub fn field_type(&self, index: usize) -> Option<Type> {
+        let number: u32 = self.note("types")?.split(',').nth(index)?.parse().ok()?;
+        Type::ALL.into_iter().find(|ty| *ty as u32 == number)
+    }
+
     /// How many fields a hit carries.
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
@@ -381,6 +389,17 @@ mod tests {
         assert!(!LONG.long.is_null());
         assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
         assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
+    }
+
+    #[test]
+    fn types_of_a_note() {
+        static TYPED: Definition =
+            Definition::new(Kind::Point, "a::bx.ca\nb\nc\ntypes=1,11,99\n", 4, 3, 14, 1, 1);
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| TYPED.field_type(at)),
+            [Some(Type::U64), Some(Type::CStr), None, None]
+        );
+        assert_eq!(SHORT.field_type(0), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ impl Control {
     /// A probe as it is now; `None` once it is unloaded.
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id)?;
-        let ty = |field| self.registry.field_type(id, field);
+        let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
         Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.state_of(id)))
     }
 

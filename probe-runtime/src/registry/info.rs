@@ -52,7 +52,7 @@ impl FieldInfo {
     /// The type of its values; [`Type::Format`] of `?expr` and `%expr`.
     ///
     /// `None` where that is not known: the program has no site of the probe, or, in a generic function, sites with
-    /// different types; the probe is C's or another target's than x86-64 Linux.
+    /// different types; on other targets than x86-64 Linux, of probes in Rust.
     pub fn ty(&self) -> Option<Type> {
         self.ty
     }
