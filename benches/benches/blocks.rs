@@ -188,6 +188,7 @@ fn child(asked: &str) {
 
 /// The instructions of one loop's step, by the difference of a short and a long run; `None` without a `valgrind`.
 fn instructions(kind: &str, which: &str) -> Option<f64> {
+    const CALLS: u32 = 100;
     let count = |calls: u32| -> Option<f64> {
         let output = Command::new("valgrind")
             .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -198,6 +199,5 @@ fn instructions(kind: &str, which: &str) -> Option<f64> {
         let report = String::from_utf8_lossy(&output.stderr).into_owned();
         report.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
     };
-    const CALLS: u32 = 100;
     Some((count(10 + CALLS)? - count(10)?) / f64::from(CALLS * ITEMS))
 }

@@ -96,10 +96,12 @@ impl fmt::Display for Error {
                 if skipped.len() > 3 {
                     write!(f, " and {} more", skipped.len() - 3)?;
                 }
-                match skipped.iter().any(|(_, reason)| ["inline", "small"].contains(&reason.as_str())) {
-                    true => f.write_str("; put `#[probe]` on the function itself, or `all` on its block"),
-                    false => f.write_str("; see `ProbeInfo::skipped`"),
-                }
+                let is_light = |(_, reason): &(String, String)| reason == "inline" || reason == "small";
+                f.write_str(if skipped.iter().any(is_light) {
+                    "; put `#[probe]` on the function itself, or `all` on its block"
+                } else {
+                    "; see `ProbeInfo::skipped`"
+                })
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
             Self::TextProtected { text, error } => write!(

@@ -107,7 +107,7 @@ fn not_functions() {
 /// Each element of a block, as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the arguments of its own `#[probe]`.
 fn elements(tokens: TokenStream) -> Vec<String> {
     fn shown(elements: &[Element]) -> Vec<String> {
-        let own = |own: &[Own]| own.iter().map(|own| format!(" probe({})", own.args)).collect::<String>();
+        let own = |own: &[Own]| own.first().map_or_else(String::new, |own| format!(" probe({})", own.args));
         elements
             .iter()
             .map(|element| match element {
@@ -119,7 +119,7 @@ fn elements(tokens: TokenStream) -> Vec<String> {
                     let prefix = block.prefix.as_deref().unwrap_or("mod");
                     format!("{prefix} [{}]{}", shown(&block.elements).join(", "), own(owns))
                 }
-                Element::Other(tokens) => format!("other {}", tokens.to_string().len() != 0),
+                Element::Other(tokens) => format!("other {}", !tokens.is_empty()),
             })
             .collect()
     }
