@@ -24,7 +24,11 @@ fn every_type(text: &str, owned: &String, bytes: [u8; 2]) {
     probe!("two", text, b = bytes.len());
     probe!("one-formatted", ?bytes);
     probe!("two-formatted", %text, b = ?bytes);
-    probe!("inferred", n = text.len().min(3) as i32, m = bytes.first().copied().unwrap_or_default());
+    probe!(
+        "inferred",
+        n = i32::try_from(text.len()).unwrap_or_default(),
+        m = bytes.first().copied().unwrap_or_default()
+    );
     probe!("none");
     probe!("alike", ab = 1_u8, a = 'x', b = true, abc = 1.0);
 }
