@@ -55,13 +55,13 @@ use proc_macro::TokenStream;
 /// ```ignore
 /// #[probe(group = "net", except("debug_*"))]
 /// impl Server {
-///     fn accept(&self) -> Stream { … }      // my_crate::Server::accept
+///     fn accept(&self) -> Stream { /* … */ }      // my_crate::Server::accept
 ///     fn port(&self) -> u16 { self.port }   // left out: small
-///     fn debug_dump(&self) { … }            // left out: filtered
+///     fn debug_dump(&self) { /* … */ }            // left out: filtered
 ///     #[probe(skip)]
-///     fn poll(&self) { … }                  // left out: asked
+///     fn poll(&self) { /* … */ }                  // left out: asked
 ///     #[probe(name = "stop")]
-///     fn shut_down(&self) { … }             // my_crate::Server::stop
+///     fn shut_down(&self) { /* … */ }             // my_crate::Server::stop
 /// }
 /// ```
 ///

@@ -97,7 +97,7 @@ mod net {
     pub(crate) struct Server;
 
     impl Server {
-        pub(crate) fn port(&self) -> u16 {
+        pub(crate) fn port() -> u16 {
             80
         }
     }
@@ -150,7 +150,7 @@ fn run() {
     let numbers: &[u32] = &[1, 2];
     assert_eq!((numbers.area(), numbers.twice(), (2, 3).twice()), (3, 6, 12));
     assert_eq!((&(2_u32, 3_u32) as &dyn Shape).thrice(), 18);
-    assert_eq!((net::handle_get(), net::helper(), net::Server.port()), (41, 2, 80));
+    assert_eq!((net::handle_get(), net::helper(), net::Server::port()), (41, 2, 80));
     assert_eq!(net::inner::deeper::skipped(), 2);
 }
 
