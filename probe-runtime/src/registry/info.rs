@@ -133,10 +133,10 @@ impl ProbeInfo {
     ///
     /// ```
     /// # fn run(bytes: &[u8]) {
-    /// probe_runtime::point!("read", len = bytes.len(), first = ?bytes.first());
+    /// probe_runtime::point!("received", len = bytes.len(), first = ?bytes.first());
     /// # }
     /// # run(b"x");
-    /// let probes = probe_runtime::select("**::read")?.probes();
+    /// let probes = probe_runtime::select("**::received")?.probes();
     /// assert_eq!(probes[0].fields().iter().map(|field| field.name()).collect::<Vec<_>>(), ["len", "first"]);
     /// # if cfg!(all(target_arch = "x86_64", target_os = "linux", not(probe_portable))) {
     /// assert_eq!(probes[0].fields()[0].ty(), Some(probe_runtime::Type::U64));
