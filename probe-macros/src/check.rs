@@ -2,18 +2,20 @@
 //!
 //! A message says what is wrong, why, and what to write instead; its span says where.
 
+mod captures;
 mod settings;
 mod value;
 
+pub(crate) use captures::captures;
 pub(crate) use settings::settings;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 use quote::ToTokens;
 use syn::LitStr;
 use syn::ext::IdentExt;
 
 use crate::errors::Errors;
-use crate::model::{Function, Item, Point, PointName};
+use crate::model::{Field, Function, Item, Point, PointName};
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
@@ -132,8 +134,14 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         }
         PointName::Other(tokens) => errors.at(tokens, name_not_literal("probe!(\"name\", …)")),
     }
+    fields(&point.fields, errors);
+    too_many(&point.fields, MAX_FIELDS, "a probe", errors);
+}
+
+/// The fields of one probe, as they are written.
+fn fields(fields: &[Field], errors: &mut Errors) {
     let mut seen: Vec<String> = Vec::new();
-    for field in &point.fields {
+    for field in fields {
         let name = field.name.unraw().to_string();
         if seen.contains(&name) {
             errors.at(
@@ -144,13 +152,14 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         seen.push(name);
         value::check(&field.expr, errors);
     }
-    if let Some(field) = point.fields.get(MAX_FIELDS) {
-        let count = point.fields.len();
+}
+
+fn too_many(fields: &[Field], most: usize, whose: &str, errors: &mut Errors) {
+    if let Some(field) = fields.get(most) {
+        let count = fields.len();
         errors.at(
             &field.name,
-            format!(
-                "a probe has at most {MAX_FIELDS} fields, and this one has {count}; remove some, or join them"
-            ),
+            format!("{whose} has at most {most} fields, and this one has {count}; remove some, or join them"),
         );
     }
 }

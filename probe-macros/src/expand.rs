@@ -1,13 +1,14 @@
 //! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
 //! set: anything else may be shadowed.
 
-use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+mod fields;
+
+use proc_macro2::{Literal, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 
 use crate::errors::Errors;
-use crate::model::{Field, Function, Item, Point, PointName, Settings, Style};
+use crate::model::{Captures, Function, Item, Point, PointName, Settings};
 use crate::{args, body, check, fallback, parse};
 
 /// `#[probe(args)] item`.
@@ -16,9 +17,14 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let settings = check::settings(&args::parse(args), &mut errors);
     let item = parse::item(item);
     check::item(&item, &mut errors);
+    let captures = match &item {
+        Item::Function(function) => check::captures(&settings, function, &mut errors),
+        Item::Other { .. } => Captures::default(),
+    };
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(Function { name, head, body: Ok(body), .. })) => {
-            let body = probed(&settings, &name, &body);
+        (Ok(()), Item::Function(function @ Function { body: Ok(_), .. })) => {
+            let body = probed(&settings, &captures, &function);
+            let head = &function.head;
             quote!(#head #body)
         }
         // The check has refused these.
@@ -41,35 +47,44 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
         // The check has refused these.
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
-    let fields = fields.iter().map(field);
-    quote!(#krate::__private::v1::point! { (#name, ""); #(#fields),* })
+    let fields = fields::list(&fields);
+    quote!(#krate::__private::v1::point! { (#name, "") #fields })
 }
 
-fn field(Field { name, style, expr }: &Field) -> TokenStream {
-    let style = match style {
-        Style::Value => Ident::new("value", name.span()),
-        Style::Debug => Ident::new("debug", name.span()),
-        Style::Display => Ident::new("display", name.span()),
+/// The body with the entry and exit probe as its first statement, or around it, if its result is recorded.
+fn probed(settings: &Settings, captures: &Captures, function: &Function) -> TokenStream {
+    let Settings { name, krate, .. } = settings;
+    let (Function { name: ident, .. }, Ok(body)) = (function, &function.body) else {
+        return TokenStream::new();
     };
-    let name = string(&name.unraw().to_string(), name.span());
-    // The borrow is shown at the expression, so that an error of its type is, too.
-    let borrowed = quote_spanned!(expr.span()=> &(#expr));
-    quote!(#name = #style(#borrowed))
-}
-
-/// The body with the entry and exit probe as its first statement.
-fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
-    let Settings { name, krate } = settings;
+    let span = ident.span();
     let name = match name {
         Some(name) => string(&name.value(), name.span()),
-        None => string(&function.unraw().to_string(), function.span()),
+        None => string(&ident.unraw().to_string(), span),
     };
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
     let statements = points(statements, krate.as_ref());
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
-    let krate = krate_at(krate.as_ref(), function.span());
-    let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!((#name, "")););
-    body::rebuilt(body, quote!(#inner_attributes #probe #statements))
+    let krate = krate_at(krate.as_ref(), span);
+    let entry = (!captures.entry.is_empty()).then(|| fields::list(&captures.entry));
+    let statements = match &captures.exit {
+        None => {
+            let probe = quote_spanned!(span=> #krate::__private::v1::function!((#name, "") #entry););
+            quote!(#probe #statements)
+        }
+        Some(exit) => {
+            let entry = entry.unwrap_or_else(|| quote!(;));
+            let closure = fields::closure(exit, body, statements, &krate, function);
+            let exit = fields::exit(exit);
+            quote_spanned!(span=> #krate::__private::v1::returning! {
+                (#name, "");
+                entry(#entry);
+                exit(#exit);
+                #closure
+            })
+        }
+    };
+    body::rebuilt(body, quote!(#inner_attributes #statements)).into_token_stream()
 }
 
 /// `#![…]` must stay first in the body.

@@ -1,7 +1,7 @@
 //! What the user wrote, as data: the parsers fill it in, `check` judges it, `expand` prints it.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use syn::{Expr, LitStr};
+use syn::{Expr, LitStr, Type};
 
 /// One argument of `#[probe(…)]`, still unjudged.
 pub(crate) struct Arg {
@@ -28,6 +28,43 @@ pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
     /// The path of `probe_runtime`; `None` for the usual one.
     pub(crate) krate: Option<TokenStream>,
+    pub(crate) args: Option<ArgsList>,
+    pub(crate) ret: Option<RetList>,
+}
+
+/// `args(…)`.
+pub(crate) struct ArgsList {
+    pub(crate) key: Ident,
+    /// `*`: every argument that can be.
+    pub(crate) all: bool,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// `ret` or `ret(…)`.
+pub(crate) struct RetList {
+    pub(crate) key: Ident,
+    /// `None`: the result itself.
+    pub(crate) fields: Option<Vec<Field>>,
+}
+
+/// What a function's probes record, from its settings and its signature.
+#[derive(Default)]
+pub(crate) struct Captures {
+    /// Fields of the entry.
+    pub(crate) entry: Vec<Field>,
+    pub(crate) exit: Option<ExitCaptures>,
+}
+
+/// The exit of a function whose result is recorded.
+pub(crate) struct ExitCaptures {
+    /// By which the fields know a reference to the result.
+    pub(crate) result: Ident,
+    /// Fields of the exit, after its outcome.
+    pub(crate) fields: Vec<Field>,
+    /// The type of the result, as far as it can be written in the body.
+    pub(crate) ty: Type,
+    /// What the closure that becomes of the body takes by value, in this order.
+    pub(crate) moves: Vec<Ident>,
 }
 
 /// What `#[probe]` was put on.
@@ -68,7 +105,8 @@ pub(crate) enum PointName {
     Other(TokenStream),
 }
 
-/// One `name = value` of `probe!(…)`; a shorthand has been written out.
+/// One `name = value` of `probe!(…)`, `args(…)` or `ret(…)`; a shorthand has been written out.
+#[derive(Clone)]
 pub(crate) struct Field {
     pub(crate) name: Ident,
     pub(crate) style: Style,
@@ -84,4 +122,6 @@ pub(crate) enum Style {
     Debug,
     /// `x = %expr`: as `Display` shows it.
     Display,
+    /// By its type, whatever that is: of `args(*)` and `ret`.
+    Any,
 }

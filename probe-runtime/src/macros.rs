@@ -39,7 +39,10 @@ macro_rules! point {
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($probe:tt) => {
-        $crate::__private::v1::site! { Entry, $probe; }
+        $crate::__private::v1::function! { $probe; }
+    };
+    ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
+        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($entry)* }
         let __probe_exit = {
             struct __ProbeExit;
             impl $crate::__private::v1::Drop for __ProbeExit {
@@ -56,13 +59,111 @@ macro_rules! __probe_v1_function {
     };
 }
 
-/// `probe!`: one site, its fields evaluated in the cold block.
+/// `#[probe(ret)]`: the entry's site; the body, as a closure that is called at once; the exit's site, where the result has the name
+/// that `exit` begins with. A guard's drop is the exit's site on the way out by a panic.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_returning {
+    (
+        $probe:tt;
+        entry($($entry:tt)*);
+        exit($result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*);
+        $body:expr
+    ) => {{
+        $crate::__private::v1::site! { Entry, $probe $($entry)* }
+        $crate::__private::v1::define! { Exit, $probe; "outcome" $(, $field)* }
+        let __probe_exit = {
+            struct __ProbeExit;
+            impl $crate::__private::v1::Drop for __ProbeExit {
+                #[inline(always)]
+                fn drop(&mut self) {
+                    $crate::__private::v1::unwound! { $($field),* }
+                }
+            }
+            __ProbeExit
+        };
+        let mut __probe_result = $crate::__private::v1::run(#[inline(always)] $body);
+        $crate::__private::v1::forget(__probe_exit);
+        $crate::__private::v1::returned! {
+            __probe_result as $result [$($contained)?]; $($how($value)),*
+        }
+        __probe_result
+    }};
+}
+
+/// The exit's site after a return, of the probe that `define!` has defined in a surrounding block. The result, a mutable
+/// variable, has another name in the fields, by which it is borrowed.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_returned {
+    ($place:ident as $result:ident $contained:tt; $($how:ident($value:expr)),*) => {
+        $crate::__private::v1::place! {
+            $contained of $place as $result; outcome($result) $(, $how($value))*
+        }
+    };
+}
+
+/// The exit's site on the way out by a panic: the outcome, and no other value.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_unwound {
+    ($($field:literal),*) => {
+        $crate::__private::v1::place! { [] value("panic") $(, nothing($field))* }
+    };
+}
+
+/// The first statement of a closure that takes these variables by value, although its body may only borrow them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_moving {
+    ($($variable:tt),*) => {
+        if false {
+            $crate::__private::v1::moved(($($variable,)*))
+        }
+        // As in `function!`.
+        const _: () = ();
+    };
+}
+
+/// `probe!`: one site, its fields evaluated in the cold block. `contained` says that the fields may panic.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_point {
-    ($probe:tt; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
+    ($probe:tt $($contained:ident)?; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
         $crate::__private::v1::site! {
-            Point, $probe; $($field = $how($value)),*
+            Point, $probe $($contained)?; $($field = $how($value)),*
+        }
+    };
+}
+
+/// One site, and its probe. The backend's `define!` makes the probe, its `place!` the site.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_site {
+    ($kind:ident, $probe:tt $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::define! { $kind, $probe; $($field),* }
+        $crate::__private::v1::place! { [$($contained)?] $($how($value)),* }
+    }};
+}
+
+/// What an active site does: the captures, then the hit, which is the backend's `deliver!`.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_capture {
+    ($contained:tt of $place:ident as $result:ident; $($captures:tt)*) => {{
+        let __probe_kept = $crate::__private::v1::Result::new(&mut $place);
+        let $result = __probe_kept.get();
+        $crate::__private::v1::capture! { $contained $($captures)* }
+    }};
+    ([] $($captures:tt)*) => {
+        $crate::__private::v1::deliver! { [] $($captures)* }
+    };
+    ([contained] $($captures:tt)*) => {
+        if $crate::__private::v1::contain(|__probe_is_hit| {
+            $crate::__private::v1::deliver! { [*__probe_is_hit = true;] $($captures)* }
+        }) {
+            $crate::__private::v1::deliver_failed! {}
         }
     };
 }
@@ -122,9 +223,27 @@ macro_rules! __probe_v1_pass {
         $crate::__private::v1::value::<$crate::__private::v1::$passage, _>($value)
     };
     ($passage:ident, debug, $value:expr) => {
-        $crate::__private::v1::debug::<$crate::__private::v1::$passage, _>(&$value)
+        $crate::__private::v1::debug::<$crate::__private::v1::$passage, _>(
+            &$crate::__private::v1::shown_as_debug($value).keep(),
+        )
     };
     ($passage:ident, display, $value:expr) => {
-        $crate::__private::v1::display::<$crate::__private::v1::$passage, _>(&$value)
+        $crate::__private::v1::display::<$crate::__private::v1::$passage, _>(
+            &$crate::__private::v1::shown_as_display($value).keep(),
+        )
+    };
+    // By its type, whatever that is.
+    ($passage:ident, any, $value:expr) => {
+        $crate::__private::v1::Captured::pass::<$crate::__private::v1::$passage>(
+            &$crate::__private::v1::Capturing::new($value).capture(),
+        )
+    };
+    ($passage:ident, outcome, $value:expr) => {
+        $crate::__private::v1::value::<$crate::__private::v1::$passage, _>(
+            $crate::__private::v1::Returned::new($value).outcome(),
+        )
+    };
+    ($passage:ident, nothing, $value:expr) => {
+        $crate::__private::v1::absent::<$crate::__private::v1::$passage>(())
     };
 }

@@ -4,9 +4,10 @@ use proc_macro2::{Ident, TokenStream};
 use syn::parse::Parser;
 use syn::{LitStr, Path};
 
-use super::{name, name_not_literal};
+use super::{fields, name, name_not_literal};
 use crate::errors::Errors;
-use crate::model::{Arg, Given, Settings};
+use crate::model::{Arg, ArgsList, Given, RetList, Settings};
+use crate::parse;
 
 /// One argument that `#[probe(…)]` takes.
 struct Key {
@@ -17,9 +18,11 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 2] = [
+const KEYS: [Key; 4] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "crate", form: "crate = path", take: take_crate },
+    Key { word: "args", form: "args(…)", take: take_args },
+    Key { word: "ret", form: "ret", take: take_ret },
 ];
 
 /// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
@@ -95,4 +98,52 @@ fn take_crate(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         let problem = "`crate` takes the path of `probe_runtime`, such as `crate = my_crate::probe_runtime`";
         errors.at(place, problem);
     }
+}
+
+const ARGS_FORMS: &str =
+    "write `args(*)` for all arguments, or fields: `args(id, ?request, rows = rows.len())`";
+const RET_FORMS: &str = "write `ret` for the result, or fields: `ret(?ret, len = ret.len())`";
+
+fn take_args(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let (Some(key), Given::List(list)) = (&arg.key, &arg.given) else {
+        errors.at(&arg.tokens, format!("`args` takes a list; {ARGS_FORMS}"));
+        return;
+    };
+    if list.stream().is_empty() {
+        errors.at(&arg.tokens, format!("`args` records nothing; {ARGS_FORMS}"));
+        return;
+    }
+    match parse::args_list(list.stream()) {
+        Ok((all, list)) => {
+            fields(&list, errors);
+            settings.args = Some(ArgsList { key: key.clone(), all, fields: list });
+        }
+        Err(error) => errors.push(error),
+    }
+}
+
+fn take_ret(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let Some(key) = &arg.key else { return };
+    let fields = match &arg.given {
+        Given::Nothing => None,
+        Given::Value(_) => {
+            errors.at(&arg.tokens, format!("`ret` takes no value; {RET_FORMS}"));
+            return;
+        }
+        Given::List(list) if list.stream().is_empty() => {
+            errors.at(&arg.tokens, format!("`ret()` records nothing; {RET_FORMS}"));
+            return;
+        }
+        Given::List(list) => match parse::ret_list(list.stream()) {
+            Ok(list) => {
+                fields(&list, errors);
+                Some(list)
+            }
+            Err(error) => {
+                errors.push(error);
+                return;
+            }
+        },
+    };
+    settings.ret = Some(RetList { key: key.clone(), fields });
 }

@@ -15,7 +15,8 @@ mod record;
 
 pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind};
 pub use passage::{InMemory, InRegisters, Passage, Words};
-pub use value::{Field, Sink, Type, Value, ValueRef, debug, display, value};
+pub(crate) use value::opaque;
+pub use value::{Field, Sink, Type, Value, ValueRef, absent, debug, display, value};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
