@@ -108,7 +108,7 @@ macro_rules! __probe_v1_returned {
 #[macro_export]
 macro_rules! __probe_v1_unwound {
     ($($field:literal),*) => {
-        $crate::__private::v1::place! { [] value("panic") $(, nothing($field))* }
+        $crate::__private::v1::place! { [] panicked(()) $(, nothing($field))* }
     };
 }
 
@@ -152,7 +152,8 @@ macro_rules! __probe_v1_site {
 #[macro_export]
 macro_rules! __probe_v1_capture {
     ($contained:tt of $place:ident as $result:ident; $($captures:tt)*) => {{
-        let __probe_kept = $crate::__private::v1::Result::new(&mut $place);
+        let mut __probe_place = $crate::__private::v1::Resulting::new(&mut $place);
+        let __probe_kept = (&mut __probe_place).keep();
         let $result = __probe_kept.get();
         $crate::__private::v1::capture! { $contained $($captures)* }
     }};
@@ -239,9 +240,10 @@ macro_rules! __probe_v1_pass {
         )
     };
     ($passage:ident, outcome, $value:expr) => {
-        $crate::__private::v1::value::<$crate::__private::v1::$passage, _>(
-            $crate::__private::v1::Returned::new($value).outcome(),
-        )
+        $crate::__private::v1::Returned::new($value).pass::<$crate::__private::v1::$passage>()
+    };
+    ($passage:ident, panicked, $value:expr) => {
+        $crate::__private::v1::outcome::panic::<$crate::__private::v1::$passage>()
     };
     ($passage:ident, nothing, $value:expr) => {
         $crate::__private::v1::absent::<$crate::__private::v1::$passage>(())

@@ -45,9 +45,8 @@ fn shown(value: ValueRef<'_>) -> String {
     }
 }
 
-static RECORDER: LazyLock<Mutex<Attachment<Recorder>>> = LazyLock::new(|| {
-    Mutex::new(select("captures::**, !captures::lazy").unwrap().attach(Recorder).unwrap())
-});
+static RECORDER: LazyLock<Mutex<Attachment<Recorder>>> =
+    LazyLock::new(|| Mutex::new(select("captures::**, !captures::lazy").unwrap().attach(Recorder).unwrap()));
 
 /// Asserts the hits that `body` makes on this thread; returns what it does.
 #[track_caller]
@@ -92,7 +91,15 @@ fn chosen_arguments() {
 }
 
 #[probe(args(*))]
-fn all(id: u32, text: &str, owned: String, shown: Shown, list: &mut Vec<u8>, plain: &Plain, option: Option<i8>) {
+fn all(
+    id: u32,
+    text: &str,
+    owned: String,
+    shown: Shown,
+    list: &mut Vec<u8>,
+    plain: &Plain,
+    option: Option<i8>,
+) {
     list.push(u8::try_from(owned.len() + text.len()).unwrap());
     let _ = (id, shown, plain, option);
 }
@@ -112,7 +119,14 @@ fn all_arguments_by_their_types() {
 }
 
 #[probe(args(*, sum = a + b.0, c = ?c))]
-fn patterns((a, _): (u32, u32), ref b @ (c, d): &(u32, u32), [e, ..]: [u8; 3], Shown { id: f }: Shown, _g: u8, _: u8) {
+fn patterns(
+    (a, _): (u32, u32),
+    ref b @ (c, d): &(u32, u32),
+    [e, ..]: [u8; 3],
+    Shown { id: f }: Shown,
+    _g: u8,
+    _: u8,
+) {
     let _ = (a, b, c, d, e, f);
 }
 
@@ -208,19 +222,28 @@ impl probe_runtime::Field for Table {
 #[test]
 fn every_self_and_borrowed_results() {
     let mut table = Table { rows: vec!["a".into(), "b".into()], reads: 0 };
-    check(|| table.row(1).is_some(), &["+row self=str:a at=u64:1", "-row outcome=str:some ret=format:Some(\"b\")"]);
+    check(
+        || table.row(1).is_some(),
+        &["+row self=str:a at=u64:1", "-row outcome=str:some ret=format:Some(\"b\")"],
+    );
     check(|| table.row(2).is_some(), &["+row self=str:a at=u64:2", "-row outcome=str:none ret=format:None"]);
     check(
         || table.row_mut(1).push('x'),
         &["+row_mut self=str:a rows=u64:2", "-row_mut outcome=str:return ret=str:b"],
     );
-    check(|| *Pin::new(&mut table).pinned() += 1, &["+pinned self=format:2 rows", "-pinned outcome=str:return ret=u64:1"]);
+    check(
+        || *Pin::new(&mut table).pinned() += 1,
+        &["+pinned self=format:2 rows", "-pinned outcome=str:return ret=u64:1"],
+    );
     let name = check_any(|| table.iter_mut().for_each(|row| row.push('y'))).1;
     assert_eq!(name, ["+iter_mut", "-iter_mut outcome=str:return ret=format:IterMut([\"a\", \"bx\"])"]);
     assert_eq!((table.rows[0].as_str(), table.rows[1].as_str(), table.reads), ("ay", "bxy", 2));
     let again = Box::new(Table { rows: vec!["z".into()], reads: 9 });
     check(|| again.boxed(), &["+boxed self=format:1 rows", "-boxed outcome=str:return ret=u64:9"]);
-    check(|| table.into_rows(), &["+into_rows self=format:2 rows", "-into_rows outcome=str:return rows=u64:2"]);
+    check(
+        || table.into_rows(),
+        &["+into_rows self=format:2 rows", "-into_rows outcome=str:return rows=u64:2"],
+    );
 }
 
 #[probe(ret)]
@@ -270,8 +293,14 @@ fn a_panic_has_an_outcome_and_no_result() {
     let failed = probe_runtime::failed_captures();
     check(|| unwinds(|| panics(1)), &["+panics n=u64:1", "-panics outcome=str:return ret=str:1"]);
     check(|| unwinds(|| panics(0)), &["+panics n=u64:0", "-panics outcome=str:panic ret=absent"]);
-    check(|| unwinds(|| panics_too(2)), &["+panics_too", "-panics_too outcome=str:return a=u64:2 b=format:2 c=u64:1"]);
-    check(|| unwinds(|| panics_too(0)), &["+panics_too", "-panics_too outcome=str:panic a=absent b=absent c=absent"]);
+    check(
+        || unwinds(|| panics_too(2)),
+        &["+panics_too", "-panics_too outcome=str:return a=u64:2 b=format:2 c=u64:1"],
+    );
+    check(
+        || unwinds(|| panics_too(0)),
+        &["+panics_too", "-panics_too outcome=str:panic a=absent b=absent c=absent"],
+    );
     assert_eq!(probe_runtime::failed_captures(), failed);
 }
 
@@ -309,7 +338,8 @@ fn every_kind_of_function() {
     let hits = ["+factorial n=u64:1", "+factorial n=u64:0", "-factorial outcome=str:return ret=u64:1"];
     check(|| factorial(1), &[&hits[..], &hits[2..]].concat());
     check(nothing, &["+nothing", "-nothing outcome=str:return ret=format:()"]);
-    let pair = check(|| small_pair(2), &["+small_pair", "-small_pair outcome=str:return ret=format:(2, true)"]);
+    let pair =
+        check(|| small_pair(2), &["+small_pair", "-small_pair outcome=str:return ret=format:(2, true)"]);
     assert_eq!(pair, (2, true));
     check(|| opaque(1), &["+opaque", "-opaque outcome=str:return ret=opaque:captures::Plain"]);
     // SAFETY: a live variable.

@@ -6,15 +6,15 @@ pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
-pub use crate::abi::{InMemory, InRegisters, Kind, absent, debug, display, value};
+pub use crate::abi::{InMemory, InRegisters, Kind, absent, debug, display, outcome, value};
 pub use crate::arch::backend::site::*;
 pub use crate::capture::{
-    Captured, Capturing, Result, Returned, contain, moved, run, shown_as_debug, shown_as_display,
+    Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
 };
 pub use crate::{
-    __probe_v1_function as function, __probe_v1_moving as moving,
-    __probe_v1_pass as pass, __probe_v1_point as point, __probe_v1_returned as returned,
-    __probe_v1_returning as returning, __probe_v1_site as site, __probe_v1_unwound as unwound,
+    __probe_v1_function as function, __probe_v1_moving as moving, __probe_v1_pass as pass,
+    __probe_v1_point as point, __probe_v1_returned as returned, __probe_v1_returning as returning,
+    __probe_v1_site as site, __probe_v1_unwound as unwound,
 };
 
 #[cfg(probe_backend = "x86_64")]

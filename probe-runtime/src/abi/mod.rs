@@ -14,7 +14,7 @@ mod note;
 mod record;
 
 pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind};
-pub use passage::{InMemory, InRegisters, Passage, Words};
+pub use passage::{Formatting, InMemory, InRegisters, Passage, Words, outcome};
 pub(crate) use value::opaque;
 pub use value::{Field, Sink, Type, Value, ValueRef, absent, debug, display, value};
 

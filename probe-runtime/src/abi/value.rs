@@ -12,7 +12,7 @@ use core::fmt::{self, Debug, Display, Write};
 use core::marker::PhantomData;
 use core::slice;
 
-use super::passage::Passage;
+use super::passage::{Formatting, Passage};
 use crate::capture::{Kept, contained};
 
 /// The type of a field's value.
@@ -125,7 +125,7 @@ pub struct Sink {
     pub write: unsafe extern "C-unwind" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
 }
 
-type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
+pub(super) type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
 
 /// What may be a field as it is: integers, floats, `bool`, `char`, text and bytes.
 #[diagnostic::on_unimplemented(
@@ -148,23 +148,33 @@ pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
 /// The value of `field = ?expr`.
 #[inline(always)]
 pub fn debug<'a, P: Passage, T: Debug + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    unsafe extern "C-unwind" fn format<T: Debug>(data: *const (), sink: *mut Sink) -> bool {
-        // SAFETY: `data` is the field that `debug` took, alive for the value's lifetime.
-        let field = unsafe { &*data.cast::<T>() };
-        contained_format(sink, format_args!("{field:?}"))
-    }
-    formatted::<P>((&raw const *field.get()).cast(), format::<T>)
+    P::formatted::<AsDebug<T>>((&raw const *field.get()).cast())
 }
 
 /// The value of `field = %expr`.
 #[inline(always)]
 pub fn display<'a, P: Passage, T: Display + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    unsafe extern "C-unwind" fn format<T: Display>(data: *const (), sink: *mut Sink) -> bool {
+    P::formatted::<AsDisplay<T>>((&raw const *field.get()).cast())
+}
+
+struct AsDebug<T>(PhantomData<T>);
+
+impl<T: Debug> Formatting for AsDebug<T> {
+    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
+        // SAFETY: `data` is the field that `debug` took, alive for the value's lifetime.
+        let field = unsafe { &*data.cast::<T>() };
+        contained_format(sink, format_args!("{field:?}"))
+    }
+}
+
+struct AsDisplay<T>(PhantomData<T>);
+
+impl<T: Display> Formatting for AsDisplay<T> {
+    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
         // SAFETY: `data` is the field that `display` took, alive for the value's lifetime.
         let field = unsafe { &*data.cast::<T>() };
         contained_format(sink, format_args!("{field}"))
     }
-    formatted::<P>((&raw const *field.get()).cast(), format::<T>)
 }
 
 /// No value.
@@ -188,16 +198,10 @@ fn contained_format(sink: *mut Sink, text: fmt::Arguments<'_>) -> bool {
 /// What is shown in place of what was still to come.
 const PANICKED: &str = "(panicked)";
 
-#[inline(always)]
-fn formatted<'a, P: Passage>(data: *const (), format: FormatFn) -> P::Out<'a> {
-    P::two::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
-}
-
 impl Value<'_> {
     /// What each field is where one of them panicked.
     #[cfg(not(probe_backend = "off"))]
-    pub(crate) const FAILED: Self =
-        Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };
+    pub(crate) const FAILED: Self = Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };
 
     /// The value's type; `None` for one that this reader does not know.
     pub fn ty(&self) -> Option<Type> {
@@ -286,8 +290,7 @@ impl Display for Value<'_> {
         let mut sink = FormatterSink::new(f);
         // SAFETY: the first word is what `format` was made for; the sink is alive for the call. A site whose library has no
         // `std` lets panics through to here.
-        let formatted =
-            contained(|| unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) });
+        let formatted = contained(|| unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) });
         sink.finish(formatted)
     }
 }

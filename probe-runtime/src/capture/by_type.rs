@@ -9,7 +9,7 @@ use core::fmt::Debug;
 use core::ops::Deref;
 
 use super::kept::Kept;
-use crate::abi::{Field, Passage, debug, opaque, value};
+use crate::abi::{Field, Passage, debug, opaque, outcome, value};
 
 /// The first choice: a [`Field`].
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Captured for AsName {
     }
 }
 
-/// How a function returned: [`outcome`](Self::outcome) tells it of a `Result` and of an `Option`, and ([`Other`]) of
+/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and ([`Other`]) of
 /// everything else that it did.
 #[derive(Debug)]
 pub struct Returned<'a, T: ?Sized>(Other<'a, T>);
@@ -163,24 +163,24 @@ impl<'a, T: ?Sized> Deref for Returned<'a, T> {
 impl<T, E> Returned<'_, Result<T, E>> {
     /// `ok` or `err`.
     #[inline(always)]
-    pub fn outcome(&self) -> &'static str {
-        if self.0.0.is_ok() { "ok" } else { "err" }
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        if self.0.0.is_ok() { outcome::ok::<P>() } else { outcome::err::<P>() }
     }
 }
 
 impl<T> Returned<'_, Option<T>> {
     /// `some` or `none`.
     #[inline(always)]
-    pub fn outcome(&self) -> &'static str {
-        if self.0.0.is_some() { "some" } else { "none" }
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        if self.0.0.is_some() { outcome::some::<P>() } else { outcome::none::<P>() }
     }
 }
 
 impl<T: ?Sized> Other<'_, T> {
     /// `return`.
     #[inline(always)]
-    pub fn outcome(&self) -> &'static str {
-        "return"
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        outcome::returned::<P>()
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(captured!("text"), (Type::Str, "text".into()));
         assert_eq!(captured!(&mut String::from("text")), (Type::Str, "text".into()));
         assert_eq!(captured!(Some(7)), (Type::Format, "Some(7)".into()));
-        assert_eq!(captured!(Vec::from([1, 2])), (Type::Format, "[1, 2]".into()));
+        assert_eq!(captured!(Vec::from([1_u32, 2])), (Type::Format, "[1, 2]".into()));
         assert_eq!(captured!(&mut Some(7)), (Type::Format, "Some(7)".into()));
         assert_eq!(captured!([7_u64; 9]).1, "[7, 7, 7, 7, 7, 7, 7, 7, 7]");
         let name = type_name::<Plain>();
@@ -239,12 +239,18 @@ mod tests {
 
     #[test]
     fn outcomes() {
-        assert_eq!(Returned::new(&Ok::<u8, Plain>(1)).outcome(), "ok");
-        assert_eq!(Returned::new(&Err::<Plain, u8>(1)).outcome(), "err");
-        assert_eq!(Returned::new(&Some(Plain)).outcome(), "some");
-        assert_eq!(Returned::new(&None::<Plain>).outcome(), "none");
-        assert_eq!(Returned::new(&Plain).outcome(), "return");
-        assert_eq!(Returned::new(&&Some(1)).outcome(), "return");
+        macro_rules! outcome {
+            ($value:expr) => {
+                Returned::new(&$value).pass::<InMemory>().get().as_str().unwrap()
+            };
+        }
+        assert_eq!(outcome!(Ok::<u8, Plain>(1)), "ok");
+        assert_eq!(outcome!(Err::<Plain, u8>(1)), "err");
+        assert_eq!(outcome!(Some(Plain)), "some");
+        assert_eq!(outcome!(None::<Plain>), "none");
+        assert_eq!(outcome!(Plain), "return");
+        assert_eq!(outcome!(&Some(1)), "return");
+        assert_eq!(outcome::panic::<InMemory>().get().as_str(), Some("panic"));
     }
 
     #[test]

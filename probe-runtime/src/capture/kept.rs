@@ -1,8 +1,8 @@
 //! Copies of small values, made in the cold block.
 //!
 //! A value that formats itself does so through its address. A variable whose address leaves the function has to lie in memory
-//! wherever the site is reached from, hot path included; a copy of it need not. So what fits into two registers and may
-//! be copied is copied first. A function's result is moved, and moved back, which needs no permission of its type.
+//! wherever the site is reached from, hot path included; a copy of it need not. So what is not large, and may be copied, is
+//! copied first. A function's result that may not be copied is moved, and moved back.
 
 // Safety: relies on a value being read only once while it is kept, and on being written back before anybody else looks
 // at it: its owner is borrowed mutably meanwhile.
@@ -10,11 +10,16 @@
 
 use core::fmt::{Debug, Display};
 use core::mem::MaybeUninit;
-use core::ops::Deref;
+use core::ops::{Deref, DerefMut};
 use core::ptr;
 
-/// What is larger than two registers lies in memory anyway.
-const fn is_small<T>() -> bool {
+/// The compiler takes a copied value apart into registers up to about this size.
+const fn is_copied<T>() -> bool {
+    size_of::<T>() <= 64
+}
+
+/// Functions return a value of up to two registers in registers.
+const fn is_moved<T>() -> bool {
     size_of::<T>() <= 2 * size_of::<usize>()
 }
 
@@ -76,7 +81,7 @@ pub struct Kept<'a, T> {
 impl<'a, T: Copy> Kept<'a, T> {
     #[inline(always)]
     pub(super) fn new(original: &'a T) -> Self {
-        if is_small::<T>() {
+        if is_copied::<T>() {
             Self { original: None, copy: MaybeUninit::new(*original) }
         } else {
             Self { original: Some(original), copy: MaybeUninit::uninit() }
@@ -91,7 +96,7 @@ impl<'a, T: Copy> Kept<'a, T> {
 
     /// Where it lies.
     #[inline(always)]
-    pub(crate) fn get(&self) -> &T {
+    pub fn get(&self) -> &T {
         match self.original {
             Some(original) => original,
             // SAFETY: without the original there is a copy.
@@ -100,18 +105,65 @@ impl<'a, T: Copy> Kept<'a, T> {
     }
 }
 
+/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else ([`Uncopied::keep`]) moves it.
+#[derive(Debug)]
+pub struct Resulting<'a, T>(Uncopied<'a, T>);
+
+/// The second choice of [`Resulting`].
+#[derive(Debug)]
+pub struct Uncopied<'a, T>(&'a mut T);
+
+impl<'a, T> Resulting<'a, T> {
+    /// Of the variable that holds it.
+    #[inline(always)]
+    pub fn new(place: &'a mut T) -> Self {
+        Self(Uncopied(place))
+    }
+}
+
+impl<T: Copy> Resulting<'_, T> {
+    /// A copy, if it is small.
+    #[inline(always)]
+    pub fn keep(&self) -> Kept<'_, T> {
+        Kept::new(self.0.0)
+    }
+}
+
+impl<'a, T> Deref for Resulting<'a, T> {
+    type Target = Uncopied<'a, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Uncopied<'a, T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Resulting<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T> Uncopied<'_, T> {
+    /// The value itself, if it is small.
+    #[inline(always)]
+    pub fn keep(&mut self) -> Moved<'_, T> {
+        Moved::new(self.0)
+    }
+}
+
 /// The result of a function, out of the way while an exit's fields are made of it; back in its place when this is dropped.
 #[derive(Debug)]
-pub struct Result<'a, T> {
+pub struct Moved<'a, T> {
     place: &'a mut T,
     moved: MaybeUninit<T>,
 }
 
-impl<'a, T> Result<'a, T> {
-    /// Moves it, if it is small.
+impl<'a, T> Moved<'a, T> {
     #[inline(always)]
-    pub fn new(place: &'a mut T) -> Self {
-        let moved = if is_small::<T>() {
+    fn new(place: &'a mut T) -> Self {
+        let moved = if is_moved::<T>() {
             // SAFETY: the place is not looked at until `drop` has written the value back.
             MaybeUninit::new(unsafe { ptr::read(place) })
         } else {
@@ -123,7 +175,7 @@ impl<'a, T> Result<'a, T> {
     /// The result.
     #[inline(always)]
     pub fn get(&self) -> &T {
-        if is_small::<T>() {
+        if is_moved::<T>() {
             // SAFETY: `new` moved it here.
             unsafe { self.moved.assume_init_ref() }
         } else {
@@ -132,10 +184,10 @@ impl<'a, T> Result<'a, T> {
     }
 }
 
-impl<T> Drop for Result<'_, T> {
+impl<T> Drop for Moved<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if is_small::<T>() {
+        if is_moved::<T>() {
             // SAFETY: `new` moved it from there; nobody has it any more.
             unsafe { ptr::write(self.place, self.moved.assume_init_read()) };
         }

@@ -13,7 +13,8 @@ macro_rules! __probe_v1_define {
 macro_rules! __probe_v1_place {
     ($contained:tt of $place:ident as $result:ident; $($captures:tt)*) => {
         if false {
-            let __probe_kept = $crate::__private::v1::Result::new(&mut $place);
+            let mut __probe_place = $crate::__private::v1::Resulting::new(&mut $place);
+        let __probe_kept = (&mut __probe_place).keep();
             let $result = __probe_kept.get();
             $crate::__private::v1::place! { $contained $($captures)* }
         }

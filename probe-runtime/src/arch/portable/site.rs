@@ -45,6 +45,6 @@ macro_rules! __probe_v1_deliver_failed {
 }
 
 pub use crate::{
-    __probe_v1_define as define, __probe_v1_deliver as deliver,
-    __probe_v1_deliver_failed as deliver_failed, __probe_v1_place as place,
+    __probe_v1_define as define, __probe_v1_deliver as deliver, __probe_v1_deliver_failed as deliver_failed,
+    __probe_v1_place as place,
 };
