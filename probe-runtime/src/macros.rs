@@ -13,7 +13,10 @@
 ///
 /// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes as they
 /// are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%` ([`Display`](core::fmt::Display)).
-/// A `?` or `%` field borrows its variable, which then has an address; other fields are read in place.
+/// A `?` or `%` field is copied, if it is `Copy` and small, else it borrows its variable, which then has an address; other fields
+/// are read in place. A field that panics changes nothing in the program:
+#[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
+#[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
 /// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is `net::parsed`. Give points
 /// of different functions different names, or a segment of their own, as in `probe!("handle::parsed")`.
