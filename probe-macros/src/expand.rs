@@ -74,7 +74,7 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function) -> Toke
         }
         Some(exit) => {
             let entry = entry.unwrap_or_else(|| quote!(;));
-            let closure = fields::closure(exit, body, statements, &krate, function);
+            let closure = fields::closure(exit, body, &statements, &krate, function);
             let exit = fields::exit(exit);
             quote_spanned!(span=> #krate::__private::v1::returning! {
                 (#name, "");

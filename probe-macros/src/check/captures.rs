@@ -131,9 +131,6 @@ fn entry(args: &ArgsList, variables: &[Variable], errors: &mut Errors) -> Vec<Fi
         }
     }
     fields.extend(args.fields.iter().cloned());
-    if fields.is_empty() {
-        errors.at(&args.key, "there is no argument to record; remove `args(*)`");
-    }
     if args.all && fields.len() > MAX_FIELDS && args.fields.len() <= MAX_FIELDS {
         errors.at(
             &args.key,

@@ -60,7 +60,7 @@ pub(crate) fn exit(ExitCaptures { result, fields, .. }: &ExitCaptures) -> TokenS
 pub(crate) fn closure(
     ExitCaptures { ty, moves, .. }: &ExitCaptures,
     body: &Group,
-    statements: TokenStream,
+    statements: &TokenStream,
     krate: &TokenStream,
     function: &Function,
 ) -> TokenStream {

@@ -87,7 +87,8 @@ impl<'a, T: Debug + ?Sized> Borrowed<'a, T> {
     }
 }
 
-impl<'a, T: ?Sized> Opaque<'a, T> {
+#[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
+impl<T: ?Sized> Opaque<'_, T> {
     /// The name of the value's type.
     #[inline(always)]
     pub fn capture(&self) -> AsName {
@@ -176,6 +177,7 @@ impl<T> Returned<'_, Option<T>> {
     }
 }
 
+#[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
 impl<T: ?Sized> Other<'_, T> {
     /// `return`.
     #[inline(always)]

@@ -121,7 +121,8 @@ impl<'a, T> Resulting<'a, T> {
     }
 }
 
-impl<T: Copy> Resulting<'_, T> {
+// `Debug` is what a future has not: whether that can be copied, the compiler does not know while it looks for the method.
+impl<T: Copy + Debug> Resulting<'_, T> {
     /// A copy, if it is small.
     #[inline(always)]
     pub fn keep(&self) -> Kept<'_, T> {

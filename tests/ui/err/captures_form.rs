@@ -26,9 +26,6 @@ fn duplicate(a: u32) {}
 #[probe(args(a = b?))]
 fn leaves(b: Option<u32>) {}
 
-#[probe(args(*))]
-fn nothing_there(_a: u32) {}
-
 #[probe(args(ret))]
 fn too_early(a: u32) -> u32 {
     a

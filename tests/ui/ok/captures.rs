@@ -24,7 +24,7 @@ fn nothing() -> Option<()> {
     None
 }
 
-#[probe(args(*, at = 3), ret(is_some = ret.is_some(), ?ret))]
+#[probe(args(*, at = 3), ret(is_some = ret.is_some(), n = N))]
 fn all<T, U: Debug + ?Sized, const N: usize>(
     _unused: u8,
     mut count: u32,
