@@ -73,6 +73,7 @@ use proc_macro::TokenStream;
 /// - A result `impl Fn(&T) -> &U` needs its closure's types written out, or another way to say that it takes any lifetime.
 /// - An argument that the body moves can't be used in `ret(…)`; nor can `&mut` arguments, an owned `self`, and several owned arguments, which
 ///   are moved into the closure, so that they can be lent on and are dropped in their order.
+/// - What is not bound to a name (`_`) is dropped after the arguments that are, if some of these are moved.
 ///
 /// Cost while latent: the same NOPs. A result that is returned in memory is written there once it is complete, which is a copy of
 /// it at most. Arguments that are neither `Copy` nor in memory (a `Box`, say) lie in memory if they are recorded with `Debug`. A

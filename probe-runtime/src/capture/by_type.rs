@@ -135,7 +135,7 @@ impl Captured for AsName {
     }
 }
 
-/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and ([`Other`]) of
+/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and (`Other`) of
 /// everything else that it did.
 #[derive(Debug)]
 pub struct Returned<'a, T: ?Sized>(Other<'a, T>);

@@ -24,7 +24,7 @@ const fn is_moved<T>() -> bool {
 }
 
 /// A value that is about to be formatted: [`keep`](Self::keep) copies it if it can be copied, else
-/// ([`Borrowed::keep`]) borrows it. The choice is the compiler's search for a method: a step whose bound does not hold is passed
+/// (`Borrowed::keep`) borrows it. The choice is the compiler's search for a method: a step whose bound does not hold is passed
 /// over.
 #[derive(Debug)]
 pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
@@ -105,7 +105,7 @@ impl<'a, T: Copy> Kept<'a, T> {
     }
 }
 
-/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else ([`Uncopied::keep`]) moves it.
+/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else (`Uncopied::keep`) moves it.
 #[derive(Debug)]
 pub struct Resulting<'a, T>(Uncopied<'a, T>);
 

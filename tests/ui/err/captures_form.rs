@@ -1,5 +1,7 @@
 //! How `args` and `ret` are written.
 
+#![allow(unused_variables)]
+
 use probe_runtime::probe;
 
 #[probe(args)]

@@ -1,5 +1,7 @@
 //! Functions that have no result to record, or none that could be.
 
+#![allow(unused_variables)]
+
 use probe_runtime::probe;
 
 #[probe(ret)]

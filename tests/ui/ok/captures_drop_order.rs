@@ -1,4 +1,4 @@
-//! Arguments are dropped after locals, in the reverse of their order, whichever of them was moved, as they are without a probe.
+//! Arguments that have names are dropped after locals, in the reverse of their order, whichever of them was moved, as they are without a probe.
 
 use std::cell::RefCell;
 
@@ -24,7 +24,7 @@ macro_rules! twice {
     };
 }
 
-twice! { plain, probed, (log: &Log, a: Noisy<'_>, _: Noisy<'_>, b: Noisy<'_>, _c: Noisy<'_>, way: u32) -> u32 {
+twice! { plain, probed, (_: Noisy<'_>, log: &Log, a: Noisy<'_>, b: Noisy<'_>, _c: Noisy<'_>, way: u32) -> u32 {
     let _first = Noisy(log, 10);
     let _second = Noisy(log, 20);
     match way {
@@ -37,11 +37,14 @@ twice! { plain, probed, (log: &Log, a: Noisy<'_>, _: Noisy<'_>, b: Noisy<'_>, _c
     Noisy(log, 30).1
 }}
 
-twice! { plain_patterns, probed_patterns, ((a, _): (Noisy<'_>, Noisy<'_>), Pair(_, d): Pair<'_>, way: u32) -> u32 {
+twice! { plain_patterns, probed_patterns, ((a, b): (Noisy<'_>, Noisy<'_>), (c, d): (Noisy<'_>, Noisy<'_>), way: u32) -> u32 {
     if way == 1 {
         drop(a);
     } else if way == 2 {
         drop(d);
+    } else if way == 3 {
+        drop(b);
+        drop(c);
     }
     way
 }}
@@ -58,25 +61,33 @@ impl Pair<'_> {
     }}
 }
 
+/// The order in which a call drops what it is given.
+macro_rules! order {
+    ($log:ident => $call:expr) => {{
+        let $log = Log::default();
+        $call;
+        $log.into_inner()
+    }};
+}
+
 fn main() {
     for way in 0..5 {
-        let [a, b] = [plain, probed].map(|f| {
-            let log = RefCell::default();
-            f(&log, Noisy(&log, 1), Noisy(&log, 2), Noisy(&log, 3), Noisy(&log, 4), way);
-            log.into_inner()
-        });
-        assert_eq!(a, b, "way {way}");
-        let [a, b] = [plain_patterns, probed_patterns].map(|f| {
-            let log = RefCell::default();
-            f((Noisy(&log, 1), Noisy(&log, 2)), Pair(Noisy(&log, 3), Noisy(&log, 4)), way);
-            log.into_inner()
-        });
-        assert_eq!(a, b, "patterns, way {way}");
-        let [a, b] = [Pair::plain_self, Pair::probed_self].map(|f| {
-            let log = RefCell::default();
-            f(Pair(Noisy(&log, 1), Noisy(&log, 2)), Noisy(&log, 3), way);
-            log.into_inner()
-        });
-        assert_eq!(a, b, "self, way {way}");
+        let plain_order =
+            order!(log => plain(Noisy(&log, 1), &log, Noisy(&log, 2), Noisy(&log, 3), Noisy(&log, 4), way));
+        let order =
+            order!(log => probed(Noisy(&log, 1), &log, Noisy(&log, 2), Noisy(&log, 3), Noisy(&log, 4), way));
+        assert_eq!(order, plain_order, "way {way}");
+        fn pairs(log: &Log) -> ((Noisy<'_>, Noisy<'_>), (Noisy<'_>, Noisy<'_>)) {
+            ((Noisy(log, 1), Noisy(log, 2)), (Noisy(log, 3), Noisy(log, 4)))
+        }
+        let plain_order = order!(log => { let (a, b) = pairs(&log); plain_patterns(a, b, way) });
+        let order = order!(log => { let (a, b) = pairs(&log); probed_patterns(a, b, way) });
+        assert_eq!(order, plain_order, "patterns, way {way}");
+        fn pair(log: &Log) -> (Pair<'_>, Noisy<'_>) {
+            (Pair(Noisy(log, 1), Noisy(log, 2)), Noisy(log, 3))
+        }
+        let plain_order = order!(log => { let (a, b) = pair(&log); a.plain_self(b, way) });
+        let order = order!(log => { let (a, b) = pair(&log); a.probed_self(b, way) });
+        assert_eq!(order, plain_order, "self, way {way}");
     }
 }
