@@ -94,16 +94,19 @@ fn every_number_of_fields() {
     assert_eq!(failed, 4);
 }
 
+/// Counts the hits of which a field failed.
+struct Fails(Mutex<u32>);
+
+impl Consumer for Fails {
+    fn hit(&self, event: &Event<'_>) {
+        assert!(matches!(event.field("x"), Some(ValueRef::Failed)));
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
 #[test]
 fn the_value_itself_says_so() {
     let _turn = turn();
-    struct Fails(Mutex<u32>);
-    impl Consumer for Fails {
-        fn hit(&self, event: &Event<'_>) {
-            assert!(matches!(event.field("x"), Some(ValueRef::Failed)));
-            *self.0.lock().unwrap() += 1;
-        }
-    }
     let seen = select("**::says-so").unwrap().attach(Fails(Mutex::new(0))).unwrap();
     assert_eq!(failures(|| point!("says-so", x = fails("so"))), 1);
     assert_eq!((*seen.0.lock().unwrap(), seen.failure()), (1, None));
@@ -232,21 +235,22 @@ fn a_capture_may_panic_while_the_program_unwinds() {
     assert!(!std::thread::panicking());
 }
 
+#[inline(never)]
+fn sums(values: &[u64], rounds: usize) -> (u64, u64, f64) {
+    let (mut a, mut b, mut c) = (0_u64, 1_u64, 0.5_f64);
+    for index in 0..rounds {
+        a = a.wrapping_add(values[index % values.len()]);
+        b = b.wrapping_mul(3) ^ a;
+        c += 0.25;
+        point!("summed", a, value = values[index], ?b, c);
+    }
+    (a, b, c)
+}
+
 /// What the fields borrow and what the site's function goes on with is as it was.
 #[test]
 fn the_function_keeps_its_values() {
     let _turn = turn();
-    #[inline(never)]
-    fn sums(values: &[u64], rounds: usize) -> (u64, u64, f64) {
-        let (mut a, mut b, mut c) = (0_u64, 1_u64, 0.5_f64);
-        for index in 0..rounds {
-            a = a.wrapping_add(values[index % values.len()]);
-            b = b.wrapping_mul(3) ^ a;
-            c += 0.25;
-            point!("summed", a, value = values[index], ?b, c);
-        }
-        (a, b, c)
-    }
     let latent = sums(&[1, 2, 3], 100);
     let counted = select("**::summed").unwrap().attach(Count::new()).unwrap();
     let mut active = latent;

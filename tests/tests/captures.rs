@@ -1,5 +1,10 @@
 //! Captured arguments and results: what a consumer sees of each kind of argument and of each way out, exactly.
 //! A process of its own: its recorder listens to all of this program's probes.
+#![expect(
+    clippy::needless_pass_by_value,
+    clippy::toplevel_ref_arg,
+    reason = "how the arguments are passed is what is tested"
+)]
 
 use std::cell::{Cell, RefCell};
 use std::fmt::{self, Debug};
@@ -21,10 +26,8 @@ impl Consumer for Recorder {
     fn hit(&self, event: &Event<'_>) {
         let sign = if event.kind() == Kind::Exit { "-" } else { "+" };
         let name = event.path().strip_prefix("captures::").unwrap();
-        let mut line = format!("{sign}{name}");
-        for (name, value) in event.fields() {
-            line.push_str(&format!(" {name}={}", shown(value)));
-        }
+        let fields = event.fields().map(|(name, value)| format!(" {name}={}", shown(value)));
+        let line = format!("{sign}{name}{}", fields.collect::<String>());
         SEEN.with_borrow_mut(|seen| seen.push(line));
     }
 }
