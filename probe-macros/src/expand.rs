@@ -75,13 +75,15 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function) -> Toke
         Some(exit) => {
             let entry = entry.unwrap_or_else(|| quote!(;));
             let closure = fields::closure(exit, body, &statements, &krate, function);
+            // Clippy asks for it, as of every last call that returns nothing.
+            let end = fields::is_unit(&exit.ty).then(|| quote_spanned!(span=> ;));
             let exit = fields::exit(exit);
             quote_spanned!(span=> #krate::__private::v1::returning! {
                 (#name, "");
                 entry(#entry);
                 exit(#exit);
                 #closure
-            })
+            } #end)
         }
     };
     body::rebuilt(body, quote!(#inner_attributes #statements)).into_token_stream()

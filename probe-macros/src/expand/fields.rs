@@ -2,9 +2,9 @@
 
 use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::Expr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
+use syn::{Expr, Type};
 
 use super::string;
 use crate::body;
@@ -69,4 +69,9 @@ pub(crate) fn closure(
         (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
     let block = body::rebuilt(body, quote!(#moving #statements));
     quote!(|| -> #ty #block)
+}
+
+/// The type `()`, as far as its text tells.
+pub(crate) fn is_unit(ty: &Type) -> bool {
+    matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }

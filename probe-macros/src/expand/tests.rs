@@ -297,7 +297,7 @@ fn a_result_of_no_type() {
                     entry(;);
                     exit(ret; "ret" = any(&(*ret)));
                     || -> () { ::probe_runtime::__private::v1::moving!(a, self); }
-                }
+                };
             }
         },
     );
