@@ -49,6 +49,7 @@ pub use probe_macros::probe;
 
 pub mod abi;
 mod arch;
+mod capture;
 mod future;
 mod macros;
 
@@ -81,6 +82,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 
 #[cfg(feature = "std")]
 pub use {
+    capture::failed_captures,
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_records},
