@@ -8,6 +8,7 @@
 //! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
 //! so that a probe in the allocator can't lead back here.
 
+mod attached;
 mod attachment;
 mod env;
 #[cfg(probe_discovers)]
@@ -17,6 +18,7 @@ mod lock;
 mod members;
 mod ready;
 mod remembered;
+mod retired;
 mod set;
 mod state;
 mod switch;
