@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Settings, Style};
-use crate::{args, body, check, fallback, parse};
+use crate::{args, body, check, fallback, parse, replace};
 
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -16,10 +16,17 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let settings = check::settings(&args::parse(args), &mut errors);
     let item = parse::item(item);
     check::item(&item, &mut errors);
+    let replaceable = replace::subject(&settings, &item, &mut errors);
     match (errors.into_result(), item) {
         (Ok(()), Item::Function(Function { name, head, body: Ok(body), .. })) => {
             let body = probed(&settings, &name, &body);
-            quote!(#head #body)
+            match replaceable {
+                None => quote!(#head #body),
+                Some(subject) => {
+                    let krate = krate_at(settings.krate.as_ref(), name.span());
+                    replace::emit(&subject, &krate, &probe_name(&settings, &name), &body)
+                }
+            }
         }
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
@@ -59,17 +66,21 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
 
 /// The body with the entry and exit probe as its first statement.
 fn probed(settings: &Settings, function: &Ident, body: &Group) -> Group {
-    let Settings { name, krate } = settings;
-    let name = match name {
-        Some(name) => string(&name.value(), name.span()),
-        None => string(&function.unraw().to_string(), function.span()),
-    };
+    let (name, krate) = (probe_name(settings, function), &settings.krate);
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
     let statements = points(statements, krate.as_ref());
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(krate.as_ref(), function.span());
     let probe = quote_spanned!(function.span()=> #krate::__private::v1::function!((#name, "")););
     body::rebuilt(body, quote!(#inner_attributes #probe #statements))
+}
+
+/// The probe's name, as far as the macro gives it.
+fn probe_name(settings: &Settings, function: &Ident) -> Literal {
+    match &settings.name {
+        Some(name) => string(&name.value(), name.span()),
+        None => string(&function.unraw().to_string(), function.span()),
+    }
 }
 
 /// `#![…]` must stay first in the body.

@@ -19,6 +19,7 @@ mod expand;
 mod fallback;
 mod model;
 mod parse;
+mod replace;
 
 use proc_macro::TokenStream;
 

@@ -28,6 +28,14 @@ pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
     /// The path of `probe_runtime`; `None` for the usual one.
     pub(crate) krate: Option<TokenStream>,
+    /// Whether the function may be replaced.
+    pub(crate) replace: Option<Replace>,
+}
+
+/// `replace`.
+pub(crate) struct Replace {
+    /// `replace(method)`: the function stands in an `impl`, which its signature does not tell.
+    pub(crate) is_method: bool,
 }
 
 /// What `#[probe]` was put on.

@@ -50,6 +50,7 @@ pub use probe_macros::probe;
 pub mod abi;
 mod arch;
 mod macros;
+mod replaced;
 
 #[cfg(feature = "std")]
 mod consumer;
@@ -80,7 +81,9 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
-    control::{Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_records},
+    control::{
+        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_records,
+    },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},

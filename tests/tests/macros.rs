@@ -21,7 +21,7 @@ impl Consumer for Recorder {
         let sign = match event.kind() {
             Kind::Entry => "+",
             Kind::Exit => "-",
-            Kind::Point => "",
+            Kind::Point | Kind::Replace => "",
         };
         let unwinding = if event.is_unwinding() { "!" } else { "" };
         SEEN.with_borrow_mut(|seen| seen.push(format!("{sign}{name}{unwinding}")));

@@ -6,7 +6,7 @@ use syn::{LitStr, Path};
 
 use super::{name, name_not_literal};
 use crate::errors::Errors;
-use crate::model::{Arg, Given, Settings};
+use crate::model::{Arg, Given, Replace, Settings};
 
 /// One argument that `#[probe(…)]` takes.
 struct Key {
@@ -17,9 +17,10 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 2] = [
+const KEYS: [Key; 3] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "crate", form: "crate = path", take: take_crate },
+    Key { word: "replace", form: "replace", take: take_replace },
 ];
 
 /// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
@@ -95,4 +96,17 @@ fn take_crate(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         let problem = "`crate` takes the path of `probe_runtime`, such as `crate = my_crate::probe_runtime`";
         errors.at(place, problem);
     }
+}
+
+fn take_replace(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let is_method = match &arg.given {
+        Given::Nothing => false,
+        Given::List(list) if list.stream().to_string() == "method" => true,
+        Given::List(_) | Given::Value(_) => {
+            let problem =
+                "write `replace`, or `replace(method)` for a function of an `impl` that takes no `self`";
+            return errors.at(&arg.tokens, problem);
+        }
+    };
+    settings.replace = Some(Replace { is_method });
 }

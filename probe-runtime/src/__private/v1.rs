@@ -1,13 +1,27 @@
 //! Everything that expansions name, under one path.
 
-pub use core::ops::Drop;
+pub use core::marker::{Send, Sync};
+pub use core::ops::{Drop, Fn};
+pub use core::option::Option::{None, Some};
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
 pub use crate::abi::{InMemory, InRegisters, Kind, debug, display, value};
 pub use crate::arch::backend::site::*;
-pub use crate::{__probe_v1_function as function, __probe_v1_pass as pass, __probe_v1_point as point};
+pub use crate::replaced::{Left, Passed};
+pub use crate::{
+    __probe_v1_function as function, __probe_v1_installer as installer, __probe_v1_pass as pass,
+    __probe_v1_point as point,
+};
+
+#[cfg(feature = "std")]
+pub use {
+    crate::control::{Replacement, install},
+    crate::error::Error,
+    std::boxed::Box,
+    std::result::Result,
+};
 
 #[cfg(probe_backend = "x86_64")]
 pub use core::arch::{asm, naked_asm};

@@ -28,11 +28,13 @@ pub enum Kind {
     Entry = 1,
     /// The exit of a function that has `#[probe]`, by return or by unwinding.
     Exit = 2,
+    /// Where a function that has `#[probe(replace)]` may be left to another, before its entry.
+    Replace = 6,
 }
 
 impl Kind {
     /// All kinds, in the order of their encoding.
-    pub const ALL: [Self; 3] = [Self::Point, Self::Entry, Self::Exit];
+    pub const ALL: [Self; 4] = [Self::Point, Self::Entry, Self::Exit, Self::Replace];
 
     /// The word that selectors and tables use.
     pub const fn name(self) -> &'static str {
@@ -40,7 +42,20 @@ impl Kind {
             Self::Point => "point",
             Self::Entry => "entry",
             Self::Exit => "exit",
+            Self::Replace => "replace",
         }
+    }
+
+    /// The kind that a definition encodes so; `None` for one that this reader does not know.
+    const fn from_number(number: u8) -> Option<Self> {
+        let mut at = 0;
+        while at < Self::ALL.len() {
+            if Self::ALL[at] as u8 == number {
+                return Some(Self::ALL[at]);
+            }
+            at += 1;
+        }
+        None
     }
 }
 
@@ -196,7 +211,7 @@ impl Definition {
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
-            && usize::from(self.kind) < Kind::ALL.len()
+            && Kind::from_number(self.kind).is_some()
             && usize::from(self.convention) < Convention::ALL.len()
             && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
     }
@@ -222,9 +237,12 @@ impl Definition {
     }
 
     /// What the probe marks.
+    #[expect(clippy::missing_panics_doc, reason = "readers have asked `is_readable`")]
     pub const fn kind(&self) -> Kind {
-        // `is_readable` has refused other values.
-        Kind::ALL[self.kind as usize]
+        match Kind::from_number(self.kind) {
+            Some(kind) => kind,
+            None => panic!("`is_readable` has refused it"),
+        }
     }
 
     /// How active sites reach `entry`.
@@ -334,6 +352,16 @@ mod tests {
         assert_eq!(SHORT.field_count(), 2);
         assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
         assert!(SHORT.long.is_null());
+    }
+
+    #[test]
+    fn kinds_have_numbers_with_gaps() {
+        let known: Vec<_> = (0..=u8::MAX).filter_map(Kind::from_number).collect();
+        assert_eq!(known, Kind::ALL);
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_number(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::from_number(3), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod lock;
 mod members;
 mod ready;
 mod remembered;
+mod replacement;
 mod retired;
 mod set;
 mod state;
@@ -37,6 +38,7 @@ use sites::{HeldText, close_text, forget_unloaded_text};
 pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
+pub use replacement::{Replacement, install};
 pub use set::{ProbeSet, probes, select, unread_records};
 
 #[cfg(probe_discovers)]

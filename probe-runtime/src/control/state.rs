@@ -81,9 +81,14 @@ impl Control {
     /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
     pub(super) fn access_to_new(&self) -> Access {
         let policies = || self.attachments.iter().flatten().map(|attached| attached.policy);
-        let has_alias = policies().any(|policy| policy.text == TextPolicy::Alias);
-        let text = if has_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         text.access(policies().any(|policy| policy.strict))
+    }
+
+    /// Whether somebody has asked for text to be written through the kernel.
+    pub(super) fn uses_alias(&self) -> bool {
+        let mut policies = self.attachments.iter().flatten().map(|attached| attached.policy);
+        policies.any(|policy| policy.text == TextPolicy::Alias)
     }
 
     /// Who listens to a probe, if anybody ever did.
@@ -154,15 +159,28 @@ impl Control {
                 return Err(error);
             }
         };
-        let attached = Attached::new(Arc::clone(&ids), tallies.clone(), subscription, policy, text);
+        let actions = tallies.clone().chain(std::iter::repeat(tallies.start)).map(|tally| match wants {
+            Wants::Tally => Action::Tally(TallyAt::new(tally)),
+            Wants::Hits => Action::Call { suppressed: TallyAt::new(tally) },
+        });
+        let attached = Attached::new(ids, tallies, subscription, policy, text);
+        let attachment = self.enlist(attached, actions, &mut report);
+        Ok((attachment, report))
+    }
+
+    /// Adds an attachment to its probes, with an action for each, and makes their sites what they should be.
+    pub(super) fn enlist(
+        &mut self,
+        attached: Attached,
+        actions: impl Iterator<Item = Action>,
+        report: &mut Report,
+    ) -> usize {
+        let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+        let subscription = Arc::clone(&attached.subscription);
         let attachment = self.place(attached);
         let mut retired = Retired::default();
-        for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
-            let action = match wants {
-                Wants::Tally => Action::Tally(TallyAt::new(tally)),
-                Wants::Hits => Action::Call { suppressed: TallyAt::new(tallies.start) },
-            };
-            let member = Member::new(action, Arc::clone(subscription));
+        for (&id, action) in ids.iter().zip(actions) {
+            let member = Member::new(action, Arc::clone(&subscription));
             self.change(id, |members| members.add(Part { attachment, member }));
             retired.hooks.extend(self.publish(id));
         }
@@ -170,12 +188,12 @@ impl Control {
             self.retired.push(retired);
         }
         self.remember(&ids);
-        self.switch_each(&ids, policy.access(), &mut report);
-        Ok((attachment, report))
+        self.switch_each(&ids, policy.access(), report);
+        attachment
     }
 
     /// Leaves out the probes that another runtime has taken.
-    fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
+    pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse(&taken, &RefusalReason::Taken, report);

@@ -102,7 +102,7 @@ impl Parser<'_> {
             Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
             // The name of an operator may hold one, what is in brackets may.
             Some((key, _)) if is_word(key) && !ends_in_operator(key) => {
-                self.error(at, format!("`{key}=` is not known; there is `kind=entry|exit|point`"))
+                self.error(at, format!("`{key}=` is not known; there is `kind=entry|exit|point|replace`"))
             }
             _ => self.path(term, at, part),
         }
@@ -194,8 +194,10 @@ impl Parser<'_> {
             match Kind::ALL.into_iter().find(|kind| kind.name() == word) {
                 Some(kind) => kinds.push(kind),
                 None => {
-                    return self
-                        .error(start, format!("`{word}` is not a kind; there are entry, exit and point"));
+                    return self.error(
+                        start,
+                        format!("`{word}` is not a kind; there are entry, exit, point and replace"),
+                    );
                 }
             }
             start += word.len() + 1;

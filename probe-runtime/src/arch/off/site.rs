@@ -11,4 +11,13 @@ macro_rules! __probe_v1_site {
     }};
 }
 
-pub use crate::__probe_v1_site as site;
+/// The site of a function that may be replaced, which is not there.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_replace_site {
+    ($asked:ident, $probe:tt) => {
+        $crate::__private::v1::Passed::Latent
+    };
+}
+
+pub use crate::{__probe_v1_replace_site as replace_site, __probe_v1_site as site};

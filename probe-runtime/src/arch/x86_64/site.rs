@@ -37,9 +37,39 @@
 macro_rules! __probe_v1_site {
     ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
+        $crate::__private::v1::stub! { __probe_stub }
+        $crate::__private::v1::nop! {
+            __probe_stub, { $crate::__private::v1::cold! { __probe_stub; $($how($value)),* } }
+        }
+    }};
+}
 
+/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
+/// site.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_replace_site {
+    ($asked:ident, $probe:tt) => {
+        $crate::__private::v1::definition! { Replace, $probe; }
+        $crate::__private::v1::stub! { __probe_stub }
+        if $asked {
+            return $crate::__private::v1::Passed::Probe(&__PROBE_DEFINITION);
+        }
+        $crate::__private::v1::nop! { __probe_stub, {
+            $crate::__private::v1::cold! { __probe_stub; }
+            return $crate::__private::v1::Passed::Active;
+        } }
+        $crate::__private::v1::Passed::Latent
+    };
+}
+
+/// The stub of the probe whose definition is in scope.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_stub {
+    ($stub:ident) => {
         #[unsafe(naked)]
-        extern "C" fn __probe_stub() {
+        extern "C" fn $stub() {
             $crate::__private::v1::naked_asm!(
                 // rustc exports it from a `dylib`, but only the stub refers to it.
                 ".hidden {definition}",
@@ -49,7 +79,14 @@ macro_rules! __probe_v1_site {
                 definition = sym __PROBE_DEFINITION,
             )
         }
+    };
+}
 
+/// The site itself, and where it leads while it is active.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_nop {
+    ($stub:ident, $cold:block) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
         // cold block, which is declared as a label and states its own effects.
         unsafe {
@@ -84,12 +121,12 @@ macro_rules! __probe_v1_site {
                 ".altmacro",
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
-                stub = sym __probe_stub,
-                cold = label { $crate::__private::v1::cold! { __probe_stub; $($how($value)),* } },
+                stub = sym $stub,
+                cold = label $cold,
                 options(nomem, nostack, preserves_flags),
             )
         }
-    }};
+    };
 }
 
 /// The cold block: the fields' values on the stack (docs/abi.md, "Values"), then the call of the stub.
@@ -171,4 +208,7 @@ macro_rules! __probe_v1_call {
     };
 }
 
-pub use crate::{__probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_site as site};
+pub use crate::{
+    __probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_nop as nop,
+    __probe_v1_replace_site as replace_site, __probe_v1_site as site, __probe_v1_stub as stub,
+};

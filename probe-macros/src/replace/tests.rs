@@ -1,0 +1,1 @@
+//! Whole expansions, compared as text.
