@@ -146,6 +146,16 @@ fn point_with_five_fields_in_a_float_loop() {
     costs("five_field_loop", 1, &[("jmp", 1), ("lea", 1), ("sub", 1), ("add", 1), ("(stack)", 2)]);
 }
 
+/// A function that may be replaced has one NOP more, and nothing else of what that takes: its own probe's two, and the
+/// replacement's.
+#[test]
+fn replaceable() {
+    costs_only_nops("replaceable_leaf", 3);
+    costs("replaceable_method", 3, &[]);
+    costs("replaceable_owner", 3, &[]);
+    costs("replaceable_caller", 3, &[]);
+}
+
 /// `SiteTable::sites` checks each record: a NOP, in code, in one aligned word.
 #[test]
 fn every_site_is_whole() {
