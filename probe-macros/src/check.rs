@@ -7,7 +7,7 @@ mod value;
 
 pub(crate) use settings::settings;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::LitStr;
 use syn::ext::IdentExt;

@@ -33,7 +33,12 @@ impl Names {
         };
         Self {
             owner: if is_method { Ident::new("Self", span) } else { function.clone() },
-            site: one("site"),
+            // What the compiler says of it in an `impl` of a trait is all that it can be told there.
+            site: if is_method {
+                format_ident!("__probe_replace_is_for_inherent_impls_{name}", span = span)
+            } else {
+                one("site")
+            },
             definition: one("definition"),
             replaced: one("replaced"),
             run: one("run"),

@@ -2,7 +2,7 @@
 //!
 //! In `fn f(a: &A, b: &B<'_>) -> …` each elided lifetime gets one: `fn f<'__0, '__1>(a: &'__0 A, b: &B<'__1>)`. The closure's type has
 //! each of them twice, once for its own call and once for calls of `original`:
-//! `for<'__call_0> Fn(&dyn for<'__original_0> Fn(&'__original_0 A), &'__call_0 A)`. A lifetime that has a bound or stands in a
+//! `for<'__call_0> Fn(&dyn for<'__original_0> Fn(&'__original_0 A), &'__call_0 A)`. A lifetime that is part of a bound, or stands in a
 //! `where` can't be bound by `for`, whatever its bounds; `original` then takes the call's own.
 
 use std::collections::BTreeSet;
@@ -163,28 +163,20 @@ fn type_of(argument: &FnArg) -> Type {
     }
 }
 
-/// The lifetimes with a bound of their own, and those in a `where`.
+/// The lifetimes on either side of a bound, and all others in a `where`.
 fn bounded(signature: &Signature) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for parameter in &signature.generics.params {
         if let GenericParam::Lifetime(LifetimeParam { lifetime, bounds, .. }) = parameter
             && !bounds.is_empty()
         {
-            all.insert(lifetime.ident.to_string());
+            all.extend(bounds.iter().chain([lifetime]).map(|lifetime| lifetime.ident.to_string()));
         }
     }
     for predicate in signature.generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
-        match predicate {
-            // The bounds of `'a: 'b` are 'a's.
-            WherePredicate::Lifetime(predicate) => {
-                all.insert(predicate.lifetime.ident.to_string());
-            }
-            other => {
-                let mut finder = Finder::default();
-                finder.visit_where_predicate(other);
-                all.extend(finder.found.iter().map(|lifetime| lifetime.ident.to_string()));
-            }
-        }
+        let mut finder = Finder::default();
+        finder.visit_where_predicate(predicate);
+        all.extend(finder.found.iter().map(|lifetime| lifetime.ident.to_string()));
     }
     all
 }
