@@ -43,6 +43,7 @@ fn one_line_with(messages: &str, part: &str) {
 fn good_arguments() {
     let (settings, errors) = of_args(quote!(crate = crate::x, name = "a::b-c.d_1"));
     assert_eq!(errors, "");
+    assert!(settings.replace.is_none());
     assert_eq!(settings.krate.unwrap().to_string(), "crate :: x");
     assert_eq!(settings.name.unwrap().value(), "a::b-c.d_1");
     let (settings, errors) = of_args(quote!());
@@ -52,9 +53,25 @@ fn good_arguments() {
 }
 
 #[test]
+fn replace_and_its_word() {
+    for (tokens, is_method) in [(quote!(replace), false), (quote!(replace(method), name = "a"), true)] {
+        let (settings, errors) = of_args(tokens);
+        assert_eq!((errors.as_str(), settings.replace.unwrap().is_method), ("", is_method));
+    }
+    for tokens in
+        [quote!(replace = 1), quote!(replace()), quote!(replace(method, method)), quote!(replace(fn))]
+    {
+        one_line_with(&of_args(tokens).1, "write `replace`, or `replace(method)`");
+    }
+}
+
+#[test]
 fn bad_arguments() {
     for (tokens, part) in [
-        (quote!(nome = "a"), "unknown argument `nome`; `#[probe]` takes `name = \"…\"` and `crate = path`"),
+        (
+            quote!(nome = "a"),
+            "unknown argument `nome`; `#[probe]` takes `name = \"…\"`, `crate = path` and `replace`",
+        ),
         (quote!(skip), "unknown argument `skip`"),
         (quote!(skip(a)), "unknown argument `skip`"),
         (quote!(name = "a", name = "b"), "duplicate argument `name`"),

@@ -60,11 +60,17 @@ pub(crate) fn emit(subject: &Subject, krate: &TokenStream, probe: &Literal, body
     let original = original(subject, &names, body);
     let items = items(subject, &names, krate, probe);
     let conditions: Vec<_> = subject.attributes_named(&["cfg"]).collect();
+    // Of the user's own tokens that stand here once more, and of an `install` that nobody calls.
+    let quiet = quote! {
+        #[allow(dead_code, private_interfaces, single_use_lifetimes, unreachable_pub, unused_lifetimes, clippy::all,
+            clippy::pedantic)]
+    };
     if subject.is_method {
         let mut all = function;
-        for item in items.iter().chain([&original]) {
-            all.extend(quote!(#(#conditions)* #item));
-        }
+        let [functions @ .., installer] = &items;
+        functions.iter().for_each(|item| all.extend(quote!(#(#conditions)* #quiet #item)));
+        all.extend(quote!(#(#conditions)* #installer));
+        all.extend(quote!(#(#conditions)* #original));
         return all;
     }
     let Names { owner, .. } = &names;
@@ -75,13 +81,17 @@ pub(crate) fn emit(subject: &Subject, krate: &TokenStream, probe: &Literal, body
 
         #(#conditions)*
         #[doc = #doc]
-        #[allow(non_camel_case_types, dead_code, unreachable_pub, missing_copy_implementations,
-            missing_debug_implementations, clippy::empty_enum, clippy::empty_enums)]
+        #[allow(missing_copy_implementations, missing_debug_implementations, non_camel_case_types, unreachable_pub)]
         #visibility enum #owner {}
 
         #(#conditions)*
+        #quiet
         impl #owner {
             #(#items)*
+        }
+
+        #(#conditions)*
+        impl #owner {
             #original
         }
     }
@@ -155,11 +165,6 @@ fn softened(attribute: &Attribute) -> TokenStream {
 fn items(subject: &Subject, names: &Names, krate: &TokenStream, probe: &Literal) -> [TokenStream; 5] {
     let Names { owner, site, definition, replaced, run, original, install } = names;
     let v1 = quote!(#krate::__private::v1);
-    let quiet = quote! {
-        #[allow(dead_code, single_use_lifetimes, unused_lifetimes, unreachable_pub, private_interfaces,
-            elided_named_lifetimes, mismatched_lifetime_syntaxes, unknown_lints, clippy::all, clippy::pedantic,
-            clippy::nursery)]
-    };
     let tracked: Vec<_> = subject.attributes_named(&["track_caller"]).collect();
     let arguments: Vec<_> = subject.names().collect();
 
@@ -178,24 +183,23 @@ fn items(subject: &Subject, names: &Names, krate: &TokenStream, probe: &Literal)
         " # Errors".to_owned(),
         " Where not every site of the function can be activated, and where there are none.".to_owned(),
     ];
+    // Attributes on a macro's call don't reach what it becomes.
+    let quiet_install = quote!(#[allow(dead_code, private_interfaces, unreachable_pub)]);
     let installer = installer_signature(subject, install, &v1, &closure);
     [
         quote_spanned! {subject.signature.ident.span()=>
-            #quiet
             #[inline(always)]
             fn #site<const ASKED: bool>() -> #v1::Passed {
                 #v1::replace_site! { ASKED, (#probe, "") }
             }
         },
         quote! {
-            #quiet
             #[inline(never)]
             fn #definition() -> #v1::Passed {
                 #owner::#site::<true>()
             }
         },
         quote! {
-            #quiet
             #(#tracked)*
             #[cold]
             #[inline(never)]
@@ -204,7 +208,6 @@ fn items(subject: &Subject, names: &Names, krate: &TokenStream, probe: &Literal)
             }
         },
         quote! {
-            #quiet
             #run_signature {
                 match __probe_left.next::<dyn #closure>() {
                     #v1::Some((__probe_closure, __probe_left)) => {
@@ -217,8 +220,8 @@ fn items(subject: &Subject, names: &Names, krate: &TokenStream, probe: &Literal)
         quote! {
             #v1::installer! {
                 #(#[doc = #docs])*
-                #quiet
-                #installer {
+                #quiet_install
+                    #installer {
                     #v1::install::<dyn #closure, _>(#owner::#definition(), closure, |closure| #v1::Box::new(closure))
                 }
             }
