@@ -53,11 +53,11 @@ use proc_macro::TokenStream;
 ///
 /// ```ignore
 /// #[probe(replace)]
-/// pub fn price(item: &Item, count: u32) -> Money { … }
+/// pub fn price(item: &Item, count: u32) -> Money { item.price() * count }
 ///
 /// impl Cart {
 ///     #[probe(replace)]
-///     pub fn total(&self) -> Money { … }
+///     pub fn total(&self) -> Money { self.items.iter().map(Item::price).sum() }
 /// }
 ///
 /// let discount = price::install(|original, item, count| {

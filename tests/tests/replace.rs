@@ -156,6 +156,14 @@ fn shown(out: &mut std::fmt::Formatter<'_>, f: fn(&str) -> &str, of: &dyn Fn(&u8
     write!(out, "{}{}", f(" x").len(), of(&1))
 }
 
+struct Shown;
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        shown(f, str::trim, &|x| *x + 1)
+    }
+}
+
 #[test]
 fn arguments_and_results_are_borrowed_as_they_were() {
     let _longest = longest::install(|original, a, b| {
@@ -178,12 +186,6 @@ fn arguments_and_results_are_borrowed_as_they_were() {
     assert_eq!(kept(&mut all, &second), "first");
     assert_eq!(all, ["first", "second"]);
 
-    struct Shown;
-    impl std::fmt::Display for Shown {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            shown(f, str::trim, &|x| *x + 1)
-        }
-    }
     assert_eq!(Shown.to_string(), "12");
     let _shown = shown::install(|original, out, f, _| {
         out.write_str("!")?;
@@ -254,7 +256,7 @@ fn what_is_moved_is_dropped_once() {
     let held = Arc::new(());
     let inside = Arc::clone(&held);
     let guard = moved::install(move |original, one, text, two| {
-        let _inside = &inside;
+        assert_eq!(Arc::strong_count(&inside), 2);
         original(one, text, two)
     })
     .unwrap();
@@ -376,6 +378,7 @@ impl Cart {
     }
 
     #[probe(replace)]
+    #[expect(clippy::boxed_local, reason = "as a test")]
     fn boxed(self: Box<Self>) -> u64 {
         self.0
     }

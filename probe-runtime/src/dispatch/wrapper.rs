@@ -62,3 +62,27 @@ pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
     slot.set_mark(outer);
     wrappers
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Kind;
+
+    type One = dyn Fn(u32) -> u32 + Send + Sync;
+    type Other = dyn Fn(u32) -> u64 + Send + Sync;
+
+    /// Two copies of one function, in two objects; their identities are the same.
+    static COPIES: [Definition; 2] =
+        [const { Definition::new(Kind::Replace, "app::pricea.rs", 10, 4, 0, 1, 1) }; 2];
+
+    #[test]
+    fn a_wrapper_is_for_one_copy_and_of_one_type() {
+        let [own, copy] = &COPIES;
+        assert_eq!(own.identity(), copy.identity());
+        let call: Box<One> = Box::new(|x| x + 1);
+        let wrapper = Wrapper::new(own, Box::new(call));
+        assert_eq!(wrapper.get::<One>(own).map(|call| call(1)), Some(2));
+        assert!(wrapper.get::<One>(copy).is_none());
+        assert!(wrapper.get::<Other>(own).is_none());
+    }
+}

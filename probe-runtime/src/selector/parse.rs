@@ -261,7 +261,7 @@ mod tests {
         let text = parse("net::*, kind=entrance").unwrap_err().to_string();
         assert_eq!(
             text,
-            "malformed selector, column 14: `entrance` is not a kind; there are entry, exit and point\n  \
+            "malformed selector, column 14: `entrance` is not a kind; there are entry, exit, point and replace\n  \
              net::*, kind=entrance\n               ^"
         );
     }
