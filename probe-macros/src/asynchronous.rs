@@ -104,24 +104,17 @@ impl Asynchronous {
         self.wrapped
     }
 
-    /// `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
+    /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
     /// `rewrite` has the last word on the statements of the body.
     pub(crate) fn expand(
         self,
         function: &Function,
+        body: &Group,
         krate: &TokenStream,
         entered: Option<TokenStream>,
         rewrite: impl Fn(TokenStream) -> TokenStream,
         wrap: impl Fn(TokenStream) -> TokenStream,
-    ) -> TokenStream {
-        let body = match &function.body {
-            Ok(body) => body,
-            // The check has refused it.
-            Err(end) => {
-                let head = &function.head;
-                return quote!(#head #end);
-            }
-        };
+    ) -> (TokenStream, Group) {
         let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
         let (head, statements) = match self.wrapped {
             Wrapped::Body => {
@@ -143,8 +136,7 @@ impl Asynchronous {
                 (function.head.clone(), wrap(quote!(#call(move || { #statements }))))
             }
         };
-        let body = body::rebuilt(body, quote!(#inner_attributes #statements));
-        quote!(#head #body)
+        (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
     }
 
     /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.

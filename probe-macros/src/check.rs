@@ -10,7 +10,6 @@ mod small;
 mod value;
 
 pub(crate) use block::block;
-pub(crate) use captures::captures;
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
@@ -19,7 +18,8 @@ use syn::LitStr;
 use syn::ext::IdentExt;
 
 use crate::errors::Errors;
-use crate::model::{Field, Function, Item, Point, PointName, Settings};
+use crate::model::{Field, Function, Item, Point, PointName, Prepared, Settings};
+use crate::replace;
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
@@ -91,6 +91,14 @@ pub(crate) fn item(item: &Item, errors: &mut Errors) {
     }
 }
 
+/// What the function's settings come to.
+pub(crate) fn prepared(settings: &Settings, function: &Function, errors: &mut Errors) -> Prepared {
+    Prepared {
+        captures: captures::captures(settings, function, errors),
+        replaceable: replace::replaceable(settings, function, errors),
+    }
+}
+
 /// Which arguments make sense where.
 pub(crate) fn fits(settings: &Settings, item: &Item, errors: &mut Errors) {
     match item {
@@ -122,6 +130,12 @@ fn fits_block(settings: &Settings, errors: &mut Errors) {
         errors.at(
             word,
             format!("`{word}` records what one function is given or returns; put it on `#[probe({word}…)]` of functions inside"),
+        );
+    }
+    if let Some(replace) = &settings.replace {
+        errors.at(
+            &replace.tokens,
+            "`replace` is for one function; put `#[probe(replace)]` on functions inside",
         );
     }
 }

@@ -9,7 +9,7 @@ use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use crate::errors::Errors;
-use crate::model::{Captures, Item, Point, PointName, Settings};
+use crate::model::{Item, Point, PointName, Prepared, Settings};
 use crate::{args, body, check, fallback, parse};
 
 /// `#[probe(args)] item`.
@@ -33,12 +33,12 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         };
     }
     check::item(&item, &mut errors);
-    let captures = match &item {
-        Item::Function(function) => check::captures(&settings, function, &mut errors),
-        Item::Block(_) | Item::Other { .. } => Captures::default(),
+    let prepared = match &item {
+        Item::Function(function) => check::prepared(&settings, function, &mut errors),
+        Item::Block(_) | Item::Other { .. } => Prepared::default(),
     };
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(function)) => function::function(&settings, &captures, function),
+        (Ok(()), Item::Function(function)) => function::function(&settings, &prepared, function),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),

@@ -3,6 +3,8 @@
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use syn::{Expr, ExprAsync, LitStr, Type};
 
+use crate::replace::Replaceable;
+
 /// One argument of `#[probe(…)]`, still unjudged.
 pub(crate) struct Arg {
     /// All of it, for errors.
@@ -42,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) except: Option<Filter>,
     pub(crate) args: Option<ArgsList>,
     pub(crate) ret: Option<RetList>,
+    /// Whether the function may be replaced.
+    pub(crate) replace: Option<Replace>,
 }
 
 /// The globs of `only(…)` or `except(…)`.
@@ -67,6 +71,22 @@ pub(crate) struct RetList {
     pub(crate) key: Ident,
     /// `None`: the result itself.
     pub(crate) fields: Option<Vec<Field>>,
+}
+
+/// `replace`.
+pub(crate) struct Replace {
+    /// All of it.
+    pub(crate) tokens: TokenStream,
+    /// `replace(method)`: the function stands in an `impl`, which its signature does not tell.
+    pub(crate) is_method: bool,
+}
+
+/// What the check has made of a function's settings and signature.
+#[derive(Default)]
+pub(crate) struct Prepared {
+    pub(crate) captures: Captures,
+    /// How it may be replaced.
+    pub(crate) replaceable: Option<Replaceable>,
 }
 
 /// What a function's probes record, from its settings and its signature.
@@ -171,8 +191,8 @@ pub(crate) enum Part {
 pub(crate) struct Fate {
     /// Complete: name, group and path of the block are in them.
     pub(crate) settings: Settings,
-    /// What its probes record, or why it has none.
-    pub(crate) verdict: Result<Captures, &'static str>,
+    /// What its probes are, or why it has none.
+    pub(crate) verdict: Result<Prepared, &'static str>,
 }
 
 /// The input of `__point!`.

@@ -31,6 +31,10 @@ pub enum Error {
     },
     /// Not one site could be activated.
     Refused(Report),
+    /// Not every site of the function could be activated, so it was not replaced. (While that was tried, some of its calls may have been.)
+    NotReplaced(Report),
+    /// The program was built without probes (`--cfg probe_off`, or for a target that has none), so nothing can be replaced.
+    WithoutProbes,
     /// The system does not let text stay writable.
     TextProtected {
         /// The text's addresses.
@@ -104,6 +108,12 @@ impl fmt::Display for Error {
                 })
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
+            Self::NotReplaced(report) => {
+                write!(f, "the function can't be replaced, for not all of its sites could be activated: {report}")
+            }
+            Self::WithoutProbes => {
+                f.write_str("the function can't be replaced; this program was built without probes")
+            }
             Self::TextProtected { text, error } => write!(
                 f,
                 "text at {:#x}..{:#x} can't be kept writable: {error}; use TextPolicy::Alias, \

@@ -52,6 +52,7 @@ mod arch;
 mod capture;
 mod future;
 mod macros;
+mod replaced;
 
 #[cfg(feature = "std")]
 mod consumer;
@@ -85,7 +86,9 @@ pub use {
     capture::failed_captures,
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
-    control::{Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_records},
+    control::{
+        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_records,
+    },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},

@@ -148,10 +148,13 @@ macro_rules! __probe_v1_ended {
 #[macro_export]
 macro_rules! __probe_v1_entered {
     ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
-        // SAFETY: nothing has been awaited before, in a future that `future!` wraps with its entry inside.
-        let __probe_at = unsafe { $crate::__private::v1::address() }.await;
-        $crate::__private::v1::site! {
-            Entry, $probe $($contained)?; "future" = value(&__probe_at), $($captures)*
+        // In a block, so that the future does not keep it.
+        {
+            // SAFETY: nothing has been awaited before, in a future that `future!` wraps with its entry inside.
+            let __probe_at = unsafe { $crate::__private::v1::address() }.await;
+            $crate::__private::v1::site! {
+                Entry, $probe $($contained)?; "future" = value(&__probe_at), $($captures)*
+            }
         }
         // As in `function!`.
         const _: () = ();

@@ -143,7 +143,11 @@ fn nothing_that_matches_is_named_with_the_nearest() {
 fn select_explains_a_malformed_selector() {
     for (selector, column, shown) in [
         ("", 1, "a probe's path, `@file`, `kind=` or `group=` is missing here"),
-        ("environment::**, kind=entrance", 23, "`entrance` is not a kind; there are entry, exit and point"),
+        (
+            "environment::**, kind=entrance",
+            23,
+            "`entrance` is not a kind; there are entry, exit, point, drop, suspend, resume and replace",
+        ),
         ("net handle", 5, "a second path in one term; separate terms by a comma"),
         ("a::b**", 5, "`**` must be a segment of its own"),
         ("!", 2, "`!` must be followed by what to exclude"),

@@ -17,9 +17,9 @@ use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::filter::Layer;
-use super::{captures, fits_block, fits_function, function, naked, settings, small};
+use super::{fits_block, fits_function, function, naked, prepared, settings, small};
 use crate::errors::Errors;
-use crate::model::{Block, Element, Fate, Function, Own, Part, Plan, Settings};
+use crate::model::{Block, Element, Fate, Function, Inside, Own, Part, Plan, Settings};
 use crate::{args, parse};
 
 /// Decides on each function inside.
@@ -89,7 +89,11 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
             Element::Other(tokens) => Part::Other(tokens),
             Element::Function(own, function) => {
                 check_hidden(&function.attributes, errors);
-                let fate = fate(&own, &function, &scope, errors);
+                let mut settings = own_settings(&own, errors);
+                if let Some(replace) = settings.as_mut().and_then(|own| own.replace.as_mut()) {
+                    replace.is_method |= block.inside == Inside::Methods;
+                }
+                let fate = fate(settings, &function, &scope, errors);
                 Part::Function(function, Box::new(fate))
             }
             Element::Block(own, inner) => {
@@ -115,8 +119,7 @@ fn own_settings(own: &[Own], errors: &mut Errors) -> Option<Settings> {
     Some(settings(&args::parse(first.args.clone()), errors))
 }
 
-fn fate(own: &[Own], function: &Function, scope: &Scope<'_>, errors: &mut Errors) -> Fate {
-    let own = own_settings(own, errors);
+fn fate(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &mut Errors) -> Fate {
     let is_passed = passes(function, scope);
     let is_skipped = own.as_ref().map_or(scope.skip, |own| own.skip.is_some());
     let reason = match &own {
@@ -136,7 +139,7 @@ fn fate(own: &[Own], function: &Function, scope: &Scope<'_>, errors: &mut Errors
     let settings = scope.complete(own.unwrap_or_default(), function);
     let verdict = match reason {
         Some(reason) => Err(reason),
-        None => Ok(captures(&settings, function, errors)),
+        None => Ok(prepared(&settings, function, errors)),
     };
     Fate { settings, verdict }
 }

@@ -8,7 +8,7 @@ use syn::{LitStr, Path, Token};
 use super::{fields, filter, name, name_not_literal, nameable};
 use crate::asynchronous::DEFERRED;
 use crate::errors::Errors;
-use crate::model::{Arg, ArgsList, Filter, Given, RetList, Settings};
+use crate::model::{Arg, ArgsList, Filter, Given, Replace, RetList, Settings};
 use crate::parse;
 
 /// Long enough for a sentence or two; it is part of the program.
@@ -23,7 +23,7 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 10] = [
+const KEYS: [Key; 11] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "group", form: "group = \"…\"", take: take_group },
     Key { word: "doc", form: "doc = \"…\"", take: take_doc },
@@ -34,6 +34,7 @@ const KEYS: [Key; 10] = [
     Key { word: "crate", form: "crate = path", take: take_crate },
     Key { word: "args", form: "args(…)", take: take_args },
     Key { word: "ret", form: "ret", take: take_ret },
+    Key { word: "replace", form: "replace", take: take_replace },
 ];
 
 /// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
@@ -253,4 +254,17 @@ fn take_ret(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         },
     };
     settings.ret = Some(RetList { tokens: arg.tokens.clone(), key: key.clone(), fields });
+}
+
+fn take_replace(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let is_method = match &arg.given {
+        Given::Nothing => false,
+        Given::List(list) if list.stream().to_string() == "method" => true,
+        Given::List(_) | Given::Value(_) => {
+            let problem =
+                "write `replace`, or `replace(method)` for a function of an `impl` that takes no `self`";
+            return errors.at(&arg.tokens, problem);
+        }
+    };
+    settings.replace = Some(Replace { tokens: arg.tokens.clone(), is_method });
 }

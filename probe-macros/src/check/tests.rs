@@ -44,6 +44,7 @@ fn one_line_with(messages: &str, part: &str) {
 fn good_arguments() {
     let (settings, errors) = of_args(quote!(crate = crate::x, name = "a::b-c.d_1"));
     assert_eq!(errors, "");
+    assert!(settings.replace.is_none());
     assert_eq!(settings.krate.unwrap().to_string(), "crate :: x");
     assert_eq!(settings.name.unwrap().value(), "a::b-c.d_1");
     let (settings, errors) =
@@ -57,6 +58,19 @@ fn good_arguments() {
     assert_eq!(errors, "");
     assert!(settings.krate.is_none());
     assert!(settings.name.is_none());
+}
+
+#[test]
+fn replace_and_its_word() {
+    for (tokens, is_method) in [(quote!(replace), false), (quote!(replace(method), name = "a"), true)] {
+        let (settings, errors) = of_args(tokens);
+        assert_eq!((errors.as_str(), settings.replace.unwrap().is_method), ("", is_method));
+    }
+    for tokens in
+        [quote!(replace = 1), quote!(replace()), quote!(replace(method, method)), quote!(replace(fn))]
+    {
+        one_line_with(&of_args(tokens).1, "write `replace`, or `replace(method)`");
+    }
 }
 
 #[test]
@@ -497,7 +511,7 @@ fn of_captures(settings: TokenStream, function: TokenStream) -> String {
     let mut errors = Errors::default();
     let settings = super::settings(&args::parse(settings), &mut errors);
     let Item::Function(function) = parse::item(function) else { panic!("not a function") };
-    let captures = captures(&settings, &function, &mut errors);
+    let captures = prepared(&settings, &function, &mut errors).captures;
     assert_eq!(captures.exit.is_some(), settings.ret.is_some());
     messages(errors)
 }

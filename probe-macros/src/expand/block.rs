@@ -19,7 +19,7 @@ pub(super) fn block(plan: Plan) -> TokenStream {
             Part::Other(tokens) => inside.extend(tokens),
             Part::Block(plan) => inside.extend(self::block(plan)),
             Part::Function(subject, fate) => match (fate.verdict, subject) {
-                (Ok(captures), subject) => inside.extend(function(&fate.settings, &captures, subject)),
+                (Ok(prepared), subject) => inside.extend(function(&fate.settings, &prepared, subject)),
                 (Err(reason), Function { head, body: Ok(body), name, .. }) if has_statements(reason) => {
                     let body = skipping(&fate.settings, reason, &name, &body);
                     inside.extend(quote!(#head #body));

@@ -1,54 +1,54 @@
 //! A function with its probes: at the beginning of its body, around it where the result is recorded, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::{fields, krate_at, points, string};
 use crate::asynchronous::{self, Asynchronous, Wrapped};
-use crate::body;
-use crate::fallback;
-use crate::model::{Captures, Function, Item, Settings};
+use crate::model::{Captures, Function, Item, Prepared, Settings};
+use crate::{body, fallback, replace};
 
 /// A function that passed the check, with its probe.
-pub(super) fn function(settings: &Settings, captures: &Captures, function: Function) -> TokenStream {
+pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Function) -> TokenStream {
     let krate = settings.krate.as_ref();
-    match asynchronous::asynchronous(&function) {
-        Ok(None) => match &function.body {
-            Ok(body) => {
-                let body = probed(settings, captures, &function, body);
-                let head = &function.head;
-                quote!(#head #body)
-            }
-            // The check has refused it.
-            Err(_) => fallback::function(function, krate),
-        },
-        Ok(Some(_)) if asynchronous::is_early(settings, &function) => {
+    let captures = &prepared.captures;
+    let (head, body) = match (asynchronous::asynchronous(&function), &function.body) {
+        (Ok(None), Ok(body)) => (function.head.clone(), probed(settings, captures, &function, body)),
+        (Ok(Some(_)), _) if asynchronous::is_early(settings, &function) => {
             let krate = krate_at(krate, function.name.span());
-            asynchronous::deferred(&krate, arguments(settings), &function)
+            return asynchronous::deferred(&krate, arguments(settings), &function);
         }
-        Ok(Some(found)) => future(settings, captures, found, &function),
-        Err(error) => fallback::attribute(&error, Item::Function(function), krate),
-    }
+        (Ok(Some(found)), Ok(body)) => future(settings, captures, found, &function, body),
+        // The check has refused it.
+        (Ok(_), Err(_)) => return fallback::function(function, krate),
+        (Err(error), _) => return fallback::attribute(&error, Item::Function(function), krate),
+    };
+    let Some(replaceable) = &prepared.replaceable else { return quote!(#head #body) };
+    let krate = krate_at(krate, function.name.span());
+    replace::emit(replaceable, &krate, &named(settings, &function.name, ""), &body)
 }
 
 /// The arguments that become these settings.
 fn arguments(settings: &Settings) -> TokenStream {
-    let Settings { name, group, doc, krate, args, ret, .. } = settings;
+    let Settings { name, group, doc, krate, args, ret, replace, .. } = settings;
     let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
         let key = Ident::new(key, Span::call_site());
         value.as_ref().map(|value| quote!(#key = #value))
     });
-    let captures =
-        [args.as_ref().map(|args| args.tokens.clone()), ret.as_ref().map(|ret| ret.tokens.clone())];
+    let words = [
+        args.as_ref().map(|args| args.tokens.clone()),
+        ret.as_ref().map(|ret| ret.tokens.clone()),
+        replace.as_ref().map(|replace| replace.tokens.clone()),
+    ];
     let krate = krate.as_ref().map(|path| quote!(crate = #path));
-    let arguments = texts.chain(captures.into_iter().flatten()).chain(krate);
+    let arguments = texts.chain(words.into_iter().flatten()).chain(krate);
     quote!(#(#arguments),*)
 }
 
 /// The body with the entry and exit probe as its first statement, or around it, if its result is recorded.
-fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> TokenStream {
+fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> Group {
     let probe = named(settings, &function.name, "");
     let span = function.name.span();
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
@@ -75,7 +75,7 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &
             } #end)
         }
     };
-    body::rebuilt(body, quote!(#inner_attributes #statements)).into_token_stream()
+    body::rebuilt(body, quote!(#inner_attributes #statements))
 }
 
 /// The fields of the entry, if it has any.
@@ -83,8 +83,14 @@ fn entry(captures: &Captures) -> Option<TokenStream> {
     (!captures.entry.is_empty()).then(|| fields::list(&captures.entry))
 }
 
-/// The function with the probes of a future around the one that it returns.
-fn future(settings: &Settings, captures: &Captures, found: Asynchronous, function: &Function) -> TokenStream {
+/// The head and body of the function with the probes of a future around the one that it returns.
+fn future(
+    settings: &Settings,
+    captures: &Captures,
+    found: Asynchronous,
+    function: &Function,
+    body: &Group,
+) -> (TokenStream, Group) {
     let probe = named(settings, &function.name, "");
     let span = function.name.span();
     let krate = krate_at(settings.krate.as_ref(), span);
@@ -97,7 +103,7 @@ fn future(settings: &Settings, captures: &Captures, found: Asynchronous, functio
     let stage = if found.wrapped() == Wrapped::Call { quote!(Noted::Fresh) } else { quote!(Told) };
     let entered = entry.map(|entry| quote_spanned!(span=> #krate::__private::v1::entered!(#probe #entry);));
     let statements = |statements| points(statements, settings);
-    found.expand(function, &krate, entered, statements, |future| {
+    found.expand(function, body, &krate, entered, statements, |future| {
         quote_spanned!(span=> #krate::__private::v1::future! {
             #probe; #sites #krate::__private::v1::#stage; #future
         })

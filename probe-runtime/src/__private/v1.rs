@@ -1,9 +1,10 @@
 //! Everything that expansions name, under one path.
 
 pub use core::future::Future;
+pub use core::marker::{Send, Sync};
 pub use core::mem::forget;
-pub use core::ops::Drop;
-pub use core::option::Option;
+pub use core::ops::{Drop, Fn};
+pub use core::option::Option::{self, None, Some};
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
@@ -14,11 +15,20 @@ pub use crate::capture::{
     Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
 };
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
+pub use crate::replaced::{Left, Passed};
 pub use crate::{
     __probe_v1_entered as entered, __probe_v1_exit_site as exit_site, __probe_v1_function as function,
-    __probe_v1_future as future, __probe_v1_moving as moving, __probe_v1_pass as pass,
-    __probe_v1_point as point, __probe_v1_returning as returning, __probe_v1_site as site,
-    __probe_v1_skipped as skipped, __probe_v1_unwound as unwound,
+    __probe_v1_future as future, __probe_v1_installer as installer, __probe_v1_moving as moving,
+    __probe_v1_pass as pass, __probe_v1_point as point, __probe_v1_returning as returning,
+    __probe_v1_site as site, __probe_v1_skipped as skipped, __probe_v1_unwound as unwound,
+};
+
+#[cfg(feature = "std")]
+pub use {
+    crate::control::{Replacement, install},
+    crate::error::Error,
+    std::boxed::Box,
+    std::result::Result,
 };
 
 #[cfg(probe_backend = "x86_64")]

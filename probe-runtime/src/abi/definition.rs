@@ -37,12 +37,14 @@ pub enum Kind {
     Suspend = 4,
     /// Another poll than the first begins. (The first is the entry.)
     Resume = 5,
+    /// Where a function that has `#[probe(replace)]` may be left to another, before its entry.
+    Replace = 6,
 }
 
 impl Kind {
     /// All kinds, in the order of their encoding.
-    pub const ALL: [Self; 6] =
-        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume];
+    pub const ALL: [Self; 7] =
+        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume, Self::Replace];
 
     /// The word that selectors and tables use.
     pub const fn name(self) -> &'static str {
@@ -53,7 +55,20 @@ impl Kind {
             Self::Drop => "drop",
             Self::Suspend => "suspend",
             Self::Resume => "resume",
+            Self::Replace => "replace",
         }
+    }
+
+    /// The kind that a definition encodes so; `None` for one that this reader does not know.
+    const fn from_number(number: u8) -> Option<Self> {
+        let mut at = 0;
+        while at < Self::ALL.len() {
+            if Self::ALL[at] as u8 == number {
+                return Some(Self::ALL[at]);
+            }
+            at += 1;
+        }
+        None
     }
 }
 
@@ -209,7 +224,7 @@ impl Definition {
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
-            && usize::from(self.kind) < Kind::ALL.len()
+            && Kind::from_number(self.kind).is_some()
             && usize::from(self.convention) < Convention::ALL.len()
             && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
     }
@@ -235,9 +250,12 @@ impl Definition {
     }
 
     /// What the probe marks.
+    #[expect(clippy::missing_panics_doc, reason = "readers have asked `is_readable`")]
     pub const fn kind(&self) -> Kind {
-        // `is_readable` has refused other values.
-        Kind::ALL[self.kind as usize]
+        match Kind::from_number(self.kind) {
+            Some(kind) => kind,
+            None => panic!("`is_readable` has refused it"),
+        }
     }
 
     /// How active sites reach `entry`.
@@ -386,6 +404,16 @@ mod tests {
         assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
         assert_eq!((SHORT.note("group"), SHORT.skipped()), (Some("net"), None));
         assert!(SHORT.long.is_null());
+    }
+
+    #[test]
+    fn kinds_have_numbers() {
+        let known: Vec<_> = (0..=u8::MAX).filter_map(Kind::from_number).collect();
+        assert_eq!(known, Kind::ALL);
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_number(kind as u8), Some(kind));
+        }
+        assert_eq!(Kind::from_number(7), None);
     }
 
     #[test]

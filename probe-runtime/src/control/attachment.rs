@@ -4,8 +4,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::attached::Policy;
 use super::lock::{lock, operate};
-use super::state::{Policy, pause, settle};
+use super::retired::settle;
+use super::state::pause;
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
 use crate::consumers::{Counts, ProbeCount};

@@ -8,7 +8,8 @@
 
 use std::ops::Range;
 
-use super::state::{Control, Policy};
+use super::attached::Policy;
+use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 use crate::os::objects::Frozen;

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::HeldText;
+use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
 use super::lock::operate;
 use super::members::Part;
 use super::ready;
-use super::state::{Attached, Control, Growth, Policy, Retired};
+use super::retired::{self, Retired};
+use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
@@ -41,7 +43,7 @@ pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment
     let consumer = Arc::new(count);
     let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer), consumer.needs_thread()));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
-    super::state::settle(Policy::default().visibility);
+    retired::settle(Policy::default().visibility);
     Ok(Attachment::new(number, consumer, Wants::Tally, subscription, report, Policy::default()))
 }
 

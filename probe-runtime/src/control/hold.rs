@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::HeldText;
+use super::attached::Policy;
 use super::lock::operate;
-use super::state::{Policy, settle};
+use super::retired::settle;
 use crate::patch::Report;
 use crate::registry::ProbeId;
 

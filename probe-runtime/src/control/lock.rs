@@ -85,7 +85,7 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     {
         let retired = locked.take_discovered();
         drop(locked);
-        super::state::tidy(retired);
+        super::retired::tidy(retired);
     }
     done
 }

@@ -8,6 +8,7 @@
 //! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
 //! so that a probe in the allocator can't lead back here.
 
+mod attached;
 mod attachment;
 mod env;
 #[cfg(probe_discovers)]
@@ -17,6 +18,8 @@ mod lock;
 mod members;
 mod ready;
 mod remembered;
+mod replacement;
+mod retired;
 mod set;
 mod state;
 mod switch;
@@ -35,6 +38,7 @@ use sites::{HeldText, close_text, forget_unloaded_text};
 pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
+pub use replacement::{Replacement, install};
 pub use set::{ProbeSet, probes, select, unread_records};
 
 #[cfg(probe_discovers)]

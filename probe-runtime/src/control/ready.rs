@@ -15,7 +15,7 @@ use crate::dispatch;
 use crate::error::Error;
 use crate::os;
 use crate::os::cancel::Uncancellable;
-use crate::os::pin::{Unpinned, pin};
+use crate::os::pin::{Unpinned, pin, pin_object};
 
 const NEW: u8 = 0;
 const READY: u8 = 1;
@@ -62,6 +62,15 @@ pub(crate) fn require() -> Result<(), Error> {
             Err(Error::Unpinned { object, reason })
         }
     }
+}
+
+/// Keeps the object loaded that holds this address.
+///
+/// # Errors
+/// [`Error::Unpinned`].
+pub(super) fn keep(address: usize) -> Result<(), Error> {
+    let _whole = Uncancellable::new();
+    pin_object(address).map_err(|Unpinned { object, reason }| Error::Unpinned { object, reason })
 }
 
 fn install() {

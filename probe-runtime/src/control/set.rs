@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::attached::Policy;
 use super::attachment::Attachment;
 use super::hold::Hold;
 use super::lock::operate;
 use super::ready;
-use super::state::{Policy, settle};
+use super::retired::settle;
 use crate::abi::Definition;
 use crate::consumer::Consumer;
 use crate::dispatch::Subscription;

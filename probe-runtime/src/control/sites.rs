@@ -3,8 +3,9 @@
 use std::io;
 use std::ops::Range;
 
+use super::attached::Policy;
 use super::members::claim;
-use super::state::{Control, Policy};
+use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 #[cfg(probe_discovers)]

@@ -1,18 +1,17 @@
 //! What the control lock guards, and the steps that change it.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
+use super::attached::{Attached, Policy};
 use super::lock::lock;
 use super::members::{Members, Part, Published, claim};
-use super::switch::{Run, runs};
-use super::tallies::{Tallies, sums};
+use super::retired::{Retired, settle};
+use super::tallies::Tallies;
 use super::{HeldText, close_text, forget_unloaded_text};
 use crate::consumer::Wants;
-use crate::dispatch::{Action, Member, Subscription, TallyAt, quiesce};
+use crate::dispatch::{Action, Member, Subscription, TallyAt};
 use crate::error::Error;
-use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
@@ -35,113 +34,7 @@ pub(super) struct Control {
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
 
-/// How an attachment or a hold patches.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Policy {
-    pub(super) text: TextPolicy,
-    pub(super) visibility: Visibility,
-    pub(super) strict: bool,
-}
-
-impl Policy {
-    fn access(self) -> Access {
-        self.text.access(self.strict)
-    }
-}
-
-/// One attachment.
-pub(super) struct Attached {
-    pub(super) ids: Arc<[ProbeId]>,
-    pub(super) runs: Vec<Run>,
-    pub(super) tallies: Range<usize>,
-    subscription: Arc<Subscription>,
-    policy: Policy,
-    is_paused: bool,
-    /// On how many of its probes it alone decides.
-    sole: usize,
-    text: HeldText,
-    /// What was done to its sites last without being asked for.
-    pub(super) late: Report,
-    /// Of the attachment that discovered probes are added to.
-    #[cfg(probe_discovers)]
-    pub(super) growth: Option<Growth>,
-}
-
-/// Which counters the probes of a growing attachment have: one for each definition that was discovered.
-#[cfg(probe_discovers)]
-#[derive(Default)]
-pub(super) struct Growth {
-    pub(super) tallied: Vec<(ProbeId, usize)>,
-}
-
-impl Attached {
-    pub(super) fn new(
-        ids: Arc<[ProbeId]>,
-        tallies: Range<usize>,
-        subscription: &Arc<Subscription>,
-        policy: Policy,
-        text: HeldText,
-    ) -> Self {
-        Self {
-            runs: runs(&ids),
-            ids,
-            tallies,
-            subscription: Arc::clone(subscription),
-            policy,
-            is_paused: false,
-            sole: 0,
-            text,
-            late: Report::default(),
-            #[cfg(probe_discovers)]
-            growth: None,
-        }
-    }
-
-    #[cfg(probe_discovers)]
-    pub(super) fn subscription(&self) -> Arc<Subscription> {
-        Arc::clone(&self.subscription)
-    }
-
-    /// What each probe has counted.
-    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
-        #[cfg(probe_discovers)]
-        if let Some(growth) = &self.growth {
-            return growth.counted();
-        }
-        self.ids.iter().copied().zip(sums(self.tallies.clone())).collect()
-    }
-}
-
-/// What may still be in use by threads inside a hit.
-#[derive(Default)]
-pub(super) struct Retired {
-    pub(super) hooks: Vec<Published>,
-    #[cfg(probe_discovers)]
-    pub(super) early: Vec<crate::finstrument::Taken>,
-    #[cfg(probe_discovers)]
-    pub(super) vanished: Vec<crate::finstrument::Vanished>,
-    subscription: Option<Arc<Subscription>>,
-    tallies: Range<usize>,
-}
-
-impl Retired {
-    /// Whether something of it is to be freed, and not only to be used again.
-    fn is_urgent(&self) -> bool {
-        let is_empty = self.hooks.is_empty() && self.subscription.is_none();
-        #[cfg(probe_discovers)]
-        let is_empty = is_empty && self.early.is_empty() && self.vanished.is_empty();
-        !is_empty
-    }
-}
-
 impl Control {
-    /// What is retired, if discoveries are among it whose places others can use.
-    #[cfg(probe_discovers)]
-    pub(super) fn take_discovered(&mut self) -> Vec<Retired> {
-        let has_any = self.retired.iter().any(|it| !it.vanished.is_empty());
-        if has_any { std::mem::take(&mut self.retired) } else { Vec::new() }
-    }
-
     /// Looks for objects that came or went, and brings what is attached up to date with them.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         #[cfg(probe_discovers)]
@@ -188,9 +81,14 @@ impl Control {
     /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
     pub(super) fn access_to_new(&self) -> Access {
         let policies = || self.attachments.iter().flatten().map(|attached| attached.policy);
-        let has_alias = policies().any(|policy| policy.text == TextPolicy::Alias);
-        let text = if has_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         text.access(policies().any(|policy| policy.strict))
+    }
+
+    /// Whether somebody has asked for text to be written through the kernel.
+    pub(super) fn uses_alias(&self) -> bool {
+        let mut policies = self.attachments.iter().flatten().map(|attached| attached.policy);
+        policies.any(|policy| policy.text == TextPolicy::Alias)
     }
 
     /// Who listens to a probe, if anybody ever did.
@@ -261,15 +159,28 @@ impl Control {
                 return Err(error);
             }
         };
-        let attached = Attached::new(Arc::clone(&ids), tallies.clone(), subscription, policy, text);
+        let actions = tallies.clone().chain(std::iter::repeat(tallies.start)).map(|tally| match wants {
+            Wants::Tally => Action::Tally(TallyAt::new(tally)),
+            Wants::Hits => Action::Call { suppressed: TallyAt::new(tally) },
+        });
+        let attached = Attached::new(ids, tallies, subscription, policy, text);
+        let attachment = self.enlist(attached, actions, &mut report);
+        Ok((attachment, report))
+    }
+
+    /// Adds an attachment to its probes, with an action for each, and makes their sites what they should be.
+    pub(super) fn enlist(
+        &mut self,
+        attached: Attached,
+        actions: impl Iterator<Item = Action>,
+        report: &mut Report,
+    ) -> usize {
+        let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+        let subscription = Arc::clone(&attached.subscription);
         let attachment = self.place(attached);
         let mut retired = Retired::default();
-        for (&id, tally) in ids.iter().zip(tallies.clone().chain(std::iter::repeat(tallies.start))) {
-            let action = match wants {
-                Wants::Tally => Action::Tally(TallyAt::new(tally)),
-                Wants::Hits => Action::Call { suppressed: TallyAt::new(tallies.start) },
-            };
-            let member = Member::new(action, Arc::clone(subscription));
+        for (&id, action) in ids.iter().zip(actions) {
+            let member = Member::new(action, Arc::clone(&subscription));
             self.change(id, |members| members.add(Part { attachment, member }));
             retired.hooks.extend(self.publish(id));
         }
@@ -277,12 +188,12 @@ impl Control {
             self.retired.push(retired);
         }
         self.remember(&ids);
-        self.switch_each(&ids, policy.access(), &mut report);
-        Ok((attachment, report))
+        self.switch_each(&ids, policy.access(), report);
+        attachment
     }
 
     /// Leaves out the probes that another runtime has taken.
-    fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
+    pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
         let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
         let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
         self.refuse(&taken, &RefusalReason::Taken, report);
@@ -446,49 +357,5 @@ pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, 
     if is_growing && crate::finstrument::has_news() {
         // Hooks that were at work meanwhile.
         super::growing::look();
-    }
-}
-
-/// Ends an operation, after the lock is released: waits as its visibility asks, and frees what was retired.
-pub(super) fn settle(visibility: Visibility) {
-    // It sleeps, and drops consumers.
-    let _whole = Uncancellable::new();
-    let retired = std::mem::take(&mut lock().retired);
-    let has_garbage = retired.iter().any(Retired::is_urgent);
-    if visibility == Visibility::Eventual && !has_garbage {
-        return;
-    }
-    if quiesce() {
-        free(retired);
-    } else {
-        // Inside a hit: what is retired may be in use further down this very stack. The next operation frees it.
-        lock().retired.extend(retired);
-        if visibility == Visibility::Synchronous {
-            os::heavy_barrier();
-        }
-    }
-}
-
-/// Frees what no thread can be using any more.
-fn free(retired: Vec<Retired>) {
-    let ranges: Vec<_> = retired.iter().map(|retired| retired.tallies.clone()).collect();
-    // Consumers are dropped here, and may do what they like: the lock is free.
-    drop(retired);
-    let mut locked = lock();
-    ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
-}
-
-/// Frees what unloaded discoveries have left, if no thread is in a hit at the moment; else a later operation does. It does not wait: who
-/// only looks at something may hold a lock that a consumer waits for.
-#[cfg(probe_discovers)]
-pub(super) fn tidy(retired: Vec<Retired>) {
-    if retired.is_empty() {
-        return;
-    }
-    let _whole = Uncancellable::new();
-    if crate::dispatch::is_quiet() {
-        free(retired);
-    } else {
-        lock().retired.extend(retired);
     }
 }

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::{Event, Slot, TallyAt};
+use super::slot::UNREAD;
+use super::{Event, Slot, TallyAt, Wrapper, Wrappers};
 use crate::consumer::Consumer;
 use crate::registry::ProbeId;
 
@@ -19,17 +20,24 @@ pub(crate) struct Hook {
     sole_tally: usize,
     probe: ProbeId,
     members: Box<[Member]>,
+    /// What runs instead of the function, newest first.
+    wrappers: Option<Wrappers>,
 }
 
 const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
 
 impl Hook {
     pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Self {
+        let is_wrapped = members.iter().any(|member| matches!(member.action, Action::Wrap));
+        // Else the box stays as it is: it may stand for memory that is no box.
+        let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
         let sole_tally = match &*members {
             [Member { action: Action::Tally(at), .. }] => at.offset(),
+            // Nobody listens, so that the way in has nothing to do.
+            [] => UNREAD,
             _ => 0,
         };
-        Self { sole_tally, probe, members }
+        Self { sole_tally, probe, members, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -45,6 +53,19 @@ impl Hook {
     pub(super) fn members(&self) -> &[Member] {
         &self.members
     }
+
+    pub(super) fn wrappers(&self) -> Option<&Wrappers> {
+        self.wrappers.as_ref()
+    }
+}
+
+/// Those who listen, and what runs instead of the function.
+fn apart(members: Box<[Member]>) -> (Box<[Member]>, Option<Wrappers>) {
+    let (wrapping, listening): (Vec<_>, Vec<_>) =
+        members.into_vec().into_iter().partition(|member| matches!(member.action, Action::Wrap));
+    let newest_first = wrapping.iter().rev();
+    let wrappers = newest_first.filter_map(|member| member.subscription.wrapper.clone()).collect();
+    (listening.into(), Some(wrappers))
 }
 
 /// What a hit does for one attachment.
@@ -57,6 +78,8 @@ pub(crate) enum Action {
         /// The hits that were not delivered, because they came from inside a consumer.
         suppressed: TallyAt,
     },
+    /// Nothing: its wrapper runs after the hit, instead of the function.
+    Wrap,
 }
 
 /// One attachment's part in one probe.
@@ -83,11 +106,19 @@ impl Member {
 /// An attachment, as its hits see it: the consumer, and whether it has failed.
 pub(crate) struct Subscription {
     consumer: Arc<dyn Consumer>,
+    wrapper: Option<Arc<Wrapper>>,
     /// Whether it needs a thread that a forked child does not have.
     needs_thread: bool,
     failed: AtomicBool,
     failure: OnceLock<String>,
     orphaned: AtomicBool,
+}
+
+/// Stands for the consumer of a replacement.
+struct Nobody;
+
+impl Consumer for Nobody {
+    fn hit(&self, _event: &Event<'_>) {}
 }
 
 /// What an orphaned subscription says.
@@ -97,7 +128,12 @@ const ORPHANED: &str =
 impl Subscription {
     pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
         let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { consumer, needs_thread, failed, failure: OnceLock::new(), orphaned }
+        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned }
+    }
+
+    /// That of a replacement, which no hit is told of.
+    pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
+        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody), false) }
     }
 
     pub(crate) fn has_failed(&self) -> bool {

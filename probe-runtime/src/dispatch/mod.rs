@@ -27,6 +27,7 @@ mod hook;
 mod inside;
 mod quiesce;
 mod slot;
+mod wrapper;
 
 #[cfg(probe_discovers)]
 pub(crate) use early::Early;
@@ -39,6 +40,8 @@ pub(crate) use quiesce::is_quiet;
 pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
 pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, prepare, slots};
+
+pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 
 use std::sync::atomic::Ordering;
 
@@ -60,6 +63,7 @@ pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *cons
         for member in hook.members() {
             match member.action() {
                 Action::Tally(at) => slot.tally(at),
+                Action::Wrap => (),
                 Action::Call { suppressed } if outer == Mark::Consuming => slot.tally(suppressed),
                 Action::Call { .. } => {
                     let event = event.get_or_insert_with(|| Event::new(definition, hook.probe(), values));

@@ -33,6 +33,9 @@ pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 /// Bytes before the counters.
 const HEAD: usize = 64;
 
+/// Where the way in counts what nobody asks for: bytes from the start of the slot.
+pub(super) const UNREAD: usize = offset_of!(Slot, unread);
+
 /// One counter: its place in every slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TallyAt(u32);
@@ -77,7 +80,9 @@ pub(crate) struct Slot {
     next: AtomicPtr<Slot>,
     /// When the owner began, where threads end unnoticed: its id may be another thread's later.
     birth: AtomicU64,
-    reserved: [AtomicU64; 4],
+    /// Hits of probes that are active for a replacement alone.
+    unread: AtomicU64,
+    reserved: [AtomicU64; 3],
     counters: [AtomicU64; TALLIES],
 }
 

@@ -4,7 +4,7 @@
 //! - `thread::{id, birth, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
-//! - `pin::pin`: this code stays loaded;
+//! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;

@@ -43,6 +43,11 @@ impl Registry {
         Some(self.definitions[id.index()])
     }
 
+    /// The probe of a definition.
+    pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
+        self.definitions.iter().position(|known| std::ptr::eq(*known, definition)).map(ProbeId::new)
+    }
+
     /// A probe's definitions: one.
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter()

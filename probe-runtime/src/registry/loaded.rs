@@ -327,6 +327,12 @@ impl Registry {
         self.definitions[id.index()].filter(|definition| definition.is_readable())
     }
 
+    /// The probe of a definition, unless it is another runtime's.
+    pub(crate) fn id_of(&self, definition: &Definition) -> Option<ProbeId> {
+        let addr = ptr::from_ref(definition).addr();
+        self.ranges.iter().find_map(|range| range.id_of(addr))
+    }
+
     /// All definitions of a probe: one in each object that has it.
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())

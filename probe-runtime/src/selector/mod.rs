@@ -5,7 +5,7 @@
 //! term      = [ "!" ] part { " " part }   all parts must match
 //! part      = glob                        over the probe's path: "*" within a segment, "**" across segments
 //!           | "@" file [ ":" line ]       the source file (the end of its path; globs too), and a line
-//!           | "kind=" kind { "|" kind }   entry, exit, point, drop, suspend, resume
+//!           | "kind=" kind { "|" kind }   entry, exit, point, drop, suspend, resume, replace
 //!           | "group=" glob { "|" glob }  the probe's group; a group may have segments, as paths do
 //! ```
 //! With exclusions only, everything else is selected. Pure: parsing and matching touch nothing.

@@ -102,8 +102,12 @@ impl Parser<'_> {
             Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
             Some(("group", value)) => self.groups(term, at, at + "group=".len(), value),
             // The name of an operator may hold one, what is in brackets may.
-            Some((key, _)) if is_word(key) && !ends_in_operator(key) => self
-                .error(at, format!("`{key}=` is not known; there are `kind=entry|exit|point` and `group=…`")),
+            Some((key, _)) if is_word(key) && !ends_in_operator(key) => self.error(
+                at,
+                format!(
+                    "`{key}=` is not known; there are `kind=entry|exit|point|drop|suspend|resume|replace` and `group=…`"
+                ),
+            ),
             _ => self.path(term, at, part),
         }
     }
@@ -199,8 +203,10 @@ impl Parser<'_> {
             match Kind::ALL.into_iter().find(|kind| kind.name() == word) {
                 Some(kind) => kinds.push(kind),
                 None => {
-                    return self
-                        .error(start, format!("`{word}` is not a kind; there are entry, exit and point"));
+                    return self.error(
+                        start,
+                        format!("`{word}` is not a kind; there are entry, exit, point, drop, suspend, resume and replace"),
+                    );
                 }
             }
             start += word.len() + 1;
@@ -289,7 +295,7 @@ mod tests {
         let text = parse("net::*, kind=entrance").unwrap_err().to_string();
         assert_eq!(
             text,
-            "malformed selector, column 14: `entrance` is not a kind; there are entry, exit and point\n  \
+            "malformed selector, column 14: `entrance` is not a kind; there are entry, exit, point, drop, suspend, resume and replace\n  \
              net::*, kind=entrance\n               ^"
         );
     }

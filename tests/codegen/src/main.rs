@@ -19,6 +19,52 @@ fn leaf(a: u64, b: u64) -> u64 {
     a.wrapping_mul(31).wrapping_add(b)
 }
 
+/// A leaf that may be replaced.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(replace)]
+fn replaceable_leaf(a: u64, b: u64) -> u64 {
+    a.wrapping_mul(31).wrapping_add(b)
+}
+
+/// Arguments and a result that lie in memory, and an argument that is dropped.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(replace)]
+fn replaceable_owner(text: Vec<u64>, values: [u64; 5], scale: f64) -> [u64; 4] {
+    let sum = text.iter().fold(values[4], |sum, value| sum.wrapping_add(*value));
+    let sum = sum as f64 * scale;
+    [values[0], values[1], values[2], sum as u64]
+}
+
+/// Calls that are not at its end, and an early return.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(replace)]
+fn replaceable_caller(values: &[u64], a: u64) -> u64 {
+    if values.is_empty() {
+        return a;
+    }
+    let first = called(values[0]);
+    let second = called(a);
+    first ^ second
+}
+
+/// Methods.
+pub struct Cart {
+    total: u64,
+}
+
+impl Cart {
+    #[unsafe(no_mangle)]
+    #[inline(never)]
+    #[probe(replace)]
+    fn replaceable_method(&mut self, price: u64, count: u64) -> &mut u64 {
+        self.total = self.total.wrapping_add(price.wrapping_mul(count));
+        &mut self.total
+    }
+}
+
 /// Floats live in vector registers across a point in a loop.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -316,6 +362,10 @@ fn main() {
     black_box(captures_in_a_loop(black_box(&[1; 64]), 3));
     black_box(contained_loop(black_box(&[1; 64]), 3, 5));
     black_box(formatted_loop(black_box(&[1; 64]), 3));
+    black_box(replaceable_leaf(black_box(1), 2));
+    black_box(replaceable_owner(black_box(vec![1]), black_box([2; 5]), black_box(3.0)));
+    black_box(replaceable_caller(black_box(&[1]), 2));
+    black_box(Cart { total: black_box(1) }.replaceable_method(black_box(2), 3));
     black_box(leaf(black_box(1), 2));
     black_box(float_loop(black_box(&[1.0; 64]), 3, 2.0));
     black_box(one_field_loop(black_box(&[1; 64]), 3));

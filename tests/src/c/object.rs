@@ -172,7 +172,7 @@ pub fn hits_by_function(counts: &Counts) -> BTreeMap<Function, [Option<u64>; 2]>
         let hits = match count.probe.kind() {
             Kind::Entry => &mut hits[0],
             Kind::Exit => &mut hits[1],
-            _ => panic!("neither entry nor exit, in C code: {}", count.probe),
+            kind => panic!("a probe of kind {kind} in C code: {}", count.probe),
         };
         *hits = Some(hits.unwrap_or(0) + count.hits);
     }

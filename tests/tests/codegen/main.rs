@@ -273,6 +273,17 @@ fn formatted_point_in_a_loop() {
     costs("formatted_loop", 1, &[("jmp", 1), ("lea", 1), ("xor", 1)]);
 }
 
+/// A function that may be replaced has one NOP more, and nothing else of what that takes: its own probe's two, and the
+/// replacement's.
+#[test]
+fn replaceable() {
+    costs_only_nops("replaceable_leaf", 3);
+    costs("replaceable_method", 3, &[]);
+    // The frame has a slot for the float, which the cold blocks keep there.
+    costs("replaceable_owner", 3, &[("add", 1), ("sub", 1), ("(stack)", 2)]);
+    costs("replaceable_caller", 3, &[]);
+}
+
 /// `SiteTable::sites` checks each record: a NOP, in code, in one aligned word.
 #[test]
 fn every_site_is_whole() {

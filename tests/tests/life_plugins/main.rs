@@ -37,6 +37,7 @@ fn pass(name: &str) {
         let configuration = Configuration::new(env!("CARGO_TARGET_TMPDIR"), "link", "life").release();
         configuration.build("plugin");
         configuration.build("caller");
+        configuration.build("replaced");
         configuration.build("guest")
     });
     scenario::pass(name, &[(PLUGINS, built.path("").as_os_str())]);
@@ -64,6 +65,11 @@ fn a_runtime_that_has_attached_stays_loaded() {
 #[test]
 fn a_runtime_that_has_done_nothing_is_unloaded() {
     pass("idle guest");
+}
+
+#[test]
+fn an_object_with_a_replaced_function_stays_loaded() {
+    pass("replaced");
 }
 
 #[test]
@@ -118,6 +124,7 @@ fn scenario() {
             "constructors" => constructors(),
             "guest" => guest(),
             "idle guest" => idle_guest(),
+            "replaced" => replaced(),
             "fork" => fork(),
             "half loaded" => half_loaded(),
             "place taken" => place::taken_by_the_program(),
@@ -264,6 +271,26 @@ fn guest() {
     assert_eq!(attach(), 2);
     assert_eq!((own(1), total(), detach()), (2, 1, 2));
     again.close();
+}
+
+/// The host has a runtime of its own, and consumers on the same function.
+fn replaced() {
+    let library = Library::open(&plugin("replaced"));
+    let (work, install) = (library.function("replaced_work"), library.getter("replaced_install"));
+    let remove = library.getter("replaced_remove");
+    assert_eq!((work(1), install(), work(1)), (2, 1, 20));
+    library.close();
+    assert!(is_mapped(&plugin("replaced")));
+    assert_eq!(work(1), 20);
+    // The site is the plugin's runtime's; the function's own probes are free.
+    let Err(Error::Refused(report)) = select("replaced::work kind=replace").unwrap().attach(Count::new())
+    else {
+        panic!("attached to what another runtime has");
+    };
+    assert_eq!(report.refused(), 1);
+    let hits = select("replaced::work kind=entry|exit").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((work(1), hits.total()), (20, 2));
+    assert_eq!((remove(), work(1), hits.total()), (1, 2, 4));
 }
 
 fn idle_guest() {

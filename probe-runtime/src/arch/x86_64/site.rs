@@ -57,6 +57,33 @@ macro_rules! __probe_v1_define {
 #[macro_export]
 macro_rules! __probe_v1_place {
     ($($captures:tt)*) => {
+        $crate::__private::v1::nop! { { $crate::__private::v1::capture! { $($captures)* } } }
+    };
+}
+
+/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
+/// site.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_replace_site {
+    ($asked:ident, $probe:tt) => {
+        $crate::__private::v1::define! { Replace, $probe; }
+        if $asked {
+            return $crate::__private::v1::Passed::Probe(&__PROBE_DEFINITION);
+        }
+        $crate::__private::v1::nop! { {
+            $crate::__private::v1::deliver! { [] }
+            return $crate::__private::v1::Passed::Active;
+        } }
+        $crate::__private::v1::Passed::Latent
+    };
+}
+
+/// The site itself, and where it leads while it is active.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_nop {
+    ($cold:block) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
         // cold block, which is declared as a label and states its own effects.
         unsafe {
@@ -92,7 +119,7 @@ macro_rules! __probe_v1_place {
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
                 stub = sym __probe_stub,
-                cold = label { $crate::__private::v1::capture! { $($captures)* } },
+                cold = label $cold,
                 options(nomem, nostack, preserves_flags),
             )
         }
@@ -280,6 +307,6 @@ macro_rules! __probe_v1_call {
 
 pub use crate::{
     __probe_v1_call as call, __probe_v1_define as define, __probe_v1_deliver as deliver,
-    __probe_v1_deliver_failed as deliver_failed, __probe_v1_field_type as field_type,
-    __probe_v1_place as place, __probe_v1_typed as typed,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_field_type as field_type, __probe_v1_nop as nop,
+    __probe_v1_place as place, __probe_v1_replace_site as replace_site, __probe_v1_typed as typed,
 };

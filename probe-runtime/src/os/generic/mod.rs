@@ -123,6 +123,12 @@ pub(crate) mod pin {
     pub(crate) fn pin() -> Result<(), Unpinned> {
         Ok(())
     }
+
+    /// Nothing needs to be kept.
+    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects must be kept")]
+    pub(crate) fn pin_object(_address: usize) -> Result<(), Unpinned> {
+        Ok(())
+    }
 }
 
 /// Each binary has its own probes only, so other objects may come and go.

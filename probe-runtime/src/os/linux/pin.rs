@@ -23,7 +23,15 @@ pub(crate) struct Unpinned {
 /// # Errors
 /// The dynamic linker's reason.
 pub(crate) fn pin() -> Result<(), Unpinned> {
-    let here = (pin as *const ()).cast();
+    pin_object((pin as *const ()).addr())
+}
+
+/// The same for the object that holds an address, if one does.
+///
+/// # Errors
+/// The dynamic linker's reason.
+pub(crate) fn pin_object(address: usize) -> Result<(), Unpinned> {
+    let here = std::ptr::with_exposed_provenance(address);
     if super::objects::is_in_main(here as usize) {
         return Ok(());
     }

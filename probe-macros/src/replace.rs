@@ -1,0 +1,118 @@
+//! `#[probe(replace)]`: which functions can be replaced, and what they become.
+//!
+//! ```text
+//! pub fn price(item: &Item, n: u32) -> Money { … }
+//!    ▼
+//! pub fn price(item: &Item, n: u32) -> Money        the site, then the body, inlined
+//! pub enum price {}                                 a free function's handle: `price::install(…)`
+//! impl price { … }                                  a method's stand beside it: `Type::price_install(…)`
+//!     __probe_site, __probe_definition              the site, and its probe
+//!     __probe_replaced, __probe_run                 what an active site leads to
+//!     __probe_original                              the body
+//!     install
+//! ```
+//! Unlike all else here, the signature is parsed: its types go into the closure's, and its arguments into calls.
+
+mod emit;
+mod lifetimes;
+mod refusals;
+
+pub(crate) use emit::emit;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::parse::Parser;
+use syn::{Attribute, FnArg, Pat, Receiver, ReceiverKind, Signature, Type, Visibility};
+
+use crate::errors::Errors;
+use crate::model::{Function, Settings};
+use lifetimes::Lifetimes;
+
+/// A function that can be replaced.
+pub(crate) struct Replaceable {
+    attributes: Vec<Attribute>,
+    visibility: Visibility,
+    signature: Signature,
+    /// Whether it stands in an `impl`.
+    is_method: bool,
+    arguments: Vec<Argument>,
+    /// The arguments' types, without names for the receiver, all lifetimes named; and the result's.
+    types: Vec<Type>,
+    result: Option<Type>,
+    lifetimes: Lifetimes,
+}
+
+/// How one argument is handed on.
+struct Argument {
+    name: Ident,
+    /// As the function itself declares it, without the pattern.
+    declared: TokenStream,
+}
+
+/// The function under `#[probe(replace)]`; `None`, and why in `errors`, if it can't be replaced.
+pub(crate) fn replaceable(
+    settings: &Settings,
+    function: &Function,
+    errors: &mut Errors,
+) -> Option<Replaceable> {
+    let replace = settings.replace.as_ref()?;
+    let parsed = |input: syn::parse::ParseStream| {
+        Ok((input.call(Attribute::parse_outer)?, input.parse::<Visibility>()?, input.parse::<Signature>()?))
+    };
+    let (attributes, visibility, signature) = match parsed.parse2(function.head.clone()) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            errors.at_span(
+                error.span(),
+                format!("`replace` can't read this signature ({error}); remove `replace`, or write it in another way"),
+            );
+            return None;
+        }
+    };
+    let is_sound = refusals::check(&attributes, &signature, replace.is_method, errors);
+    let lifetimes = Lifetimes::of(&signature, errors);
+    let (types, result) = lifetimes.named(&signature);
+    is_sound.then(|| Replaceable {
+        is_method: replace.is_method || signature.receiver().is_some(),
+        arguments: signature.inputs.iter().enumerate().map(argument).collect(),
+        attributes,
+        visibility,
+        types,
+        result,
+        lifetimes,
+        signature,
+    })
+}
+
+fn argument((at, argument): (usize, &FnArg)) -> Argument {
+    match argument {
+        FnArg::Receiver(receiver) => {
+            let declared = receiver_alone(receiver);
+            Argument { name: Ident::new("self", receiver.self_token.span), declared }
+        }
+        FnArg::Typed(typed) => {
+            let name = match &*typed.pat {
+                Pat::Ident(pattern)
+                    if pattern.subpat.is_none() && !pattern.ident.to_string().starts_with('_') =>
+                {
+                    pattern.ident.clone()
+                }
+                _ => format_ident!("__probe_{at}", span = Span::call_site()),
+            };
+            let (attributes, ty) = (&typed.attrs, &typed.ty);
+            Argument { declared: quote!(#(#attributes)* #name: #ty), name }
+        }
+    }
+}
+
+/// The receiver without `mut`, which concerns the body alone.
+fn receiver_alone(receiver: &Receiver) -> TokenStream {
+    let receiver = match &receiver.kind {
+        ReceiverKind::Reference(..) => receiver.clone(),
+        _ => Receiver { mutability: None, ..receiver.clone() },
+    };
+    quote!(#receiver)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! One attachment, as the control keeps it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::HeldText;
+use super::switch::{Run, runs};
+use super::tallies::sums;
+use crate::dispatch::Subscription;
+use crate::patch::{Access, Report, TextPolicy, Visibility};
+use crate::registry::ProbeId;
+
+/// How an attachment or a hold patches.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Policy {
+    pub(super) text: TextPolicy,
+    pub(super) visibility: Visibility,
+    pub(super) strict: bool,
+}
+
+impl Policy {
+    pub(super) fn access(self) -> Access {
+        self.text.access(self.strict)
+    }
+}
+
+/// One attachment.
+pub(super) struct Attached {
+    pub(super) ids: Arc<[ProbeId]>,
+    pub(super) runs: Vec<Run>,
+    pub(super) tallies: Range<usize>,
+    pub(super) subscription: Arc<Subscription>,
+    pub(super) policy: Policy,
+    pub(super) is_paused: bool,
+    /// On how many of its probes it alone decides.
+    pub(super) sole: usize,
+    pub(super) text: HeldText,
+    /// What was done to its sites last without being asked for.
+    pub(super) late: Report,
+    /// Of the attachment that discovered probes are added to.
+    #[cfg(probe_discovers)]
+    pub(super) growth: Option<Growth>,
+}
+
+/// Which counters the probes of a growing attachment have: one for each definition that was discovered.
+#[cfg(probe_discovers)]
+#[derive(Default)]
+pub(super) struct Growth {
+    pub(super) tallied: Vec<(ProbeId, usize)>,
+}
+
+impl Attached {
+    pub(super) fn new(
+        ids: Arc<[ProbeId]>,
+        tallies: Range<usize>,
+        subscription: &Arc<Subscription>,
+        policy: Policy,
+        text: HeldText,
+    ) -> Self {
+        Self {
+            runs: runs(&ids),
+            ids,
+            tallies,
+            subscription: Arc::clone(subscription),
+            policy,
+            is_paused: false,
+            sole: 0,
+            text,
+            late: Report::default(),
+            #[cfg(probe_discovers)]
+            growth: None,
+        }
+    }
+
+    #[cfg(probe_discovers)]
+    pub(super) fn subscription(&self) -> Arc<Subscription> {
+        Arc::clone(&self.subscription)
+    }
+
+    /// What each probe has counted.
+    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
+        #[cfg(probe_discovers)]
+        if let Some(growth) = &self.growth {
+            return growth.counted();
+        }
+        self.ids.iter().copied().zip(sums(self.tallies.clone())).collect()
+    }
+}

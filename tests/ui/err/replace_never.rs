@@ -1,0 +1,10 @@
+use probe_runtime::probe;
+
+#[probe(replace)]
+fn fail(message: &str) -> ! {
+    panic!("{message}")
+}
+
+fn main() {
+    fail("");
+}
