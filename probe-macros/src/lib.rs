@@ -52,6 +52,8 @@ use proc_macro::TokenStream;
 ///   or for the macros of such a crate.
 /// - `args(…)`: what the entry records of the arguments.
 /// - `ret`, `ret(…)`: what the exit records of the result.
+/// - `replace`: the function may be replaced while the program runs; see below. `replace(method)` for a function of an `impl` that
+///   takes no `self`, where the attribute can't tell.
 ///
 /// # Arguments and results
 /// ```ignore
@@ -75,7 +77,11 @@ use proc_macro::TokenStream;
 /// failed, and `probe_runtime::failed_captures()` counts it. (A library without the feature `std` can't contain it, unless
 /// somebody in the program asks for `std`.)
 ///
-/// With `ret`, the body becomes a closure that is called at once. That shows in little:
+/// Of a future, the entry has the arguments as they are when its first poll begins, and the exit has the result of its last. An `async fn` has
+/// its arguments there; another function that returns a future can have `args` if it ends with an `async move` block, which takes
+/// along what the fields name. Every event has the field `future` besides.
+///
+/// With `ret`, the body of a function that returns no future becomes a closure that is called at once. That shows in little:
 /// - Functions that return `!`, and those with `#[track_caller]`, whose location a closure would not see, can't have `ret`.
 /// - A result `impl Fn(&T) -> &U` needs its closure's types written out, or another way to say that it takes any lifetime.
 /// - An argument that the body moves can't be used in `ret(…)`; nor can `&mut` arguments, an owned `self`, and several owned arguments, which
@@ -108,7 +114,7 @@ use proc_macro::TokenStream;
 /// `slice-u8`, `array-u8`, `dyn-Trait`, `tuple`, `unit`, `fn`, `never`.
 ///
 /// **What is left out** is listed by `probes()` all the same, with the reason (`ProbeInfo::skipped`): what `skip` asks for;
-/// `const fn`, naked functions, methods without a body; what the filters exclude; and small functions:
+/// `const fn`, naked functions, methods without a body; what the filters exclude; and small functions, unless they are `async`:
 /// - `inline`: those with `#[inline]` or `#[inline(always)]`;
 /// - `small`: bodies that are at most one short expression (20 tokens) without branch or loop: getters, setters, constructors,
 ///   delegates.
@@ -129,9 +135,6 @@ use proc_macro::TokenStream;
 ///
 /// **What is not seen:** functions that macros inside the block make, those in bodies of functions, `mod name;` (put the attribute
 /// on the blocks in its file), and a `#[probe]` that another name was given (`use … as`).
-///
-/// - `replace`: the function may be replaced while the program runs; `replace(method)` for a function of an `impl` that takes no
-///   `self`.
 ///
 /// # Replacing a function
 /// `#[probe(replace)]` adds one more latent NOP, ahead of the entry, and a way to have a closure run instead of the function:

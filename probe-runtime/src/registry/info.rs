@@ -169,7 +169,7 @@ impl ProbeInfo {
     /// | `const` | is a `const fn` |
     /// | `naked` | is naked |
     /// | `bodiless` | is a trait's method without a body |
-    /// | `async` | is an `async fn` |
+    /// | `gen` | is a generator |
     pub fn skipped(&self) -> Option<&str> {
         self.skipped.as_deref()
     }
