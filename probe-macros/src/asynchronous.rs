@@ -104,6 +104,23 @@ impl Asynchronous {
         self.wrapped
     }
 
+    /// The type of the result, where it can be named and rustc has not been told it yet.
+    pub(crate) fn output(&self) -> Option<Type> {
+        if self.wrapped == Wrapped::Body {
+            return None;
+        }
+        let ReturnType::Type(_, ty) = &self.signature.output else { return None };
+        let bounds = match &**ty {
+            Type::ImplTrait(it) => &it.bounds,
+            ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
+                Some(Type::TraitObject(it)) => &it.bounds,
+                _ => return None,
+            },
+        };
+        let output = bounds.iter().find_map(output_of)?;
+        (!mentions(&quote!(#output), "impl")).then(|| output.clone())
+    }
+
     /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
     /// `rewrite` has the last word on the statements of the body.
     pub(crate) fn expand(
@@ -196,6 +213,17 @@ fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
 
 fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
+}
+
+/// The type in `Future<Output = type>`.
+fn output_of(bound: &TypeParamBound) -> Option<&Type> {
+    let TypeParamBound::Trait(bound) = bound else { return None };
+    let last = bound.path.segments.last().filter(|it| it.ident == "Future")?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|it| match it {
+        GenericArgument::AssocType(it) if it.ident == "Output" => Some(&it.ty),
+        _ => None,
+    })
 }
 
 fn mentions(tokens: &TokenStream, word: &str) -> bool {

@@ -51,6 +51,13 @@ pub fn returned<T>() -> T {
     unreachable!("no code calls it")
 }
 
+/// A future as it is, of a type of result that the compiler is told so: it would otherwise learn it from the function's signature only
+/// after it has chosen how the result is recorded.
+#[inline(always)]
+pub fn of_output<T, F: Future<Output = T>>(future: F) -> F {
+    future
+}
+
 /// What a function pointer returns: the way to name `!`, which may only stand where a function's result does.
 pub trait Returning {
     /// The result.
