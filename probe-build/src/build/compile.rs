@@ -108,7 +108,7 @@ impl Build {
         let is_set = |name: &str| env::var_os(name).is_some();
         if self.sites == Sites::None {
             Some(PlainReason::Asked)
-        } else if is_set("CARGO_CFG_PROBE_OFF") {
+        } else if is_off() {
             Some(PlainReason::Off)
         } else if is_set("CARGO_CFG_PROBE_PORTABLE")
             || is_set("CARGO_CFG_PROBE_SEEN")
@@ -130,7 +130,7 @@ impl Build {
         } else {
             cc.include(crate::include());
         }
-        if env::var_os("CARGO_CFG_PROBE_OFF").is_some() {
+        if is_off() {
             cc.define("PROBE_OFF", None); // probes by hand, too
         }
         cc
