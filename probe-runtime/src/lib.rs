@@ -24,13 +24,16 @@
 //!
 //! # Where it runs
 //! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With
-//! `--cfg probe_off` in `RUSTFLAGS`, sites leave nothing. A library may therefore put a probe anywhere.
+//! `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. A library may therefore put a probe anywhere.
 //!
 //! # Features
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
 //! needs to ship probes: the macros, the sites, the definitions.
+//!
+//! `off`: makes nothing of all sites, in whatever crate of the program. For applications only: one crate in the build
+//! that sets it is enough.
 //!
 //! # How it fits together
 //! ```text

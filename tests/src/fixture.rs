@@ -36,6 +36,7 @@ pub struct Configuration {
     is_release: bool,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
+    features: Vec<&'static str>,
 }
 
 impl Configuration {
@@ -50,6 +51,7 @@ impl Configuration {
             is_release: false,
             settings: Vec::new(),
             flags: Vec::new(),
+            features: Vec::new(),
         }
     }
 
@@ -81,6 +83,13 @@ impl Configuration {
         self
     }
 
+    /// Switches on features of the package that is built.
+    #[must_use]
+    pub fn features(mut self, features: &[&'static str]) -> Self {
+        self.features.extend(features);
+        self
+    }
+
     /// Whether this is a release build.
     pub fn is_release(&self) -> bool {
         self.is_release
@@ -98,6 +107,7 @@ impl Configuration {
         let (dir, profile) = self.directories();
         let mut cargo = cargo(&workspace);
         cargo.args(["build", "--offline", "--target", TARGET, "--package", package]);
+        cargo.arg("--features").arg(self.features.join(","));
         if self.is_release {
             cargo.arg("--release");
         }
@@ -143,9 +153,10 @@ impl Configuration {
     }
 
     fn description(&self) -> String {
-        let Self { workspace, name, is_release, settings, .. } = self;
+        let Self { workspace, name, is_release, settings, features, .. } = self;
         format!(
-            "configuration {name} of tests/{workspace} (release: {is_release}, profile: {settings:?}, flags: {:?})",
+            "configuration {name} of tests/{workspace} (release: {is_release}, profile: {settings:?}, features: {features:?}, \
+             flags: {:?})",
             self.rustflags()
         )
     }

@@ -2,7 +2,7 @@
 //! controls them.
 
 use std::arch::global_asm;
-use std::arch::x86_64::{CpuidResult, __cpuid_count};
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::ffi::c_void;
 use std::fmt;
 

@@ -17,6 +17,11 @@ use crate::{Error, FileReport, PlainReason, Report, Sites};
 /// The extensions of what gcc and clang take for C and C++.
 const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];
 
+/// Whether the program is built without probes.
+fn is_off() -> bool {
+    cfg!(feature = "off") || env::var_os("CARGO_CFG_PROBE_OFF").is_some()
+}
+
 impl Build {
     /// Compiles the files, with their sites, to the static library `lib<name>.a`, and tells cargo to link it. See
     /// [`cc::Build::compile`] for names.
