@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 pub mod site_table;
+pub mod transcript;
 
 /// What the fixtures are built for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -37,6 +38,7 @@ pub struct Configuration {
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
     features: Vec<&'static str>,
+    has_default_features: bool,
 }
 
 impl Configuration {
@@ -52,6 +54,7 @@ impl Configuration {
             settings: Vec::new(),
             flags: Vec::new(),
             features: Vec::new(),
+            has_default_features: true,
         }
     }
 
@@ -90,6 +93,13 @@ impl Configuration {
         self
     }
 
+    /// Switches off the default features of the package that is built.
+    #[must_use]
+    pub fn no_default_features(mut self) -> Self {
+        self.has_default_features = false;
+        self
+    }
+
     /// Whether this is a release build.
     pub fn is_release(&self) -> bool {
         self.is_release
@@ -101,13 +111,56 @@ impl Configuration {
     /// If that fails; the message has the configuration and what cargo said.
     pub fn build(&self, package: &str) -> Built {
         self.require_linker();
+        self.run_cargo("build", package, TARGET);
+        let (dir, profile) = self.directories();
+        Built { dir: dir.join(TARGET).join(profile), description: self.description() }
+    }
+
+    /// Checks one package and what it depends on, for any target whose `core` is installed.
+    ///
+    /// # Panics
+    /// If that fails; the message has the configuration and what cargo said.
+    pub fn check(&self, package: &str, target: &str) {
+        self.run_cargo("check", package, target);
+    }
+
+    /// What a package depends on while it runs: names and versions, the package's own first. Procedural macros and what
+    /// they need are not among them.
+    ///
+    /// # Panics
+    /// If cargo can't tell.
+    pub fn dependencies(&self, package: &str) -> Vec<String> {
+        let mut cargo = cargo(&self.prepared_workspace());
+        cargo.args(["tree", "--offline", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}"]);
+        cargo.args(["--package", package, "--target", TARGET]).args(self.chosen_features());
+        let output = cargo.output().expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "the tree of {package}, {}:\n{}",
+            self.description(),
+            text(&output.stderr)
+        );
+        let packages = text(&output.stdout);
+        packages.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    fn chosen_features(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--features={}", self.features.join(","))];
+        arguments.extend((!self.has_default_features).then(|| "--no-default-features".to_owned()));
+        arguments
+    }
+
+    fn prepared_workspace(&self) -> PathBuf {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
         let workspace = tests.join(self.workspace);
         lend_lock_file(tests, &workspace);
-        let (dir, profile) = self.directories();
-        let mut cargo = cargo(&workspace);
-        cargo.args(["build", "--offline", "--target", TARGET, "--package", package]);
-        cargo.arg("--features").arg(self.features.join(","));
+        workspace
+    }
+
+    fn run_cargo(&self, verb: &str, package: &str, target: &str) {
+        let mut cargo = cargo(&self.prepared_workspace());
+        cargo.args([verb, "--offline", "--target", target, "--package", package]);
+        cargo.args(self.chosen_features());
         if self.is_release {
             cargo.arg("--release");
         }
@@ -119,18 +172,17 @@ impl Configuration {
         }
         cargo
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
-            .env("CARGO_TARGET_DIR", &dir)
+            .env("CARGO_TARGET_DIR", self.directories().0)
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
             // Shared among configurations, so it would be of no use.
             .env("CARGO_INCREMENTAL", "0");
         let output = cargo.output().expect("cargo runs");
         assert!(
             output.status.success(),
-            "{package} does not build, {}:\n{}",
+            "{verb} of {package} for {target} fails, {}:\n{}",
             self.description(),
             text(&output.stderr)
         );
-        Built { dir: dir.join(TARGET).join(profile), description: self.description() }
     }
 
     fn rustflags(&self) -> Vec<&str> {
