@@ -31,7 +31,7 @@ pub enum Linker {
 #[derive(Clone, Debug)]
 pub struct Configuration {
     root: PathBuf,
-    workspace: &'static str,
+    workspace: PathBuf,
     name: &'static str,
     linker: Linker,
     is_release: bool,
@@ -42,12 +42,12 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// A debug build of `tests/<workspace>`, linked by lld. `root` is the test's `CARGO_TARGET_TMPDIR`; `name`
-    /// tells the configuration from the others.
-    pub fn new(root: &str, workspace: &'static str, name: &'static str) -> Self {
+    /// A debug build of `tests/<workspace>`, or of a workspace that the test has put elsewhere, linked by lld. `root` is the
+    /// test's `CARGO_TARGET_TMPDIR`; `name` tells the configuration from the others.
+    pub fn new(root: &str, workspace: impl Into<PathBuf>, name: &'static str) -> Self {
         Self {
             root: root.into(),
-            workspace,
+            workspace: workspace.into(),
             name,
             linker: Linker::Lld,
             is_release: false,
@@ -152,7 +152,7 @@ impl Configuration {
 
     fn prepared_workspace(&self) -> PathBuf {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let workspace = tests.join(self.workspace);
+        let workspace = tests.join(&self.workspace);
         lend_lock_file(tests, &workspace);
         workspace
     }
@@ -195,20 +195,21 @@ impl Configuration {
 
     /// Shared libraries have no hash in their names, so each linker has its own intermediate files.
     fn build_dir(&self) -> PathBuf {
-        self.root.join(self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
+        self.root.join(&self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
     }
 
     /// Where the programs go, and the profile's directory in there.
     fn directories(&self) -> (PathBuf, &'static str) {
         let profile = if self.is_release { "release" } else { "debug" };
-        (self.root.join(self.workspace).join(self.name), profile)
+        (self.root.join(&self.workspace).join(self.name), profile)
     }
 
     fn description(&self) -> String {
         let Self { workspace, name, is_release, settings, features, .. } = self;
         format!(
-            "configuration {name} of tests/{workspace} (release: {is_release}, profile: {settings:?}, features: {features:?}, \
+            "configuration {name} of {} (release: {is_release}, profile: {settings:?}, features: {features:?}, \
              flags: {:?})",
+            workspace.display(),
             self.rustflags()
         )
     }
