@@ -125,6 +125,17 @@ fn one_registry_sees_both_under_gnu_ld() {
     check_one_runtime(&configuration("gnu").release().linker(Linker::Gnu));
 }
 
+/// A flag and a branch: one site for each definition.
+#[test]
+fn one_registry_sees_both_where_nothing_is_patched() {
+    let built = configuration("portable").flags(&["--cfg=probe_portable"]).build("app");
+    let transcript = Transcript::parse(&built.run("app", &[]));
+    let expected: Vec<Expected> =
+        expected().into_iter().map(|(path, kind, _, hits)| (path, kind, Exactly(1), hits)).collect();
+    check(&transcript, &expected, built.description());
+    assert_eq!(transcript.rest.last().map(String::as_str), Some("ok"), "{}", built.description());
+}
+
 /// Both have a registry, and both see all. A probe is whose who attaches first.
 #[test]
 fn two_runtimes_share_the_probes() {
