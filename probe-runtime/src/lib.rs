@@ -86,7 +86,9 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
-    control::{Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_records},
+    control::{
+        Attachment, EnvGuard, Hold, ProbeSet, init_from_env, probes, select, unread_objects, unread_records,
+    },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
