@@ -255,7 +255,7 @@ fn parts() -> Vec<(String, usize, usize)> {
     parts.extend((0..16).map(|at| (format!("xmm{at}"), 160 + 16 * at, 16)));
     let mut component = |number: u32, name: &str, count: usize, size: usize| {
         if components() & 1 << number != 0 {
-            let offset = __cpuid_count(13, number).ebx as usize;
+            let offset = cpuid(13, number).ebx as usize;
             parts.extend((0..count).map(|at| (format!("{name}{at}"), offset + size * at, size)));
         }
     };
