@@ -163,16 +163,16 @@
 /* An error of the assembler if the text is not as long as the compiler thinks, because an escape was in it. */
 #ifdef __clang__
 #define PROBE_CHECK_ \
-    ".zero .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t"
+    ".zero .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_] - %c[probe_notes_]\n\t"
 #else
 #define PROBE_CHECK_                                                                       \
-    ".if .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t" \
+    ".if .Lpoint_end_%= - .Lpoint_text_%= - %c[probe_path_] - %c[probe_file_] - %c[probe_names_] - %c[probe_notes_]\n\t" \
     ".error \"probe.h: what a probe's name or file holds is not allowed there (see the limits)\"\n\t" \
     ".endif\n\t"
 #endif
 
 /* Once a probe: the stub and the definition, in one group. The text is elsewhere if it is too long. */
-#define PROBE_PROBE_(key, name, count, names)                                              \
+#define PROBE_PROBE_(key, name, count, names, notes)                                       \
     ".ifndef " PROBE_STUB_(key) "\n\t"                                                     \
     ".pushsection .text.unlikely.__probe_stub, \"axG\", @progbits, " PROBE_DEFINITION_(key) ", comdat\n\t" \
     ".weak " PROBE_STUB_(key) "\n\t"                                                       \
@@ -195,30 +195,33 @@
     ".byte 0, " count "\n\t"         /* a point; how many fields */                        \
     ".short 3\n\t"                   /* a cold block; all registers are kept */                \
     ".long " PROBE_STRING_(__LINE__) ", 0\n\t"                                             \
-    ".short %c[probe_path_], %c[probe_file_], %c[probe_names_], 0\n\t"                     \
-    ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] > 144\n\t"                   \
+    ".short %c[probe_path_], %c[probe_file_], %c[probe_names_], %c[probe_notes_]\n\t"      \
+    ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] + %c[probe_notes_] > 144\n\t" \
     ".quad .Lpoint_text_%=\n\t"                                                            \
     ".zero 144\n\t"                                                                        \
     ".pushsection .rodata.__probe_text, \"aG\", @progbits, " PROBE_DEFINITION_(key) ", comdat\n" \
     ".else\n\t"                                                                            \
     ".quad 0\n"                                                                            \
     ".endif\n"                                                                             \
-    ".Lpoint_text_%=: .ascii \"" PROBE_PATH_(name) PROBE_FILE names "\"\n"                 \
+    ".Lpoint_text_%=: .ascii \"" PROBE_PATH_(name) PROBE_FILE names notes "\"\n"           \
     ".Lpoint_end_%=:\n\t"                                                                  \
     PROBE_CHECK_                                                                           \
-    ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] > 144\n\t"                   \
+    ".if %c[probe_path_] + %c[probe_file_] + %c[probe_names_] + %c[probe_notes_] > 144\n\t" \
     ".popsection\n\t"                                                                      \
     ".else\n\t"                                                                            \
-    ".zero 144 - %c[probe_path_] - %c[probe_file_] - %c[probe_names_]\n\t"                 \
+    ".zero 144 - %c[probe_path_] - %c[probe_file_] - %c[probe_names_] - %c[probe_notes_]\n\t" \
     ".endif\n\t"                                                                           \
     ".size " PROBE_DEFINITION_(key) ", 192\n\t"                                            \
     ".popsection\n\t"                                                                      \
     ".endif\n\t"
 
-/* Lengths in bytes; `names` is that of the fields' names, each with what ends it. */
-#define PROBE_LENGTHS_(name, names)                                                        \
+/* Lengths in bytes; `names` is that of the fields' names, `notes` that of the notes, each with what ends it. */
+#define PROBE_LENGTHS_(name, names, notes)                                                 \
     [probe_path_] "i"(sizeof(PROBE_PATH_(name)) - 1), [probe_file_] "i"(sizeof(PROBE_FILE) - 1), \
-        [probe_names_] "i"(names)
+        [probe_names_] "i"(names), [probe_notes_] "i"(notes)
+
+/* The note that says the fields' types. */
+#define PROBE_TYPES_(types) "types=" types
 
 /* One value of three words, at an offset from the stack pointer. */
 #define PROBE_VALUE_(type, low, high, at0, at1, at2)                                       \
@@ -258,34 +261,36 @@
 #define PROBE_POINT_0_(name)                                                               \
     PROBE_WHEN_HIT_(PROBE_KEY_(name, ""),                                                  \
         PROBE_ASM_ __volatile__(                                                           \
-            PROBE_NOTE_ PROBE_PROBE_(PROBE_KEY_(name, ""), name, "0", "")                  \
+            PROBE_NOTE_ PROBE_PROBE_(PROBE_KEY_(name, ""), name, "0", "", "")              \
             "{addq $-128, %%rsp|add rsp, -128}\n\t"                                        \
             "call " PROBE_STUB_(PROBE_KEY_(name, "")) "\n\t"                               \
             "{subq $-128, %%rsp|sub rsp, -128}"                                            \
-            : : PROBE_LENGTHS_(name, 0) : "cc"))
+            : : PROBE_LENGTHS_(name, 0, 0) : "cc"))
 
 #define PROBE_POINT_1_(name, field, type, low, high, touch)                                \
     PROBE_WHEN_HIT_(PROBE_KEY_(name, field),                                               \
         PROBE_ASM_ __volatile__(                                                           \
-            PROBE_NOTE_ PROBE_PROBE_(PROBE_KEY_(name, field), name, "1", field "\\n")      \
+            PROBE_NOTE_ PROBE_PROBE_(PROBE_KEY_(name, field), name, "1", field "\\n",      \
+                PROBE_TYPES_(type) "\\n")                                                  \
             "{subq $192, %%rsp|sub rsp, 192}\n\t"                                          \
             PROBE_VALUE_(type, "probe_low_", "probe_high_", "0", "8", "16")                \
             "call " PROBE_STUB_(PROBE_KEY_(name, field)) "\n\t"                            \
             "{addq $192, %%rsp|add rsp, 192}"                                              \
-            : : PROBE_LENGTHS_(name, sizeof(field)), [probe_low_] "r"(low), [probe_high_] "er"(high) \
+            : : PROBE_LENGTHS_(name, sizeof(field), sizeof(PROBE_TYPES_(type))), [probe_low_] "r"(low), [probe_high_] "er"(high) \
             : "cc", touch))
 
 #define PROBE_POINT_2_(name, field1, type1, value1, touch1, field2, type2, value2, touch2) \
     PROBE_WHEN_HIT_(PROBE_KEY_(name, field1 "," field2),                                   \
         PROBE_ASM_ __volatile__(                                                           \
             PROBE_NOTE_ PROBE_PROBE_(PROBE_KEY_(name, field1 "," field2), name, "2",       \
-                field1 "\\n" field2 "\\n")                                                 \
+                field1 "\\n" field2 "\\n", PROBE_TYPES_(type1 "," type2) "\\n")            \
             "{subq $192, %%rsp|sub rsp, 192}\n\t"                                          \
             PROBE_VALUE_(type1, "probe_value1_", "probe_zero_", "0", "8", "16")            \
             PROBE_VALUE_(type2, "probe_value2_", "probe_zero_", "24", "32", "40")          \
             "call " PROBE_STUB_(PROBE_KEY_(name, field1 "," field2)) "\n\t"                \
             "{addq $192, %%rsp|add rsp, 192}"                                              \
-            : : PROBE_LENGTHS_(name, sizeof(field1) + sizeof(field2)),                     \
+            : : PROBE_LENGTHS_(name, sizeof(field1) + sizeof(field2),                      \
+                    sizeof(PROBE_TYPES_(type1 "," type2))),                                \
                 [probe_value1_] "r"(value1), [probe_value2_] "r"(value2), [probe_zero_] "i"(0) \
             : "cc", touch1, touch2))
 

@@ -2,9 +2,13 @@
 //!
 //! A message says what is wrong, why, and what to write instead; its span says where.
 
+mod block;
+mod filter;
 mod settings;
+mod small;
 mod value;
 
+pub(crate) use block::block;
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
@@ -13,7 +17,7 @@ use syn::LitStr;
 use syn::ext::IdentExt;
 
 use crate::errors::Errors;
-use crate::model::{Function, Item, Point, PointName};
+use crate::model::{Function, Item, Point, PointName, Settings};
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
@@ -27,20 +31,25 @@ fn name_not_literal(example: &str) -> String {
 
 /// A name that a selector can name: segments of letters, digits, `_`, `-`, `.`, joined by `::`.
 fn name(literal: &LitStr, errors: &mut Errors) {
+    nameable("name", literal, errors);
+}
+
+/// The name or the group of a probe.
+fn nameable(what: &str, literal: &LitStr, errors: &mut Errors) {
     const ALLOWED: &str = "use letters, digits, `_`, `-`, `.`, and `::` between segments";
     let value = literal.value();
     let suffix = literal.suffix();
     if value.is_empty() {
-        errors.at(literal, "the name of a probe can't be empty");
+        errors.at(literal, format!("the {what} of a probe can't be empty"));
     } else if !suffix.is_empty() {
-        errors.at(literal, format!("the name of a probe takes no suffix; remove `{suffix}`"));
+        errors.at(literal, format!("the {what} of a probe takes no suffix; remove `{suffix}`"));
     } else if let Some(wrong) = value.split("::").flat_map(str::chars).find(|&c| !is_nameable(c)) {
         errors.at(
             literal,
-            format!("the name of a probe can't contain {wrong:?}, which no selector could name; {ALLOWED}"),
+            format!("the {what} of a probe can't contain {wrong:?}, which no selector could name; {ALLOWED}"),
         );
     } else if value.split("::").any(str::is_empty) {
-        errors.at(literal, format!("the name {value:?} has an empty segment beside a `::`; {ALLOWED}"));
+        errors.at(literal, format!("the {what} {value:?} has an empty segment beside a `::`; {ALLOWED}"));
     }
 }
 
@@ -52,10 +61,15 @@ fn is_nameable(c: char) -> bool {
 pub(crate) fn item(item: &Item, errors: &mut Errors) {
     match item {
         Item::Function(subject) => function(subject, errors),
+        // What is inside is judged as it is planned.
+        Item::Block(_) => {}
         Item::Other { keyword, tokens } => {
             let what = keyword.as_ref().map(ToString::to_string);
             let hint = match what.as_deref() {
-                Some("impl" | "trait" | "mod") => "put it on each function inside",
+                Some("mod") => {
+                    "the file of a module isn't seen from here: put it on the blocks and functions in there"
+                }
+                Some("impl" | "trait") => "put it on each function inside",
                 Some("const" | "static") => "put it on the function that computes the value",
                 Some("extern") => "put it on a Rust function that calls the foreign one",
                 Some(_) => "put it on a function that uses it",
@@ -65,8 +79,41 @@ pub(crate) fn item(item: &Item, errors: &mut Errors) {
             let what =
                 what.map_or("an expression".to_string(), |what| format!("{} `{what}`", article(&what)));
             let place = keyword.as_ref().map_or(tokens.clone(), ToTokens::to_token_stream);
-            errors.at(place, format!("`#[probe]` supports only functions and methods, not {what}; {hint}"));
+            errors.at(
+                place,
+                format!(
+                    "`#[probe]` supports functions, and `impl`, `trait` and `mod` blocks, not {what}; {hint}"
+                ),
+            );
         }
+    }
+}
+
+/// Which arguments make sense where.
+pub(crate) fn fits(settings: &Settings, item: &Item, errors: &mut Errors) {
+    match item {
+        Item::Function(_) => fits_function(settings, errors),
+        Item::Block(_) => fits_block(settings, errors),
+        Item::Other { .. } => {}
+    }
+}
+
+fn fits_function(settings: &Settings, errors: &mut Errors) {
+    let filters = [&settings.only, &settings.except].into_iter().flatten().map(|filter| &filter.word);
+    for word in filters.chain(&settings.all) {
+        errors.at(
+            word,
+            format!("`{word}` chooses among the functions of an `impl`, `trait` or `mod`; this is one function: remove it"),
+        );
+    }
+}
+
+fn fits_block(settings: &Settings, errors: &mut Errors) {
+    if let Some(name) = &settings.name {
+        errors.at(
+            name,
+            "`name` names one probe, and the functions of a block have names of their own; put it on one of them, or use `group`",
+        );
     }
 }
 

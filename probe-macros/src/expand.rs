@@ -1,8 +1,11 @@
 //! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
 //! set: anything else may be shadowed.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+mod block;
+
+use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
+use syn::LitStr;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
@@ -14,30 +17,59 @@ use crate::{args, asynchronous, body, check, fallback, parse};
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let settings = check::settings(&args::parse(args.clone()), &mut errors);
+    let settings = check::settings(&args::parse(args), &mut errors);
     let item = parse::item(item);
+    check::fits(&settings, &item, &mut errors);
+    if let Item::Block(block) = item {
+        let plan = check::block(block, &settings, &mut errors);
+        return match errors.into_result() {
+            Ok(()) => block::block(plan),
+            Err(error) => fallback::plan(&error, plan, settings.krate.as_ref()),
+        };
+    }
+    if settings.skip.is_some() {
+        // Alone, it does nothing: nobody would have put a probe here.
+        return match errors.into_result() {
+            Ok(()) => fallback::item(item, settings.krate.as_ref()),
+            Err(error) => fallback::attribute(&error, item, settings.krate.as_ref()),
+        };
+    }
     check::item(&item, &mut errors);
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(function)) => self::function(&settings, args, function),
+        (Ok(()), Item::Function(subject)) => function(&settings, subject),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
     }
 }
 
-fn function(settings: &Settings, args: TokenStream, function: Function) -> TokenStream {
+/// A function that passed the check, with its probe.
+fn function(settings: &Settings, function: Function) -> TokenStream {
     let krate = settings.krate.as_ref();
     match asynchronous::asynchronous(&function) {
         Ok(None) => probed(settings, function),
         Ok(Some(_)) if !settings.is_deferred && function.attributes.iter().any(asynchronous::is_macro) => {
-            asynchronous::deferred(&krate_at(krate, function.name.span()), args, &function)
+            let krate = krate_at(krate, function.name.span());
+            asynchronous::deferred(&krate, arguments(settings), &function)
         }
         Ok(Some(found)) => future(settings, found, &function).unwrap_or_else(|| probed(settings, function)),
         Err(error) => fallback::attribute(&error, Item::Function(function), krate),
     }
 }
 
-/// `__point!{ path; "name", field, … }`.
+/// The arguments that become these settings.
+fn arguments(settings: &Settings) -> TokenStream {
+    let Settings { name, group, doc, krate, .. } = settings;
+    let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
+        let key = Ident::new(key, Span::call_site());
+        value.as_ref().map(|value| quote!(#key = #value))
+    });
+    let krate = krate.as_ref().map(|path| quote!(crate = #path));
+    let arguments = texts.chain(krate);
+    quote!(#(#arguments),*)
+}
+
+/// `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path, "group"; … }`.
 pub(crate) fn point(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let point = parse::point(input, &mut errors);
@@ -45,17 +77,18 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     if let Err(error) = errors.into_result() {
         return fallback::expression(&error);
     }
-    let Point { krate, name, fields, future } = point;
+    let Point { krate, group, name, fields, future } = point;
+    let notes = group.map_or_else(String::new, |group| format!("group={}\n", group.value()));
     let name = match name {
         PointName::Literal(name) => string(&name.value(), name.span()),
         // The check has refused these.
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
     if let Some(future) = future {
-        return quote!(#krate::__private::v1::future! { (#name, ""); #krate::__private::v1::Told; #future });
+        return quote!(#krate::__private::v1::future! { (#name, #notes); #krate::__private::v1::Told; #future });
     }
     let fields = fields.iter().map(field);
-    quote!(#krate::__private::v1::point! { (#name, ""); #(#fields),* })
+    quote!(#krate::__private::v1::point! { (#name, #notes); #(#fields),* })
 }
 
 fn field(Field { name, style, expr }: &Field) -> TokenStream {
@@ -72,8 +105,8 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
 
 /// The function with the entry and exit probe as the first statement of its body.
 fn probed(settings: &Settings, function: Function) -> TokenStream {
-    let probe = named(settings, &function.name);
     let span = function.name.span();
+    let probe = named(settings, &function.name, "");
     let Function { head, body, .. } = function;
     let body = match body {
         Ok(body) => body,
@@ -81,7 +114,7 @@ fn probed(settings: &Settings, function: Function) -> TokenStream {
         Err(end) => return quote!(#head #end),
     };
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, settings.krate.as_ref());
+    let statements = points(statements, settings);
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(settings.krate.as_ref(), span);
     let probe = quote_spanned!(span=> #krate::__private::v1::function!(#probe););
@@ -91,12 +124,12 @@ fn probed(settings: &Settings, function: Function) -> TokenStream {
 
 /// The function with the probes of a future around the one that it returns.
 fn future(settings: &Settings, found: Asynchronous, function: &Function) -> Option<TokenStream> {
-    let probe = named(settings, &function.name);
+    let probe = named(settings, &function.name, "");
     let span = function.name.span();
     let krate = krate_at(settings.krate.as_ref(), span);
     let body = function.body.as_ref().ok()?;
     let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, settings.krate.as_ref());
+    let statements = points(statements, settings);
     found.expand(function, &krate, (inner_attributes, statements), |future, is_block| {
         let stage = if is_block { quote!(Told) } else { quote!(Noted::Fresh) };
         quote_spanned!(span=> #krate::__private::v1::future! { #probe; #krate::__private::v1::#stage; #future })
@@ -104,12 +137,23 @@ fn future(settings: &Settings, found: Asynchronous, function: &Function) -> Opti
 }
 
 /// What the runtime's macros take for a probe: `("name", "notes")`.
-fn named(settings: &Settings, function: &Ident) -> TokenStream {
+fn named(settings: &Settings, function: &Ident, notes: &str) -> TokenTree {
     let name = match &settings.name {
         Some(name) => string(&name.value(), name.span()),
         None => string(&function.unraw().to_string(), function.span()),
     };
-    quote_spanned!(function.span()=> (#name, ""))
+    let notes = string(&format!("{}{notes}", self::notes(settings)), function.span());
+    let mut group = Group::new(Delimiter::Parenthesis, quote!(#name, #notes));
+    group.set_span(function.span());
+    group.into()
+}
+
+/// What else is said of a probe: `key=value` each, a line each.
+fn notes(settings: &Settings) -> String {
+    let note = |key, value: &Option<LitStr>| {
+        value.as_ref().map_or_else(String::new, |value| format!("{key}={}\n", value.value()))
+    };
+    note("group", &settings.group) + &note("doc", &settings.doc)
 }
 
 /// `#![…]` must stay first in the body.
@@ -125,11 +169,16 @@ fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenStream) {
     (trees.by_ref().take(end).collect(), trees.collect())
 }
 
-/// `body` with `probe!(…)` redirected to the runtime's `point!`.
-pub(crate) fn points(body: TokenStream, krate: Option<&TokenStream>) -> TokenStream {
+/// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their function.
+pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     let rewritten = body::rewrite(body.clone(), &mut |name, arguments| {
-        let krate = krate_at(krate, name.span());
-        quote_spanned!(name.span()=> #krate::point! #arguments)
+        let krate = krate_at(settings.krate.as_ref(), name.span());
+        let Some(group) = &settings.group else {
+            return quote_spanned!(name.span()=> #krate::point! #arguments);
+        };
+        let group = string(&group.value(), group.span());
+        let arguments = arguments.stream();
+        quote_spanned!(name.span()=> #krate::__private::v1::expand_point! { #krate, #group; #arguments })
     });
     rewritten.unwrap_or(body)
 }

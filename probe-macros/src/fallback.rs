@@ -4,7 +4,7 @@ use proc_macro2::{Group, TokenStream};
 use quote::quote;
 use syn::Error;
 
-use crate::model::{Function, Item};
+use crate::model::{Block, Function, Item, Part, Plan, Settings};
 use crate::{body, expand};
 
 /// The errors of `#[probe]`, and the item.
@@ -15,16 +15,19 @@ pub(crate) fn attribute(error: &Error, item: Item, krate: Option<&TokenStream>) 
     if is_expression { quote!({ #errors #item }) } else { quote!(#errors #item) }
 }
 
-/// The item as it was, without a probe of its own. Its `probe!(…)`, which only the attribute can make
-/// resolve, keep working, or vanish from a function that can't have any.
+/// The item as it was, without a probe of its own.
 pub(crate) fn item(item: Item, krate: Option<&TokenStream>) -> TokenStream {
     match item {
         Item::Other { tokens, .. } => tokens,
         Item::Function(function) => self::function(function, krate),
+        // Blocks are planned, and come back as plans.
+        Item::Block(Block { head, body, .. }) => quote!(#head #body),
     }
 }
 
-fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
+/// The function as it was. Its `probe!(…)`, which only the attribute can make resolve, keep working, or vanish from a function
+/// that can't have any.
+pub(crate) fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
     let is_const = function.is("const");
     let Function { head, body, .. } = function;
     match body {
@@ -40,8 +43,26 @@ fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
     }
 }
 
+/// The errors of a block, and the block without a probe: the `#[probe]` inside are gone, so that none of them repeats an error.
+pub(crate) fn plan(error: &Error, plan: Plan, krate: Option<&TokenStream>) -> TokenStream {
+    let errors = error.to_compile_error();
+    let block = unprobed(plan, krate);
+    quote!(#errors #block)
+}
+
+fn unprobed(plan: Plan, krate: Option<&TokenStream>) -> TokenStream {
+    let inside = plan.parts.into_iter().map(|part| match part {
+        Part::Other(tokens) => tokens,
+        Part::Function(function, _) => self::function(function, krate),
+        Part::Block(plan) => unprobed(plan, krate),
+    });
+    let (head, body) = (&plan.block.head, body::rebuilt(&plan.block.body, inside.collect()));
+    quote!(#head #body)
+}
+
 fn with_points(body: &Group, krate: Option<&TokenStream>) -> Group {
-    body::rebuilt(body, expand::points(body.stream(), krate))
+    let settings = Settings { krate: krate.cloned(), ..Settings::default() };
+    body::rebuilt(body, expand::points(body.stream(), &settings))
 }
 
 fn without_points(body: &Group) -> Group {

@@ -11,7 +11,12 @@ use syn::{Expr, ExprAsync, ExprLit, Lit, Token};
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Style};
 
-const QUALIFIERS: [&str; 7] = ["async", "const", "default", "extern", "gen", "safe", "unsafe"];
+mod block;
+mod type_name;
+
+pub(crate) use block::own;
+
+const QUALIFIERS: [&str; 8] = ["async", "auto", "const", "default", "extern", "gen", "safe", "unsafe"];
 const ITEMS: [&str; 11] =
     ["enum", "impl", "let", "macro_rules", "mod", "static", "struct", "trait", "type", "union", "use"];
 
@@ -29,6 +34,17 @@ pub(crate) fn item(tokens: TokenStream) -> Item {
     let (attributes, rest) = split_attributes(&flat);
     let rest = split_visibility(rest);
     let (qualifiers, rest) = split_qualifiers(rest);
+    if let [TokenTree::Ident(keyword), after @ ..] = rest
+        && ["impl", "trait", "mod"].iter().any(|block| keyword == block)
+        && let Some(last) = trees.last()
+        && let Ok(body) = braces(last.clone())
+    {
+        trees.pop();
+        let head = trees.into_iter().collect();
+        // The braces aren't part of a name.
+        let after = &after[..after.len() - 1];
+        return Item::Block(block::block(attributes, keyword, head, after, body));
+    }
     if let [TokenTree::Ident(keyword), TokenTree::Ident(name), ..] = rest
         && keyword == "fn"
         && let Some(last) = trees.pop()
@@ -105,20 +121,23 @@ fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
     }
 }
 
-/// The input of `__point!`: `path; "name", field, …`.
+/// The input of `__point!`: `path; "name", field, …`, or `path, "group"; …`.
 ///
 /// A syntax error goes to `errors` and ends the list of fields, since it can't be told where the next one
 /// begins.
 pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
-    let mut krate = TokenStream::new();
     let mut trees = tokens.into_iter();
-    for tree in trees.by_ref() {
-        if matches!(&tree, TokenTree::Punct(punct) if punct.as_char() == ';') {
-            break;
+    let is_punct =
+        |tree: &TokenTree, wanted| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted);
+    let head: Vec<TokenTree> = trees.by_ref().take_while(|tree| !is_punct(tree, ';')).collect();
+    let (krate, group) = match head.as_slice() {
+        [krate @ .., comma, group] if is_punct(comma, ',') => {
+            (krate, syn::parse2(group.to_token_stream()).ok())
         }
-        krate.extend([tree]);
-    }
-    let mut point = Point { krate, name: PointName::Missing, fields: Vec::new(), future: None };
+        krate => (krate, None),
+    };
+    let krate = krate.iter().cloned().collect();
+    let mut point = Point { krate, group, name: PointName::Missing, fields: Vec::new(), future: None };
     let parser = |input: ParseStream| name_and_fields(input, &mut point);
     if let Err(error) = parser.parse2(trees.collect()) {
         errors.push(error);

@@ -24,6 +24,13 @@ pub enum Error {
         /// Objects with probes of a later version, see [`unread_objects`](crate::unread_objects).
         unread: Vec<String>,
     },
+    /// The selector names nothing but functions that blocks with `#[probe]` have left out.
+    Skipped {
+        /// The selector.
+        selector: String,
+        /// Their paths, and why: see [`ProbeInfo::skipped`](crate::ProbeInfo::skipped).
+        skipped: Vec<(String, String)>,
+    },
     /// Not one site could be activated.
     Refused(Report),
     /// The system does not let text stay writable.
@@ -89,6 +96,22 @@ impl fmt::Display for Error {
                     )?;
                 }
                 Ok(())
+            }
+            Self::Skipped { selector, skipped } => {
+                write!(f, "`{selector}` matches only functions that were left out: ")?;
+                for (at, (path, reason)) in skipped.iter().take(3).enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    write!(f, "{comma}`{path}` ({reason})")?;
+                }
+                if skipped.len() > 3 {
+                    write!(f, " and {} more", skipped.len() - 3)?;
+                }
+                let is_light = |(_, reason): &(String, String)| reason == "inline" || reason == "small";
+                f.write_str(if skipped.iter().any(is_light) {
+                    "; put `#[probe]` on the function itself, or `all` on its block"
+                } else {
+                    "; see `ProbeInfo::skipped`"
+                })
             }
             Self::Refused(report) => write!(f, "no site could be activated: {report}"),
             Self::TextProtected { text, error } => write!(

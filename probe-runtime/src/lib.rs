@@ -92,7 +92,7 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
-    registry::{ProbeId, ProbeInfo, ProbeState},
+    registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
 };

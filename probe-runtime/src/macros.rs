@@ -111,6 +111,26 @@ macro_rules! __probe_v1_point {
     };
 }
 
+/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note says why.
+#[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_skipped {
+    ($probe:tt) => {
+        const _: () = {
+            $crate::__private::v1::definition! { Entry, $probe; }
+        };
+    };
+}
+
+/// Where nothing collects definitions, one without sites would be seen by nobody.
+#[cfg(not(all(not(probe_backend = "off"), probe_definitions = "linked")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_skipped {
+    ($probe:tt) => {};
+}
+
 /// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by `("name", "notes")`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
@@ -162,13 +182,13 @@ macro_rules! __probe_v1_collect {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_pass {
-    ($passage:ident, value, $value:expr) => {
-        $crate::__private::v1::value::<$crate::__private::v1::$passage, _>($value)
+    ($passage:ty, value, $value:expr) => {
+        $crate::__private::v1::value::<$passage, _>($value)
     };
-    ($passage:ident, debug, $value:expr) => {
-        $crate::__private::v1::debug::<$crate::__private::v1::$passage, _>(&$value)
+    ($passage:ty, debug, $value:expr) => {
+        $crate::__private::v1::debug::<$passage, _>(&$value)
     };
-    ($passage:ident, display, $value:expr) => {
-        $crate::__private::v1::display::<$crate::__private::v1::$passage, _>(&$value)
+    ($passage:ty, display, $value:expr) => {
+        $crate::__private::v1::display::<$passage, _>(&$value)
     };
 }

@@ -43,13 +43,13 @@ fn a_definition_is_the_abi_s() {
         let section = table.file().section_by_name(DEFINITIONS).unwrap();
         assert_eq!((section.address(), section.size()), (definition, 192), "{make:?}");
         assert_eq!(definition % 64, 0);
-        let text = b"lib::twosrc/some.cleft\nright\n";
+        let text = b"lib::twosrc/some.cleft\nright\ntypes=2,5\n";
         let mut expected = Vec::new();
         expected.extend([0; 16]); // entry, hook
         expected.extend([1, 0, 192, 0]); // version, size
         expected.extend([0, 2, 3, 0]); // a point of two fields, reached by a cold block that keeps all
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0]); // line, column
-        expected.extend([8, 0, 10, 0, 11, 0, 0, 0]); // lengths
+        expected.extend([8, 0, 10, 0, 11, 0, 10, 0]); // lengths
         expected.extend([0; 8]); // no text elsewhere
         expected.extend(text);
         expected.resize(192, 0);

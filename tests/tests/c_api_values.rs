@@ -10,7 +10,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use probe_runtime::{Consumer, Count, Event, Kind, ProbeState, ValueRef, probes, select, unread_records};
+use probe_runtime::{
+    Consumer, Count, Event, FieldInfo, Kind, ProbeState, ValueRef, probes, select, unread_records,
+};
 use probe_tests::c_library::{makes, shared_library, source};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::library::Library;
@@ -184,16 +186,17 @@ fn check_listing(pair: &Pair) {
     for probe in probes().into_iter().filter(|probe| probe.path().starts_with(&mine)) {
         let name = probe.path()[mine.len()..].to_owned();
         assert_eq!(probe.kind(), Kind::Point, "{name}");
-        let fields = probe.fields().join(",");
+        let shown = |field: &FieldInfo| format!("{}: {:?}", field.name(), field.ty().expect("a type"));
+        let fields = probe.fields().iter().map(shown).collect::<Vec<_>>().join(", ");
         let listed = (probe.file().to_owned(), probe.line(), fields, probe.sites());
         assert_eq!(found.insert(name.clone(), listed), None, "{name} is listed once");
     }
     for (name, file, text, fields) in [
         ("leaf", "points.c", "PROBE(\"leaf\")", ""),
-        ("red_zone_two", "points.c", "\"red_zone_two\"", "first,last"),
-        ("inlined", "points.c", "\"inlined\"", "value"),
+        ("red_zone_two", "points.c", "\"red_zone_two\"", "first: U64, last: U64"),
+        ("inlined", "points.c", "\"inlined\"", "value: I64"),
         ("deep::path::to::it", "points.c", "\"deep::path::to::it\"", ""),
-        ("in_header", "shared.h", "\"in_header\"", "value"),
+        ("in_header", "shared.h", "\"in_header\"", "value: U64"),
     ] {
         let (at, line, names, sites) = &found[name];
         assert!(at.ends_with(&format!("c_api/{file}")), "{at}");
@@ -202,7 +205,7 @@ fn check_listing(pair: &Pair) {
     }
     assert_eq!(found.len(), VALUES.len() + 12, "{:?}", found.keys());
     let long = found.keys().find(|name| name.len() > 144).expect("the long one");
-    assert_eq!(found[long].2, "value");
+    assert!(found[long].2.starts_with("value: "), "{}", found[long].2);
 }
 
 fn check_values(pair: &Pair) {

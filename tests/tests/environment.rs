@@ -142,7 +142,7 @@ fn nothing_that_matches_is_named_with_the_nearest() {
 #[test]
 fn select_explains_a_malformed_selector() {
     for (selector, column, shown) in [
-        ("", 1, "a probe's path, `@file` or `kind=` is missing here"),
+        ("", 1, "a probe's path, `@file`, `kind=` or `group=` is missing here"),
         ("environment::**, kind=entrance", 23, "`entrance` is not a kind; there are entry, exit and point"),
         ("net handle", 5, "a second path in one term; separate terms by a comma"),
         ("a::b**", 5, "`**` must be a segment of its own"),

@@ -201,6 +201,22 @@ fn other_macros_go_first() {
             pub async fn main() {}
         },
     );
+    becomes(
+        quote!(group = "net", crate = k),
+        quote! {
+            impl Server {
+                #[instrument]
+                async fn accept(&self) {}
+            }
+        },
+        &quote! {
+            impl Server {
+                #[instrument]
+                #[k::probe(__deferred, name = "Server::accept", group = "net", crate = k)]
+                async fn accept(&self) {}
+            }
+        },
+    );
     let again = attribute(
         quote!(__deferred),
         quote!(

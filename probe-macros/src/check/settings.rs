@@ -2,12 +2,16 @@
 
 use proc_macro2::{Ident, TokenStream};
 use syn::parse::Parser;
-use syn::{LitStr, Path};
+use syn::punctuated::Punctuated;
+use syn::{LitStr, Path, Token};
 
-use super::{name, name_not_literal};
+use super::{filter, name, name_not_literal, nameable};
 use crate::asynchronous::DEFERRED;
 use crate::errors::Errors;
-use crate::model::{Arg, Given, Settings};
+use crate::model::{Arg, Filter, Given, Settings};
+
+/// Long enough for a sentence or two; it is part of the program.
+const MAX_DOC: usize = 1_000;
 
 /// One argument that `#[probe(…)]` takes.
 struct Key {
@@ -18,8 +22,14 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 2] = [
+const KEYS: [Key; 8] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
+    Key { word: "group", form: "group = \"…\"", take: take_group },
+    Key { word: "doc", form: "doc = \"…\"", take: take_doc },
+    Key { word: "skip", form: "skip", take: take_skip },
+    Key { word: "only", form: "only(\"…\")", take: take_only },
+    Key { word: "except", form: "except(\"…\")", take: take_except },
+    Key { word: "all", form: "all", take: take_all },
     Key { word: "crate", form: "crate = path", take: take_crate },
 ];
 
@@ -48,6 +58,12 @@ pub(crate) fn settings(args: &[Arg], errors: &mut Errors) -> Settings {
         seen.push(key);
         (known.take)(arg, &mut settings, errors);
     }
+    if let Some(skip) = settings.skip.as_ref().filter(|_| args.len() > 1) {
+        errors.at(
+            skip,
+            "`skip` stands alone: what is left out takes no other arguments; remove them, or `skip`",
+        );
+    }
     settings
 }
 
@@ -73,7 +89,7 @@ fn value<'a>(arg: &'a Arg, errors: &mut Errors) -> Option<(&'a TokenStream, &'a 
         // An empty value has no span: the whole argument is underlined.
         Given::Value(value) if value.is_empty() => Some((value, &arg.tokens)),
         Given::Value(value) => Some((value, value)),
-        Given::Nothing | Given::List => {
+        Given::Nothing | Given::List(_) => {
             let key = arg.key.as_ref().map_or_else(String::new, ToString::to_string);
             errors.at(&arg.tokens, format!("`{key}` needs a value after `=`; {}", all_forms()));
             None
@@ -90,6 +106,91 @@ fn take_name(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         }
         Err(_) => errors.at(place, name_not_literal("name = \"…\"")),
     }
+}
+
+fn take_group(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let Some((value, place)) = value(arg, errors) else { return };
+    match syn::parse2::<LitStr>(value.clone()) {
+        Ok(literal) => {
+            nameable("group", &literal, errors);
+            settings.group = Some(literal);
+        }
+        Err(_) => errors.at(place, text_not_literal("group", "group = \"net\"")),
+    }
+}
+
+fn take_doc(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let Some((value, place)) = value(arg, errors) else { return };
+    match syn::parse2::<LitStr>(value.clone()) {
+        Ok(literal) => {
+            let text = literal.value();
+            if text.trim().is_empty() {
+                errors.at(&literal, "the `doc` of a probe can't be empty");
+            } else if text.contains(char::is_control) {
+                errors.at(
+                    &literal,
+                    "the `doc` of a probe is one line: no line feeds, tabs or other control characters",
+                );
+            } else if text.len() > MAX_DOC {
+                let problem =
+                    format!("the `doc` of a probe has at most {MAX_DOC} bytes, and this one {}", text.len());
+                errors.at(&literal, problem);
+            }
+            settings.doc = Some(literal);
+        }
+        Err(_) => errors.at(place, text_not_literal("doc", "doc = \"What a hit means.\"")),
+    }
+}
+
+fn text_not_literal(key: &str, example: &str) -> String {
+    format!(
+        "the `{key}` of a probe must be a string literal, since it is part of the compiled program; write `{example}`"
+    )
+}
+
+fn take_skip(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    settings.skip = flag(arg, errors);
+}
+
+fn take_all(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    settings.all = flag(arg, errors);
+}
+
+/// The word of an argument that is nothing else.
+fn flag(arg: &Arg, errors: &mut Errors) -> Option<Ident> {
+    let key = arg.key.clone()?;
+    if !matches!(arg.given, Given::Nothing) {
+        errors.at(&arg.tokens, format!("`{key}` takes no value; write `{key}` alone"));
+        return None;
+    }
+    Some(key)
+}
+
+fn take_only(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    settings.only = globs(arg, errors);
+}
+
+fn take_except(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    settings.except = globs(arg, errors);
+}
+
+/// The list of a filter.
+fn globs(arg: &Arg, errors: &mut Errors) -> Option<Filter> {
+    let word = arg.key.clone()?;
+    let parser = Punctuated::<LitStr, Token![,]>::parse_terminated;
+    let parsed = match &arg.given {
+        Given::List(list) => parser.parse2(list.stream()).ok(),
+        Given::Nothing | Given::Value(_) => None,
+    };
+    let Some(parsed) = parsed.filter(|globs| !globs.is_empty()) else {
+        let problem = format!(
+            "`{word}` takes a list of globs in string literals: write `{word}(\"get_*\", \"Type::new\")`"
+        );
+        errors.at(&arg.tokens, problem);
+        return None;
+    };
+    let globs = parsed.into_iter().filter(|glob| filter::check(glob, errors)).collect();
+    Some(Filter { word, globs })
 }
 
 fn take_crate(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {

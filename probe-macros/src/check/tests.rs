@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{item as check_item, point as check_point, settings as check_settings, *};
-use crate::model::Settings;
+use crate::model::{Fate, Part, Plan, Settings};
 use crate::{args, parse};
 
 /// The messages, one a line.
@@ -46,6 +46,13 @@ fn good_arguments() {
     assert_eq!(errors, "");
     assert_eq!(settings.krate.unwrap().to_string(), "crate :: x");
     assert_eq!(settings.name.unwrap().value(), "a::b-c.d_1");
+    let (settings, errors) =
+        of_args(quote!(group = "net::tcp", doc = "All of \"it\".", all, only("a*", "B::*",), except("c")));
+    assert_eq!(errors, "");
+    assert_eq!(settings.group.unwrap().value(), "net::tcp");
+    assert_eq!(settings.doc.unwrap().value(), "All of \"it\".");
+    assert_eq!(settings.only.unwrap().globs.len(), 2);
+    assert!(settings.all.is_some());
     let (settings, errors) = of_args(quote!());
     assert_eq!(errors, "");
     assert!(settings.krate.is_none());
@@ -55,9 +62,29 @@ fn good_arguments() {
 #[test]
 fn bad_arguments() {
     for (tokens, part) in [
-        (quote!(nome = "a"), "unknown argument `nome`; `#[probe]` takes `name = \"…\"` and `crate = path`"),
-        (quote!(skip), "unknown argument `skip`"),
-        (quote!(skip(a)), "unknown argument `skip`"),
+        (
+            quote!(nome = "a"),
+            "unknown argument `nome`; `#[probe]` takes `name = \"…\"`, `group = \"…\"`, `doc = \"…\"`, `skip`",
+        ),
+        (quote!(skip(a)), "`skip` takes no value"),
+        (quote!(all = true), "`all` takes no value"),
+        (quote!(skip, group = "a"), "`skip` stands alone"),
+        (quote!(group), "`group` needs a value"),
+        (quote!(group = 3), "the `group` of a probe must be a string literal"),
+        (quote!(group = "a b"), "the group of a probe can't contain ' '"),
+        (quote!(group = "a|b"), "the group of a probe can't contain '|'"),
+        (quote!(group = ""), "the group of a probe can't be empty"),
+        (quote!(doc = x), "the `doc` of a probe must be a string literal"),
+        (quote!(doc = " "), "can't be empty"),
+        (quote!(doc = "a\nb"), "is one line"),
+        (quote!(only), "`only` takes a list of globs"),
+        (quote!(only()), "`only` takes a list of globs"),
+        (quote!(except = "a"), "`except` takes a list of globs"),
+        (quote!(except(a)), "`except` takes a list of globs"),
+        (quote!(except("a b")), "a filter can't contain ' '"),
+        (quote!(except("a:b")), "a filter can't contain ':'"),
+        (quote!(only("a::")), "a filter needs a name"),
+        (quote!(only("")), "a filter needs a name"),
         (quote!(name = "a", name = "b"), "duplicate argument `name`"),
         (quote!(name), "`name` needs a value"),
         (quote!(name("a")), "`name` needs a value"),
@@ -161,10 +188,179 @@ fn functions() {
             ),
             "not a `struct`",
         ),
-        (quote!(impl S {}), "not an `impl`; put it on each function inside"),
+        (
+            quote!(
+                mod m;
+            ),
+            "not a `mod`; the file of a module isn't seen from here",
+        ),
         (quote!(|x| x), "not an expression"),
     ] {
         one_line_with(&of_item(tokens), part);
+    }
+}
+
+/// What becomes of each function in a block: `name`, or `name reason`.
+fn of_block(args: TokenStream, tokens: TokenStream) -> (Vec<String>, String) {
+    fn shown(plan: &Plan, list: &mut Vec<String>) {
+        for part in &plan.parts {
+            match part {
+                Part::Function(_, fate) => {
+                    let (Fate::Probed(settings) | Fate::Skipped(settings, _)) = fate;
+                    let name = settings.name.as_ref().unwrap().value();
+                    let group = settings
+                        .group
+                        .as_ref()
+                        .map_or_else(String::new, |group| format!(" @{}", group.value()));
+                    list.push(match fate {
+                        Fate::Probed(_) => format!("{name}{group}"),
+                        Fate::Skipped(_, reason) => format!("{name}{group} {reason}"),
+                    });
+                }
+                Part::Block(plan) => shown(plan, list),
+                Part::Other(_) => {}
+            }
+        }
+    }
+    let mut errors = Errors::default();
+    let settings = check_settings(&args::parse(args), &mut errors);
+    let item = parse::item(tokens);
+    fits(&settings, &item, &mut errors);
+    let Item::Block(subject) = item else { panic!("not a block") };
+    let plan = block(subject, &settings, &mut errors);
+    let mut list = Vec::new();
+    shown(&plan, &mut list);
+    (list, messages(errors))
+}
+
+fn subject() -> TokenStream {
+    quote! {
+        mod m {
+            fn handle(x: u8) { let y = x; f(y) }
+            fn get_a(&self) -> u8 { self.a }
+            #[inline] fn hinted() { f(); g() }
+            #[inline(always)] fn always() { f(); g() }
+            #[inline(never)] fn never() { f(); g() }
+            #[cfg_attr(x, inline)] fn perhaps() { f(); g() }
+            const fn constant() { f(); g() }
+            #[unsafe(naked)] extern "C" fn bare() { naked_asm!("ret") }
+            async fn later(&self) -> u8 { self.a }
+            #[probe(skip)] fn skipped() { f(); g() }
+            #[probe(name = "other", group = "own")] #[inline] fn renamed() { 1 }
+            impl<T> a::Stack<T> {
+                fn push(&mut self) { f(); g() }
+                fn len(&self) -> usize { self.len }
+                #[probe] fn is_empty(&self) -> bool { self.len == 0 }
+            }
+            #[probe(skip)]
+            trait Shape {
+                fn area(&self) -> u32;
+                fn twice(&self) -> u32 { f(); 2 * self.area() }
+                #[probe] fn thrice(&self) -> u32 { f(); 2 * self.area() }
+            }
+            #[probe(group = "deep", all)]
+            mod inner { fn r#fn() { 1 } }
+        }
+    }
+}
+
+#[test]
+fn fates() {
+    let (list, errors) = of_block(quote!(), subject());
+    assert_eq!(errors, "");
+    let expected = [
+        "handle",
+        "get_a small",
+        "hinted inline",
+        "always inline",
+        "never",
+        "perhaps inline",
+        "constant const",
+        "bare naked",
+        "later",
+        "skipped asked",
+        "other @own",
+        "Stack::push",
+        "Stack::len small",
+        "Stack::is_empty",
+        "Shape::area asked",
+        "Shape::twice asked",
+        "Shape::thrice",
+        "fn @deep",
+    ];
+    assert_eq!(list, expected);
+}
+
+#[test]
+fn filters_and_all() {
+    let (list, errors) = of_block(quote!(all, except("Stack::p*", "handle"), group = "net"), subject());
+    assert_eq!(errors, "");
+    let skipped: Vec<_> = list.iter().filter(|line| line.split(' ').count() > 2).collect();
+    assert_eq!(
+        skipped,
+        [
+            "handle @net filtered",
+            "constant @net const",
+            "bare @net naked",
+            "skipped @net asked",
+            "Stack::push @net filtered",
+            "Shape::area @net asked",
+            "Shape::twice @net asked",
+        ]
+    );
+    let (list, errors) = of_block(quote!(only("get_*", "Stack::len", "hinted")), subject());
+    assert_eq!(errors, "");
+    let probed: Vec<_> = list.iter().filter(|line| !line.contains(' ')).collect();
+    assert_eq!(probed, ["get_a", "hinted", "Stack::len", "Stack::is_empty", "Shape::thrice"]);
+    assert_eq!(list.last().unwrap(), "fn @deep filtered");
+    one_line_with(
+        &of_block(quote!(except("gte_*")), subject()).1,
+        "`except(\"gte_*\")` names no function of this block; there are `handle`, `get_a`, `hinted` and 15 more",
+    );
+    one_line_with(&of_block(quote!(only("x")), quote!(impl S {})).1, "of this block, which has none");
+}
+
+#[test]
+fn arguments_in_their_places() {
+    one_line_with(&of_block(quote!(name = "x"), quote!(impl S {})).1, "`name` names one probe");
+    let inside = |own: TokenStream| of_block(quote!(), quote!(mod m { #own fn f() {} })).1;
+    one_line_with(&inside(quote!(#[probe(all)])), "this is one function");
+    one_line_with(&inside(quote!(#[probe(only("x"))])), "this is one function");
+    one_line_with(&inside(quote!(#[probe(nome = "x")])), "unknown argument `nome`");
+    one_line_with(&inside(quote!(#[probe] #[a::probe(skip)])), "a second `#[probe]`");
+    one_line_with(&inside(quote!(#[cfg_attr(test, inline, probe(skip))])), "under `cfg_attr`");
+    one_line_with(&inside(quote!(#[probe] const)), "doesn't support `const fn`");
+    one_line_with(&inside(quote!(#[probe] gen)), "generators aren't supported");
+}
+
+#[test]
+fn what_is_small() {
+    for body in [
+        quote!(),
+        quote!(self.len),
+        quote!(self.x = x;),
+        quote!(&mut self.items[index]),
+        quote!(Self { a, b: Vec::new() }),
+        quote!(matches!(self, Self::A | Self::B)),
+        quote!(self.entries.get(index).map(|entry| &entry.value)),
+        quote!(unsafe { *self.pointer.add(1) }),
+    ] {
+        assert!(small::is_small(&body), "{body}");
+    }
+    for body in [
+        quote!(a(); b()),
+        quote!(a(); b();),
+        quote!(if a { 1 } else { 2 }),
+        quote!(match a {}),
+        quote!(a.map(|b| {
+            c();
+            d
+        })),
+        quote!(a.await),
+        quote!(loop {}),
+        quote!(a(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)),
+    ] {
+        assert!(!small::is_small(&body), "{body}");
     }
 }
 

@@ -4,17 +4,18 @@ use proc_macro2::Span;
 use quote::quote;
 
 use super::*;
+use crate::model::{Element, Own};
 
 fn function(tokens: TokenStream) -> Function {
     match item(tokens) {
         Item::Function(function) => function,
-        Item::Other { .. } => panic!("not taken for a function"),
+        Item::Block(_) | Item::Other { .. } => panic!("not taken for a function"),
     }
 }
 
 fn keyword(tokens: TokenStream) -> Option<String> {
     match item(tokens) {
-        Item::Function(_) => panic!("taken for a function"),
+        Item::Function(_) | Item::Block(_) => panic!("taken for a function or block"),
         Item::Other { keyword, .. } => keyword.map(|word| word.to_string()),
     }
 }
@@ -73,9 +74,9 @@ fn not_functions() {
         ),
         (
             quote!(
-                unsafe impl Send for S {}
+                unsafe trait Alias = Send;
             ),
-            "impl",
+            "trait",
         ),
         (
             quote!(
@@ -92,7 +93,7 @@ fn not_functions() {
         (
             quote!(
                 #[x]
-                pub(crate) mod m {}
+                pub(crate) mod m;
             ),
             "mod",
         ),
@@ -101,6 +102,107 @@ fn not_functions() {
     }
     assert_eq!(keyword(quote!(|x| x + 1)), None);
     assert_eq!(keyword(quote!()), None);
+}
+
+/// Each element of a block, as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the arguments of its own `#[probe]`.
+fn elements(tokens: TokenStream) -> Vec<String> {
+    fn shown(elements: &[Element]) -> Vec<String> {
+        let own = |own: &[Own]| own.first().map_or_else(String::new, |own| format!(" probe({})", own.args));
+        elements
+            .iter()
+            .map(|element| match element {
+                Element::Function(owns, function) => {
+                    let end = if function.is_body() { "{}" } else { ";" };
+                    format!("fn {}{end}{}", function.name, own(owns))
+                }
+                Element::Block(owns, block) => {
+                    let prefix = block.prefix.as_deref().unwrap_or("mod");
+                    format!("{prefix} [{}]{}", shown(&block.elements).join(", "), own(owns))
+                }
+                Element::Other(tokens) => format!("other {}", !tokens.is_empty()),
+            })
+            .collect()
+    }
+    match item(tokens) {
+        Item::Block(block) => shown(&block.elements),
+        Item::Function(_) | Item::Other { .. } => panic!("not taken for a block"),
+    }
+}
+
+#[test]
+fn the_inside_of_a_module() {
+    let (vis, block) = (fragment(quote!(pub(crate))), fragment(quote!({ 1 })));
+    let no_vis = fragment(quote!());
+    let item = fragment(quote!(#[a] #no_vis fn from_item() {}));
+    let module = quote! {
+        #[cfg(x)]
+        pub(in a::b) mod m {
+            #![allow(x)]
+            //! Doc.
+            use a::{b, c};
+            const A: [u8; { 3 }] = { [1; 3] };
+            const _: () = { fn hidden() {} };
+            static B: fn() -> u8 = { f };
+            type C<T> = Vec<T>;
+            struct D<const N: usize = { 3 }>(u8);
+            struct E { a: u8 }
+            union F { a: u8 }
+            enum G<T> where T: Fn() -> u8 { H }
+            extern crate x;
+            extern "C" { fn foreign(); }
+            unsafe extern "C" {}
+            macro_rules! m { () => {}; }
+            m!(a);
+            a::m! { b }
+            #no_vis fn plain() {}
+            #vis fn braced<const N: usize = { 3 }>(a: [u8; { 4 }]) -> G<{ 5 }> where G<{ N }>: Fn(u8) -> u8 #block
+            pub const unsafe extern "C" fn qualified() {}
+            /// Doc.
+            #[a] #[probe] async fn own() {}
+            #item
+            #[b] #[a::b::probe(name = "x")] #item
+            #[probe(skip)] pub(crate) mod inner { fn a() {} #[probe()] fn b(); }
+            mod elsewhere;
+            unsafe impl<T: A<{ 3 }>> a::B for C<T> where T: D<{ 4 }> { const X: u8 = { 1 }; type Y = u8; fn c(&self) {} fn d(); }
+            pub unsafe trait T<X = u8>: A<{ 3 }> { fn e(&self) -> u8 { 1 } fn f(&self); m!(); }
+        }
+    };
+    let mut expected = vec!["other true"; 17];
+    expected.extend([
+        "fn plain{}",
+        "fn braced{}",
+        "fn qualified{}",
+        "fn own{} probe()",
+        "fn from_item{}",
+        "fn from_item{} probe(name = \"x\")",
+        "mod [fn a{}, fn b; probe()] probe(skip)",
+        "other true",
+        "C [other true, other true, fn c{}, fn d;]",
+        "T [fn e{}, fn f;, other true]",
+    ]);
+    assert_eq!(elements(module), expected);
+}
+
+#[test]
+fn what_is_a_probe_attribute() {
+    let attribute =
+        |tokens: TokenStream| own(&Group::new(Delimiter::Bracket, tokens)).map(|own| own.args.to_string());
+    for tokens in
+        [quote!(probe), quote!(a::probe), quote!(::a::b::probe), quote!($crate::probe), quote!(probe())]
+    {
+        let is_path = !tokens.to_string().contains('$');
+        assert_eq!(attribute(tokens), is_path.then(String::new));
+    }
+    assert_eq!(attribute(quote!(a::probe(skip))).as_deref(), Some("skip"));
+    for tokens in [
+        quote!(probe = 1),
+        quote!(probe::x),
+        quote!(prober),
+        quote!(doc = "probe"),
+        quote!(cfg_attr(a, probe)),
+    ] {
+        assert_eq!(attribute(tokens), None);
+    }
 }
 
 /// `name style expr` of each field, or the errors.
@@ -148,6 +250,16 @@ fn broken_fields() {
         let error = fields(&tokens).expect_err(&tokens.to_string());
         assert!(error.contains(part), "{tokens}: {error}");
     }
+}
+
+#[test]
+fn the_group_of_a_point() {
+    let group = |tokens| {
+        let point = point(tokens, &mut Errors::default());
+        (point.krate.to_string(), point.group.map(|group| group.value()))
+    };
+    assert_eq!(group(quote!(::k; "a", b)), (":: k".to_owned(), None));
+    assert_eq!(group(quote!(k, "net"; "a", b)), ("k".to_owned(), Some("net".to_owned())));
 }
 
 #[test]

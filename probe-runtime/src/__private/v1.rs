@@ -12,11 +12,14 @@ pub use crate::arch::backend::site::*;
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::{
     __probe_v1_function as function, __probe_v1_future as future, __probe_v1_pass as pass,
-    __probe_v1_point as point,
+    __probe_v1_point as point, __probe_v1_skipped as skipped,
 };
 
 #[cfg(probe_backend = "x86_64")]
-pub use core::arch::{asm, naked_asm};
+pub use {
+    crate::abi::{Passage, field_index},
+    core::arch::{asm, naked_asm},
+};
 
 #[cfg(probe_backend = "portable")]
 pub use crate::arch::backend::{hit, is_active};

@@ -15,6 +15,8 @@ use core::slice;
 use core::str;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::value::Type;
+
 /// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
 pub const INLINE_TEXT: usize = 144;
 
@@ -256,6 +258,22 @@ impl Definition {
         self.part(start, self.notes_len).split_terminator('\n').filter_map(|note| note.split_once('='))
     }
 
+    /// What a note says; `None` without it.
+    pub fn note(&self, key: &str) -> Option<&str> {
+        self.notes().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// Why the function was left out of a block with `#[probe]`: such a definition never has a site.
+    pub fn skipped(&self) -> Option<&str> {
+        self.note("skipped")
+    }
+
+    /// The type of a field, where the definition itself says it: where no compiler had to infer it.
+    pub fn field_type(&self, index: usize) -> Option<Type> {
+        let number: u32 = self.note("types")?.split(',').nth(index)?.parse().ok()?;
+        Type::ALL.into_iter().find(|ty| *ty as u32 == number)
+    }
+
     /// How many fields a hit carries.
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
@@ -318,6 +336,28 @@ impl Definition {
     }
 }
 
+/// Which of the fields, each of whose names is ended by a line feed, this one is.
+///
+/// # Panics
+/// At compile time, if it is none of them.
+pub const fn field_index(fields: &str, name: &str) -> usize {
+    let (fields, name) = (fields.as_bytes(), name.as_bytes());
+    let (mut index, mut start, mut at) = (0, 0, 0);
+    let mut is_same = true;
+    while at < fields.len() {
+        if fields[at] == b'\n' {
+            if is_same && at - start == name.len() {
+                return index;
+            }
+            (index, start, is_same) = (index + 1, at + 1, true);
+        } else {
+            is_same = is_same && at - start < name.len() && fields[at] == name[at - start];
+        }
+        at += 1;
+    }
+    panic!("not a field of this probe")
+}
+
 /// The names of a probe's fields, see [`Definition::fields`].
 #[derive(Clone, Debug)]
 pub struct FieldNames<'a>(str::SplitTerminator<'a, char>);
@@ -344,6 +384,7 @@ mod tests {
         assert_eq!(SHORT.fields().collect::<Vec<_>>(), ["bytes", "ok"]);
         assert_eq!(SHORT.field_count(), 2);
         assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
+        assert_eq!((SHORT.note("group"), SHORT.skipped()), (Some("net"), None));
         assert!(SHORT.long.is_null());
     }
 
@@ -359,6 +400,24 @@ mod tests {
         assert!(!LONG.long.is_null());
         assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
         assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
+    }
+
+    #[test]
+    fn types_of_a_note() {
+        static TYPED: Definition =
+            Definition::new(Kind::Point, "a::bx.ca\nb\nc\ntypes=1,11,99\n", 4, 3, 14, 1, 1);
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| TYPED.field_type(at)),
+            [Some(Type::U64), Some(Type::CStr), None, None]
+        );
+        assert_eq!(SHORT.field_type(0), None);
+    }
+
+    #[test]
+    fn fields_have_an_index() {
+        let fields = "a\nab\nb\nabc\n";
+        let names = ["a", "ab", "b", "abc"];
+        assert_eq!(names.map(|name| field_index(fields, name)), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -13,14 +13,14 @@ mod note;
 #[cfg(probe_backend = "x86_64")]
 mod record;
 
-pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind};
+pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind, field_index};
 pub use passage::{InMemory, InRegisters, Passage, Words};
 pub use value::{Field, Sink, Type, Value, ValueRef, debug, display, value};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};
 #[cfg(probe_backend = "x86_64")]
-pub use record::{Record, SITE_CALL, SITE_JUMP};
+pub use record::{FIELD_TYPE, FieldRecord, Record, SITE_CALL, SITE_JUMP};
 
 /// The version that every table entry written by this crate carries.
 pub const VERSION: u16 = 1;

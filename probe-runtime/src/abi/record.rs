@@ -5,10 +5,15 @@
 
 use core::mem::{offset_of, size_of};
 
+use super::value::Type;
+
 /// A site that is a JMP while it is active: to a cold block, which calls the stub. What macros make, of Rust and of `probe.h`.
 pub const SITE_JUMP: u8 = 1;
 /// A site that is a CALL while it is active, of the stub itself: where nothing lives below the stack pointer.
 pub const SITE_CALL: u8 = 2;
+
+/// No site, but the type of a field, as one of the probe's sites passes it: [`FieldRecord`].
+pub const FIELD_TYPE: u8 = 3;
 
 /// Where one site is, where it jumps to, and which probe it belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +40,37 @@ const _: () = {
     assert!(offset_of!(Record, site) == 4);
     assert!(offset_of!(Record, target) == 8);
     assert!(offset_of!(Record, stub) == 12);
+};
+
+/// The type of one field, said by the code that passes it: nothing else knows what the compiler has inferred. It lies among the
+/// records, linked to that code; copies of a generic function may disagree.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct FieldRecord {
+    /// As in [`Record`].
+    pub version: u8,
+    /// Size of this record in bytes: the way to the next one.
+    pub size: u8,
+    /// [`FIELD_TYPE`].
+    pub form: u8,
+    /// Which field, from 0.
+    pub index: u8,
+    /// A [`Type`], as a number.
+    pub ty: u32,
+    /// The probe's stub, relative to this field.
+    pub stub: i32,
+}
+
+impl FieldRecord {
+    /// The type; `None` for one that this reader does not know.
+    pub fn ty(&self) -> Option<Type> {
+        Type::ALL.into_iter().find(|ty| *ty as u32 == self.ty)
+    }
+}
+
+const _: () = {
+    assert!(size_of::<FieldRecord>() == 12);
+    assert!(offset_of!(FieldRecord, index) == 3);
+    assert!(offset_of!(FieldRecord, ty) == 4);
+    assert!(offset_of!(FieldRecord, stub) == 8);
 };

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use super::set::select;
 use crate::consumers::Count;
 use crate::error::Error;
-use crate::selector::SelectorError;
+use crate::selector::{Assigned, SelectorError, assigned};
 
 const VARIABLE: &str = "PROBES";
 
@@ -88,24 +88,22 @@ fn malformed(value: &str, at: usize, problem: impl Into<String>) -> Error {
     Error::Environment { variable: VARIABLE, value: value.to_owned(), at, problem: problem.into() }
 }
 
-/// Cuts the variable into requests. Pure.
+/// Cuts the variable into requests, at the commas where a selector's terms end. Pure.
 fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
     let mut requests = Vec::new();
-    // Where the selector began, and where the item at hand begins.
+    // Where the selector began, and where the term at hand begins.
     let (mut start, mut at) = (0, 0);
-    for item in value.split(',') {
-        let end = at + item.len();
-        if let Some((selector, consumer)) = consumer(item) {
-            let known = CONSUMERS.contains(&consumer.trim());
-            if !known {
-                let at = at + selector.len() + 1;
-                let problem =
-                    format!("`{}` is not a consumer; there is {}", consumer.trim(), CONSUMERS.join(", "));
-                return Err(malformed(value, at, problem));
+    while at <= value.len() {
+        let Assigned { end, equals } = assigned(value, at);
+        if let Some(equals) = equals {
+            let consumer = value[equals + 1..end].trim();
+            if !CONSUMERS.contains(&consumer) {
+                let problem = format!("`{consumer}` is not a consumer; there is {}", CONSUMERS.join(", "));
+                return Err(malformed(value, equals + 1, problem));
             }
-            let selector = &value[start..at + selector.len()];
+            let selector = &value[start..equals];
             let lead = selector.len() - selector.trim_start().len();
-            requests.push(Request { selector: selector.trim(), at: start + lead, consumer: consumer.trim() });
+            requests.push(Request { selector: selector.trim(), at: start + lead, consumer });
             start = end + 1;
         }
         at = end + 1;
@@ -115,16 +113,6 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
         return Err(malformed(value, start.min(value.len()), problem));
     }
     Ok(requests)
-}
-
-/// The selector and consumer of an item, if it names one: what follows the last `=`, unless that is a `kind=`.
-fn consumer(item: &str) -> Option<(&str, &str)> {
-    let (selector, consumer) = item.rsplit_once('=')?;
-    let is_kind = selector
-        .rsplit(char::is_whitespace)
-        .next()
-        .is_some_and(|word| word.trim_start_matches('!') == "kind");
-    (!is_kind).then_some((selector, consumer))
 }
 
 #[cfg(test)]
@@ -141,6 +129,17 @@ mod tests {
         assert_eq!(cut("a::*, !a::b=count, c = count"), [("a::*, !a::b", 0, "count"), ("c", 19, "count")]);
         assert_eq!(cut("kind=entry=count"), [("kind=entry", 0, "count")]);
         assert_eq!(cut("a, kind=entry, b=count"), [("a, kind=entry, b", 0, "count")]);
+        assert_eq!(cut("group=net=count"), [("group=net", 0, "count")]);
+        assert_eq!(cut("a, !group=net|db, b=count"), [("a, !group=net|db, b", 0, "count")]);
+    }
+
+    #[test]
+    fn paths_of_cpp_are_cut_as_selectors_cut_them() {
+        assert_eq!(cut("F<a,b=c>::d=count,e=count"), [("F<a,b=c>::d", 0, "count"), ("e", 18, "count")]);
+        assert_eq!(cut("geo::operator==, b=count"), [("geo::operator==, b", 0, "count")]);
+        assert_eq!(cut("geo::operator===count"), [("geo::operator==", 0, "count")]);
+        assert_eq!(cut(r"geo::operator\,=count"), [(r"geo::operator\,", 0, "count")]);
+        assert_eq!(cut(r"geo::operator\,, a=count"), [(r"geo::operator\,, a", 0, "count")]);
     }
 
     #[test]
@@ -150,6 +149,8 @@ mod tests {
             ("a::*", 1, "no consumer"),
             ("a=count, b", 9, "no consumer"),
             ("kind=entry", 1, "no consumer"),
+            ("group=count", 1, "no consumer"),
+            ("geo::operator=", 1, "no consumer"),
             ("a=cont", 3, "`cont` is not a consumer; there is count"),
             ("a=", 3, "`` is not a consumer"),
         ] {

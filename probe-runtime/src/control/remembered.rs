@@ -9,7 +9,8 @@ impl Control {
     /// A probe as it is now; `None` once it is unloaded.
     pub(super) fn info(&self, id: ProbeId) -> Option<ProbeInfo> {
         let definition = self.registry.definition(id)?;
-        Some(ProbeInfo::new(id, definition, self.registry.site_count(id), self.state_of(id)))
+        let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
+        Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.state_of(id)))
     }
 
     /// An attached probe as it is now, or as it was.

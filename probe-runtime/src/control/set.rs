@@ -8,6 +8,7 @@ use super::hold::Hold;
 use super::lock::operate;
 use super::ready;
 use super::state::{Policy, settle};
+use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
@@ -63,7 +64,8 @@ pub fn unread_objects() -> Vec<String> {
 /// The probes that a selector names, see [`Selector`].
 ///
 /// # Errors
-/// [`Error::Selector`] where it is malformed, [`Error::NoMatch`] with the nearest probes where it names none.
+/// [`Error::Selector`] where it is malformed, [`Error::NoMatch`] with the nearest probes where it names none,
+/// [`Error::Skipped`] where it names only functions that a block with `#[probe]` has left out.
 ///
 /// ```
 /// use probe_runtime::{Error, select};
@@ -81,15 +83,41 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
             let ids = (0..control.registry.len()).map(ProbeId::new);
             ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
         };
+        let matching = || all().filter(|(_, definition)| parsed.matches(*definition));
         let ids: Arc<[_]> =
-            all().filter(|(_, definition)| parsed.matches(*definition)).map(|(id, _)| id).collect();
+            matching().filter(|(_, definition)| definition.skipped().is_none()).map(|(id, _)| id).collect();
         if ids.is_empty() {
-            let nearest = nearest(selector, all().map(|(_, definition)| definition.path()));
-            let (selector, probes) = (selector.to_owned(), all().count());
-            return Err(Error::NoMatch { selector, probes, nearest, unread: unread_objects() });
+            let mut skipped: Vec<_> = matching()
+                .filter_map(|(_, definition)| {
+                    Some((definition.path().to_owned(), definition.skipped()?.to_owned()))
+                })
+                .collect();
+            if !skipped.is_empty() {
+                skipped.sort();
+                return Err(Error::Skipped { selector: selector.to_owned(), skipped });
+            }
+            let definitions = || all().map(|(_, definition)| definition);
+            let probes = definitions().filter(|definition| definition.skipped().is_none()).count();
+            let nearest = nearest_groups(&parsed, definitions())
+                .chain(nearest(selector, definitions().map(Definition::path)))
+                .take(3)
+                .collect();
+            let (selector, unread) = (selector.to_owned(), unread_objects());
+            return Err(Error::NoMatch { selector, probes, nearest, unread });
         }
         Ok(ProbeSet { ids, policy: Policy::default() })
     })
+}
+
+/// What was probably meant by groups that there are none of, as parts of a selector.
+fn nearest_groups<'a>(
+    selector: &Selector,
+    definitions: impl Iterator<Item = &'a Definition>,
+) -> impl Iterator<Item = String> {
+    let known: Vec<_> = definitions.filter_map(|definition| definition.note("group")).collect();
+    let unknown = selector.unknown_groups(&known);
+    let groups: Vec<_> = unknown.flat_map(|group| nearest(group, known.iter().copied())).collect();
+    groups.into_iter().map(|group| format!("group={group}"))
 }
 
 /// A set of probes, and how it is to be patched.

@@ -2,7 +2,7 @@
 //! been seen.
 
 use super::{Change, ProbeId};
-use crate::abi::Definition;
+use crate::abi::{Definition, Type};
 use crate::os::objects::Frozen;
 
 /// All probes of this binary; each counts as one site.
@@ -48,9 +48,15 @@ impl Registry {
         self.definition(id).into_iter()
     }
 
-    /// A definition's flag is its one site.
+    /// A definition's flag is its one site, but of functions that were left out.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        self.definitions(id).count()
+        self.definitions(id).filter(|definition| definition.skipped().is_none()).count()
+    }
+
+    /// Flags say nothing of types.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn field_type(&self, _id: ProbeId, _field: usize) -> Option<Type> {
+        None
     }
 
     /// Nothing is ever unloaded.

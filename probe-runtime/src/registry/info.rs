@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::ProbeId;
-use crate::abi::{Definition, Kind};
+use crate::abi::{Definition, Kind, Type};
 
 /// Whether anybody listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +36,28 @@ impl fmt::Display for ProbeState {
     }
 }
 
+/// One field of a probe, as it is known without a hit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FieldInfo {
+    name: String,
+    ty: Option<Type>,
+}
+
+impl FieldInfo {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The type of its values; [`Type::Format`] of `?expr` and `%expr`.
+    ///
+    /// `None` where that is not known: the program has no site of the probe, or, in a generic function, sites with
+    /// different types; on other targets than x86-64 Linux, of probes in Rust.
+    pub fn ty(&self) -> Option<Type> {
+        self.ty
+    }
+}
+
 /// One probe, as it was when asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeInfo {
@@ -44,20 +66,34 @@ pub struct ProbeInfo {
     kind: Kind,
     file: String,
     line: u32,
-    fields: Vec<String>,
+    fields: Vec<FieldInfo>,
+    group: Option<String>,
+    doc: Option<String>,
+    skipped: Option<String>,
     sites: usize,
     state: ProbeState,
 }
 
 impl ProbeInfo {
-    pub(crate) fn new(id: ProbeId, definition: &Definition, sites: usize, state: ProbeState) -> Self {
+    /// `ty` tells the type of the field with that index.
+    pub(crate) fn new(
+        id: ProbeId,
+        definition: &Definition,
+        ty: impl Fn(usize) -> Option<Type>,
+        sites: usize,
+        state: ProbeState,
+    ) -> Self {
+        let field = |(index, name): (usize, &str)| FieldInfo { name: name.to_owned(), ty: ty(index) };
         Self {
             id,
             path: definition.path().to_owned(),
             kind: definition.kind(),
             file: definition.file().to_owned(),
             line: definition.line(),
-            fields: definition.fields().map(str::to_owned).collect(),
+            fields: definition.fields().enumerate().map(field).collect(),
+            group: definition.note("group").map(str::to_owned),
+            doc: definition.note("doc").map(str::to_owned),
+            skipped: definition.skipped().map(str::to_owned),
             sites,
             state,
         }
@@ -93,9 +129,49 @@ impl ProbeInfo {
         self.line
     }
 
-    /// The fields' names.
-    pub fn fields(&self) -> &[String] {
+    /// The fields, in the order of a hit's values.
+    ///
+    /// ```
+    /// # fn run(bytes: &[u8]) {
+    /// probe_runtime::point!("received", len = bytes.len(), first = ?bytes.first());
+    /// # }
+    /// # run(b"x");
+    /// let probes = probe_runtime::select("**::received")?.probes();
+    /// assert_eq!(probes[0].fields().iter().map(|field| field.name()).collect::<Vec<_>>(), ["len", "first"]);
+    /// # if cfg!(all(target_arch = "x86_64", target_os = "linux", not(probe_portable))) {
+    /// assert_eq!(probes[0].fields()[0].ty(), Some(probe_runtime::Type::U64));
+    /// # }
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn fields(&self) -> &[FieldInfo] {
         &self.fields
+    }
+
+    /// The group, from `#[probe(group = "…")]` on the function or on a block around it.
+    pub fn group(&self) -> Option<&str> {
+        self.group.as_deref()
+    }
+
+    /// What a hit means, from `#[probe(doc = "…")]`.
+    pub fn doc(&self) -> Option<&str> {
+        self.doc.as_deref()
+    }
+
+    /// Why a function in a block with `#[probe]` has no probe; `None` of every other one. No selector names it, nothing can be
+    /// attached to it, and it is listed once, as an entry without sites.
+    ///
+    /// | reason | the function |
+    /// |---|---|
+    /// | `asked` | has `#[probe(skip)]`, or stands in a block that has |
+    /// | `filtered` | is named by an `except`, or not by an `only` |
+    /// | `inline` | has `#[inline]` or `#[inline(always)]` |
+    /// | `small` | is one short expression |
+    /// | `const` | is a `const fn` |
+    /// | `naked` | is naked |
+    /// | `bodiless` | is a trait's method without a body |
+    /// | `async` | is an `async fn` |
+    pub fn skipped(&self) -> Option<&str> {
+        self.skipped.as_deref()
     }
 
     /// How many machine-code copies the program holds: more than one where the function was inlined or is
@@ -115,7 +191,11 @@ impl fmt::Display for ProbeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}:{}", self.path, self.kind, self.file, self.line)?;
         if !self.fields.is_empty() {
-            write!(f, " [{}]", self.fields.join(", "))?;
+            let names: Vec<_> = self.fields.iter().map(FieldInfo::name).collect();
+            write!(f, " [{}]", names.join(", "))?;
+        }
+        if let Some(reason) = &self.skipped {
+            return write!(f, " skipped ({reason})");
         }
         let s = if self.sites == 1 { "" } else { "s" };
         write!(f, " {} site{s}, {}", self.sites, self.state)

@@ -8,9 +8,9 @@ use std::ptr;
 
 #[cfg(probe_discovers)]
 use super::discovered::Discovered;
-use super::tables::{RecordAt, Tables, Unsettled};
+use super::tables::{Entry, RecordAt, Tables, Unsettled};
 use super::{Change, ProbeId};
-use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE};
+use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 #[cfg(probe_discovers)]
 use crate::finstrument::{Discovery, absorb, has_news, take_news};
 use crate::os::objects::{Frozen, Generation, Object};
@@ -39,6 +39,8 @@ pub(crate) struct Registry {
     /// away with its object.
     identities: HashMap<u64, ProbeId>,
     skipped: usize,
+    /// The types of fields, as far as all of a probe's copies agree.
+    types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions another runtime has, and which are in no list above.
     taken: HashMap<ProbeId, Vec<Site>>,
     #[cfg(probe_discovers)]
@@ -227,17 +229,24 @@ impl Registry {
     /// definition is in no table is skipped.
     fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
         self.skipped = 0;
+        self.types.clear();
         let ranges = &self.ranges;
+        let types = &mut self.types;
         let mut read_one = |(own, tables): (usize, &Tables<'_>)| {
             let mut found = Vec::with_capacity(tables.capacity());
             let mut foreign = 0;
-            self.skipped += tables.for_each_site(|record, definition| {
+            self.skipped += tables.for_each_record(|entry, definition| {
                 let id = ranges[own]
                     .id_of(definition)
                     .or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
-                match id {
-                    Some(id) => found.push((id, record)),
-                    None => foreign += 1,
+                match (id, entry) {
+                    (Some(id), Entry::Site(record)) => found.push((id, record)),
+                    (Some(id), Entry::Type(record)) => {
+                        let ty = types.entry((id, record.index)).or_insert(record.ty());
+                        *ty = ty.filter(|ty| Some(*ty) == record.ty());
+                    }
+                    (None, Entry::Site(_)) => foreign += 1,
+                    (None, Entry::Type(_)) => {}
                 }
             });
             self.skipped += foreign;
@@ -319,6 +328,11 @@ impl Registry {
     /// All definitions of a probe: one in each object that has it.
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())
+    }
+
+    /// The type of a probe's field, if its sites say one.
+    pub(crate) fn field_type(&self, id: ProbeId, field: usize) -> Option<Type> {
+        self.types.get(&(id, u8::try_from(field).ok()?)).copied().flatten()
     }
 
     /// The sites of one probe.

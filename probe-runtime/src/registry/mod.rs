@@ -37,7 +37,7 @@ mod seen;
 pub(crate) use seen::see;
 
 pub use id::ProbeId;
-pub use info::{ProbeInfo, ProbeState};
+pub use info::{FieldInfo, ProbeInfo, ProbeState};
 
 /// What a look at the loaded objects has found.
 #[derive(Default)]

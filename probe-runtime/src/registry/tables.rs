@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::ptr;
 use std::slice;
 
-use crate::abi::{Definition, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
+use crate::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 use crate::arch::backend::stub::{self, Stub};
 use crate::os::objects::Object;
 use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
@@ -46,6 +46,14 @@ impl Unsettled {
         // the caller is frozen.
         self.found != unsafe { ptr::read_unaligned(self.at as *const usize) }
     }
+}
+
+/// What a record speaks of.
+pub(super) enum Entry {
+    /// A site.
+    Site(RecordAt),
+    /// The type of a field.
+    Type(FieldRecord),
 }
 
 /// Where a record lies in its table, in bytes.
@@ -125,8 +133,8 @@ impl<'a> Tables<'a> {
     }
 
     /// Calls `each` for every record that this reader understands, with its definition's address; returns how
-    /// many it could not read.
-    pub(super) fn for_each_site(&self, mut each: impl FnMut(RecordAt, usize)) -> usize {
+    /// many sites' it could not read.
+    pub(super) fn for_each_record(&self, mut each: impl FnMut(Entry, usize)) -> usize {
         let (mut at, mut skipped) = (self.records.start, 0);
         while at + size_of::<[u8; 4]>() <= self.records.end {
             // SAFETY: within the mapped table.
@@ -136,13 +144,22 @@ impl<'a> Tables<'a> {
                 // Without a size there is no way on.
                 return skipped + 1;
             }
+            if u16::from(version) == VERSION && form == FIELD_TYPE && size >= size_of::<FieldRecord>() {
+                // SAFETY: within the mapped table.
+                let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
+                if let Some(definition) = self.definition_of(relative(at + 8, record.stub), true) {
+                    each(Entry::Type(record), definition);
+                }
+                at += size;
+                continue;
+            }
             let record = u32::try_from(at - self.records.start).ok().map(RecordAt);
             let is_known = u16::from(version) == VERSION
                 && [SITE_JUMP, SITE_CALL].contains(&form)
                 && size >= size_of::<Record>();
             let known = record.filter(|_| is_known);
             match known.and_then(|record| Some((record, self.definition_at(record)?))) {
-                Some((record, definition)) => each(record, definition),
+                Some((record, definition)) => each(Entry::Site(record), definition),
                 None => skipped += 1,
             }
             at += size;
@@ -150,7 +167,7 @@ impl<'a> Tables<'a> {
         skipped
     }
 
-    /// The site of a record that [`for_each_site`](Self::for_each_site) has understood.
+    /// The site of a record that [`for_each_record`](Self::for_each_record) has understood.
     pub(super) fn site(&self, at: RecordAt) -> Site {
         let (record, at) = self.record(at);
         let (addr, target) = ends(&record, at);
@@ -163,7 +180,7 @@ impl<'a> Tables<'a> {
     fn record(&self, at: RecordAt) -> (Record, usize) {
         let at = self.records.start + at.0 as usize;
         // SAFETY: within the mapped table, which holds `size_of::<Record>()` bytes there: `RecordAt` comes from
-        // `for_each_site`, which has checked that.
+        // `for_each_record`, which has checked that.
         (unsafe { ptr::read_unaligned(at as *const Record) }, at)
     }
 

@@ -6,6 +6,7 @@
 //! part      = glob                        over the probe's path: "*" within a segment, "**" across segments
 //!           | "@" file [ ":" line ]       the source file (the end of its path; globs too), and a line
 //!           | "kind=" kind { "|" kind }   entry, exit, point, drop, suspend, resume
+//!           | "group=" glob { "|" glob }  the probe's group; a group may have segments, as paths do
 //! ```
 //! With exclusions only, everything else is selected. Pure: parsing and matching touch nothing.
 //!
@@ -15,6 +16,7 @@
 //! partner is a character like any other (`operator<`). A backslash takes the next character as it is: `geo::operator\*`,
 //! `geo::operator\,`; [`Selector::escape`] puts it where a path needs it.
 
+mod assigned;
 mod glob;
 mod nearest;
 mod nesting;
@@ -24,6 +26,7 @@ mod subject;
 
 pub use parse::SelectorError;
 
+pub(crate) use assigned::{Assigned, assigned};
 pub(crate) use nearest::nearest;
 
 use crate::abi::Kind;
@@ -42,6 +45,14 @@ struct Term {
     file: Option<Glob>,
     line: Option<u32>,
     kinds: Option<Vec<Kind>>,
+    groups: Option<Vec<Group>>,
+}
+
+/// A glob over groups, and how it was written.
+#[derive(Clone, Debug)]
+struct Group {
+    text: String,
+    glob: Glob,
 }
 
 /// What of a probe a selector looks at. Asked for as needed: most selectors need the path alone.
@@ -54,6 +65,10 @@ pub trait Subject {
     fn file(&self) -> &str;
     /// Its source line.
     fn line(&self) -> u32;
+    /// The group that it is in; none if not said otherwise.
+    fn group(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Selector {
@@ -94,6 +109,16 @@ impl Selector {
         let names_none = self.terms.iter().all(|term| term.is_exclusion);
         (names_none || hits(false)) && !hits(true)
     }
+
+    /// The groups that it asks for and that are none of these, as they were written.
+    pub(crate) fn unknown_groups(&self, known: &[&str]) -> impl Iterator<Item = &str> {
+        let asked =
+            self.terms.iter().filter(|term| !term.is_exclusion).filter_map(|term| term.groups.as_ref());
+        asked
+            .flatten()
+            .filter(|asked| !known.iter().any(|group| asked.glob.matches(group)))
+            .map(|asked| asked.text.as_str())
+    }
 }
 
 impl Term {
@@ -102,6 +127,9 @@ impl Term {
             && self.line.is_none_or(|line| line == subject.line())
             && self.path.as_ref().is_none_or(|glob| glob.is_everything() || glob.matches(subject.path()))
             && self.file.as_ref().is_none_or(|glob| glob.matches_end(subject.file()))
+            && self.groups.as_ref().is_none_or(|groups| {
+                subject.group().is_some_and(|group| groups.iter().any(|asked| asked.glob.matches(group)))
+            })
     }
 }
 
@@ -126,6 +154,10 @@ mod tests {
 
         fn line(&self) -> u32 {
             42
+        }
+
+        fn group(&self) -> Option<&str> {
+            self.0.contains("net").then_some("net::tcp")
         }
     }
 
@@ -163,8 +195,19 @@ mod tests {
             ("app::**, !app::net::handle kind=exit", Entry, true),
             ("app::**, !app::net::handle kind=exit", Exit, false),
             ("other::*, app::net::handle", Entry, true),
+            ("group=net::tcp", Entry, true),
+            ("group=net", Entry, false),
+            ("group=net::*", Entry, true),
+            ("group=**", Entry, true),
+            ("group=db|n*::t*", Entry, true),
+            ("group=net::tcp kind=exit", Entry, false),
+            ("!group=net::tcp", Entry, false),
+            ("app::** group=net::tcp @server.rs:42 kind=entry", Entry, true),
         ] {
             assert_eq!(matches(selector, path, kind), expected, "{selector} on {path} {kind:?}");
         }
+        assert!(!matches("group=**", "app::db", Entry), "without a group");
+        let selector = Selector::parse("!group=a, group=b|net*|net::*, group=c* kind=exit").unwrap();
+        assert_eq!(selector.unknown_groups(&["net::tcp", "cd"]).collect::<Vec<_>>(), ["b", "net*"]);
     }
 }

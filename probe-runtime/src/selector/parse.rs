@@ -6,7 +6,7 @@ use std::fmt;
 use super::glob::Glob;
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 use super::path::{is_allowed, not_in_a_path, part_len};
-use super::{Selector, Term};
+use super::{Group, Selector, Term};
 use crate::abi::Kind;
 
 /// What is wrong with a selector, and where.
@@ -77,7 +77,7 @@ impl Parser<'_> {
         let mut term = Term::default();
         let mut at = self.skip_whitespace(start);
         if self.is_end(at) {
-            return self.error(at, "a probe's path, `@file` or `kind=` is missing here");
+            return self.error(at, "a probe's path, `@file`, `kind=` or `group=` is missing here");
         }
         if self.text[at..].starts_with('!') {
             term.is_exclusion = true;
@@ -100,10 +100,10 @@ impl Parser<'_> {
         }
         match part.split_once('=') {
             Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
+            Some(("group", value)) => self.groups(term, at, at + "group=".len(), value),
             // The name of an operator may hold one, what is in brackets may.
-            Some((key, _)) if is_word(key) && !ends_in_operator(key) => {
-                self.error(at, format!("`{key}=` is not known; there is `kind=entry|exit|point`"))
-            }
+            Some((key, _)) if is_word(key) && !ends_in_operator(key) => self
+                .error(at, format!("`{key}=` is not known; there are `kind=entry|exit|point` and `group=…`")),
             _ => self.path(term, at, part),
         }
     }
@@ -115,10 +115,15 @@ impl Parser<'_> {
                 if path.contains(['>', ')', ']', '}']) { " (in brackets, leave out spaces)" } else { "" };
             return self.error(at, format!("a second path in one term; separate terms by a comma{hint}"));
         }
-        for range in segments(path, &marks) {
+        self.path_segments(at, path, &marks)?;
+        term.path = Some(Glob::path(path));
+        Ok(())
+    }
+
+    fn path_segments(&self, at: usize, path: &str, marks: &[Mark]) -> Result<(), SelectorError> {
+        for range in segments(path, marks) {
             self.path_segment(at + range.start, &path[range.clone()], &marks[range])?;
         }
-        term.path = Some(Glob::path(path));
         Ok(())
     }
 
@@ -205,6 +210,26 @@ impl Parser<'_> {
     }
 }
 
+impl Parser<'_> {
+    fn groups(&self, term: &mut Term, at: usize, start: usize, text: &str) -> Result<(), SelectorError> {
+        if term.groups.is_some() {
+            return self.error(at, "a second `group=` in one term; join groups by `|`");
+        }
+        let mut groups = Vec::new();
+        let mut start = start;
+        for word in text.split('|') {
+            if word.is_empty() {
+                return self.error(start, "the name of a group is missing here");
+            }
+            self.path_segments(start, word, &marks(word, Escapes::Read))?;
+            groups.push(Group { text: word.to_owned(), glob: Glob::path(word) });
+            start += word.len() + 1;
+        }
+        term.groups = Some(groups);
+        Ok(())
+    }
+}
+
 fn is_word(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
@@ -237,6 +262,11 @@ mod tests {
             ("a, kind=entry|entrance", 15, "`entrance` is not a kind"),
             ("kind=entry kind=exit", 12, "a second `kind=`"),
             ("kinds=entry", 1, "`kinds=` is not known"),
+            ("group=", 7, "the name of a group is missing here"),
+            ("group=a|", 9, "the name of a group is missing here"),
+            ("group=a::", 10, "an empty segment"),
+            ("group=a|b/c", 10, "`/` can't be part of a path"),
+            ("group=a group=b", 9, "a second `group=`"),
             ("=entry", 1, "`=` is not known"),
             ("a::b=c", 5, "`=` can't be part of a path"),
             ("a::f(int", 5, "`(` can't be part of a path without what closes it"),

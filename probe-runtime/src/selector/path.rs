@@ -51,7 +51,7 @@ fn is_operator(c: char) -> bool {
 }
 
 /// Whether what comes next belongs to the name of an operator, as it began in this segment.
-fn is_in_operator(segment: &str) -> bool {
+pub(super) fn is_in_operator(segment: &str) -> bool {
     ends_in_operator(segment.trim_end_matches(|c: char| is_operator(c) || "-*<>()[]~".contains(c)))
 }
 

@@ -5,8 +5,13 @@ use crate::abi::{Definition, Kind};
 use crate::registry::ProbeInfo;
 
 macro_rules! subjects {
-    ($($ty:ty),*) => { $(
+    ($($ty:ty, $this:ident => $group:expr;)*) => { $(
         impl Subject for $ty {
+            fn group(&self) -> Option<&str> {
+                let $this = self;
+                $group
+            }
+
             fn path(&self) -> &str {
                 self.path()
             }
@@ -26,4 +31,7 @@ macro_rules! subjects {
     )* };
 }
 
-subjects!(Definition, ProbeInfo);
+subjects! {
+    Definition, definition => definition.note("group");
+    ProbeInfo, info => info.group();
+}

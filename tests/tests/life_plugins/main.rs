@@ -150,7 +150,10 @@ fn counts_stay() {
         assert!(probe.file().ends_with("plugin/src/lib.rs"), "{probe}");
     }
     let point = hits.probes().into_iter().find(|probe| probe.path() == "plugin::value").unwrap();
-    assert_eq!(point.fields(), ["x", "text", "debug"]);
+    assert_eq!(
+        point.fields().iter().map(probe_runtime::FieldInfo::name).collect::<Vec<_>>(),
+        ["x", "text", "debug"]
+    );
     let table = hits.to_string();
     let row = table.lines().find(|row| row.starts_with("plugin::value")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["plugin::value", "point", "0", "10"]);

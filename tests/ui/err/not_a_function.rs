@@ -3,15 +3,9 @@ use probe_runtime::probe;
 #[probe]
 struct S;
 
-#[probe]
 impl S {
     #[probe]
     const N: u32 = 1;
-}
-
-#[probe]
-mod m {
-    pub fn f() {}
 }
 
 #[probe]
@@ -19,5 +13,4 @@ static X: u32 = 1;
 
 fn main() {
     let _ = (S, S::N, X);
-    m::f();
 }

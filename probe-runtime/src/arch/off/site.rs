@@ -6,7 +6,7 @@
 macro_rules! __probe_v1_site {
     ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
         if false {
-            $(let _ = $crate::__private::v1::pass!(InMemory, $how, $value);)*
+            $(let _ = $crate::__private::v1::pass!($crate::__private::v1::InMemory, $how, $value);)*
         }
     }};
 }

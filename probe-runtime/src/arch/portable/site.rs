@@ -8,7 +8,7 @@ macro_rules! __probe_v1_site {
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
         if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
             // `match`, so that temporaries in the expressions outlive the call.
-            match [$($crate::__private::v1::pass!(InMemory, $how, $value)),*] {
+            match [$($crate::__private::v1::pass!($crate::__private::v1::InMemory, $how, $value)),*] {
                 __probe_values => $crate::__private::v1::hit(&__PROBE_DEFINITION, &__probe_values),
             }
         }

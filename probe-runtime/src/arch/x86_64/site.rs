@@ -85,7 +85,7 @@ macro_rules! __probe_v1_site {
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
                 stub = sym __probe_stub,
-                cold = label { $crate::__private::v1::cold! { __probe_stub; $($how($value)),* } },
+                cold = label { $crate::__private::v1::cold! { __probe_stub; $($field = $how($value)),* } },
                 options(nomem, nostack, preserves_flags),
             )
         }
@@ -100,8 +100,9 @@ macro_rules! __probe_v1_cold {
         $crate::__private::v1::call! { $stub, ["add rsp, -128"], ["sub rsp, -128"], [] }
     };
     // `match`, so that temporaries in the expressions outlive the call.
-    ($stub:ident; $how:ident($value:expr)) => {
-        match $crate::__private::v1::pass!(InRegisters, $how, $value).0 {
+    ($stub:ident; $field:literal = $how:ident($value:expr)) => {{
+        $crate::__private::v1::typed! { $stub, InRegisters }
+        match $crate::__private::v1::pass!(__ProbeField<0>, $how, $value).0 {
             [__probe_ty, __probe_low, __probe_high] => $crate::__private::v1::call! {
                 $stub,
                 ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
@@ -109,11 +110,12 @@ macro_rules! __probe_v1_cold {
                 [ty = in(reg) __probe_ty, low = in(reg) __probe_low, high = in(reg) __probe_high,]
             },
         }
-    };
-    ($stub:ident; $how1:ident($value1:expr), $how2:ident($value2:expr)) => {
+    }};
+    ($stub:ident; $field1:literal = $how1:ident($value1:expr), $field2:literal = $how2:ident($value2:expr)) => {{
+        $crate::__private::v1::typed! { $stub, InRegisters }
         match (
-            $crate::__private::v1::pass!(InRegisters, $how1, $value1).0,
-            $crate::__private::v1::pass!(InRegisters, $how2, $value2).0,
+            $crate::__private::v1::pass!(__ProbeField<0>, $how1, $value1).0,
+            $crate::__private::v1::pass!(__ProbeField<1>, $how2, $value2).0,
         ) {
             ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => $crate::__private::v1::call! {
                 $stub,
@@ -129,15 +131,79 @@ macro_rules! __probe_v1_cold {
                 ]
             },
         }
-    };
-    ($stub:ident; $($how:ident($value:expr)),+) => {
-        match [$($crate::__private::v1::pass!(InMemory, $how, $value)),+] {
+    }};
+    ($stub:ident; $($field:literal = $how:ident($value:expr)),+) => {{
+        $crate::__private::v1::typed! { $stub, InMemory }
+        const __PROBE_FIELDS: &str = $crate::__private::v1::concat!($($field, "\n"),+);
+        match [$($crate::__private::v1::pass!(
+            __ProbeField<{ $crate::__private::v1::field_index(__PROBE_FIELDS, $field) }>, $how, $value
+        )),+] {
             __probe_values => $crate::__private::v1::call! {
                 $stub,
                 ["sub rsp, 192", "mov [rsp + 56], {values}"],
                 ["add rsp, 192"],
                 [values = in(reg) __probe_values.as_ptr(),]
             },
+        }
+    }};
+}
+
+/// A passage as `$passage`, which also says the type of what it passes: a record among the sites', and not one instruction.
+/// Nothing but the code that is made for a type knows it, and that lies wherever the compiler put the cold block.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_typed {
+    ($stub:ident, $passage:ident) => {
+        enum __ProbeField<const INDEX: usize> {}
+
+        impl<const INDEX: usize> $crate::__private::v1::Passage for __ProbeField<INDEX> {
+            type Out<'value> =
+                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::Out<'value>;
+
+            #[inline(always)]
+            fn one<'value, const TY: u64>(low: u64) -> Self::Out<'value> {
+                $crate::__private::v1::field_type! { $stub, INDEX, TY }
+                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::one::<TY>(low)
+            }
+
+            #[inline(always)]
+            fn two<'value, const TY: u64>(low: u64, high: u64) -> Self::Out<'value> {
+                $crate::__private::v1::field_type! { $stub, INDEX, TY }
+                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::two::<TY>(low, high)
+            }
+        }
+    };
+}
+
+/// The record of a field's type (docs/abi.md, "Records").
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_field_type {
+    ($stub:ident, $index:ident, $ty:ident) => {
+        // SAFETY: directives for other sections, and a label: no instruction.
+        unsafe {
+            $crate::__private::v1::asm!(
+                // As for a site: once per assembler context, and a counter for the labels.
+                ".ifndef .Lprobe_v1_types",
+                ".set .Lprobe_v1_types, 0",
+                ".macro probe_v1_type n, index, ty, stub",
+                ".Lprobe_v1_type_\\n\\():",
+                ".pushsection probe_sites, \"ao\", @progbits, .Lprobe_v1_type_\\n",
+                ".p2align 2",
+                ".byte 1, 12, 3, \\index",
+                ".long \\ty, \\stub@PLT - .",
+                ".popsection",
+                ".endm",
+                ".endif",
+                ".set .Lprobe_v1_types, .Lprobe_v1_types + 1",
+                ".altmacro",
+                "probe_v1_type %.Lprobe_v1_types, {index}, {ty}, {stub}",
+                ".noaltmacro",
+                index = const $index,
+                ty = const $ty,
+                stub = sym $stub,
+                options(nomem, nostack, preserves_flags),
+            )
         }
     };
 }
@@ -171,4 +237,7 @@ macro_rules! __probe_v1_call {
     };
 }
 
-pub use crate::{__probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_site as site};
+pub use crate::{
+    __probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_field_type as field_type,
+    __probe_v1_site as site, __probe_v1_typed as typed,
+};

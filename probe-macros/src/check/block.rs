@@ -1,0 +1,213 @@
+//! What becomes of each function in a block: probed, or left out and why. No function is left out in silence.
+//!
+//! The first rule that applies decides:
+//! ```text
+//! #[probe(skip)] on it, or on a block around it      asked
+//! #[probe(…)] on it                                  probed, or the error that it would get alone
+//! const, gen, naked, without a body                  const, gen, naked, bodiless
+//! named by an `except`, not named by an `only`       filtered
+//! named by an `only`, or under `all`                 probed
+//! #[inline] or #[inline(always)]                     inline
+//! one short expression                               small
+//! anything else                                      probed
+//! ```
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use syn::LitStr;
+use syn::ext::IdentExt;
+
+use super::filter::Layer;
+use super::{fits_block, fits_function, function, naked, settings, small};
+use crate::errors::Errors;
+use crate::model::{Block, Element, Fate, Function, Own, Part, Plan, Settings};
+use crate::{args, parse};
+
+/// Decides on each function inside.
+pub(crate) fn block(block: Block, settings: &Settings, errors: &mut Errors) -> Plan {
+    let outside = Scope::default();
+    plan(block, &outside, settings, errors)
+}
+
+/// What surrounds a function.
+#[derive(Default)]
+struct Scope<'s> {
+    krate: Option<TokenStream>,
+    group: Option<LitStr>,
+    doc: Option<LitStr>,
+    prefix: Option<String>,
+    all: bool,
+    skip: bool,
+    filters: Option<Layer<'s>>,
+    outer: Option<&'s Scope<'s>>,
+}
+
+impl<'s> Scope<'s> {
+    /// The scope of a block in this one: what it says itself comes first.
+    fn of(outer: &'s Self, prefix: Option<String>, settings: &'s Settings) -> Self {
+        Scope {
+            krate: settings.krate.clone().or_else(|| outer.krate.clone()),
+            group: settings.group.clone().or_else(|| outer.group.clone()),
+            doc: settings.doc.clone().or_else(|| outer.doc.clone()),
+            prefix,
+            all: outer.all || settings.all.is_some(),
+            skip: outer.skip || settings.skip.is_some(),
+            filters: Layer::of(settings),
+            outer: Some(outer),
+        }
+    }
+
+    /// The filters of this block and of those around it.
+    fn layers(&self) -> impl Iterator<Item = &Layer<'s>> {
+        std::iter::successors(Some(self), |scope| scope.outer).filter_map(|scope| scope.filters.as_ref())
+    }
+
+    /// A function's settings, completed by what surrounds it.
+    fn complete(&self, own: Settings, function: &Function) -> Settings {
+        let (name, span) = match &own.name {
+            Some(name) => (name.value(), name.span()),
+            None => (function.name.unraw().to_string(), function.name.span()),
+        };
+        Settings {
+            name: Some(LitStr::new(&self.prefixed(&name), span)),
+            krate: own.krate.or_else(|| self.krate.clone()),
+            group: own.group.or_else(|| self.group.clone()),
+            doc: own.doc.or_else(|| self.doc.clone()),
+            ..own
+        }
+    }
+
+    fn prefixed(&self, name: &str) -> String {
+        self.prefix.as_ref().map_or_else(|| name.to_owned(), |prefix| format!("{prefix}::{name}"))
+    }
+}
+
+fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut Errors) -> Plan {
+    let scope = Scope::of(outer, block.prefix.clone(), settings);
+    let mut parts = Vec::new();
+    for element in std::mem::take(&mut block.elements) {
+        parts.push(match element {
+            Element::Other(tokens) => Part::Other(tokens),
+            Element::Function(own, function) => {
+                check_hidden(&function.attributes, errors);
+                let fate = fate(&own, &function, &scope, errors);
+                Part::Function(function, fate)
+            }
+            Element::Block(own, inner) => {
+                check_hidden(&inner.attributes, errors);
+                let settings = own_settings(&own, errors).unwrap_or_default();
+                fits_block(&settings, errors);
+                Part::Block(plan(inner, &scope, &settings, errors))
+            }
+        });
+    }
+    if let Some(filters) = &scope.filters {
+        filters.check_use(errors);
+    }
+    Plan { block, parts }
+}
+
+/// The settings of an item's own `#[probe]`, if it has one.
+fn own_settings(own: &[Own], errors: &mut Errors) -> Option<Settings> {
+    let (first, more) = own.split_first()?;
+    for own in more {
+        errors.at(&own.word, "a second `#[probe]` on one item; join their arguments in one");
+    }
+    Some(settings(&args::parse(first.args.clone()), errors))
+}
+
+fn fate(own: &[Own], function: &Function, scope: &Scope<'_>, errors: &mut Errors) -> Fate {
+    let own = own_settings(own, errors);
+    let is_passed = passes(function, scope);
+    let is_skipped = own.as_ref().map_or(scope.skip, |own| own.skip.is_some());
+    let reason = match &own {
+        _ if is_skipped => Some("asked"),
+        Some(own) => {
+            fits_function(own, errors);
+            self::function(function, errors);
+            None
+        }
+        None => unfit(function).or(match is_passed {
+            Some(false) => Some("filtered"),
+            Some(true) => None,
+            None if scope.all => None,
+            None => light(function),
+        }),
+    };
+    let settings = scope.complete(own.unwrap_or_default(), function);
+    match reason {
+        Some(reason) => Fate::Skipped(settings, reason),
+        None => Fate::Probed(settings),
+    }
+}
+
+/// What the filters say: `None` if none of them names it.
+fn passes(function: &Function, scope: &Scope<'_>) -> Option<bool> {
+    let name = function.name.unraw().to_string();
+    let whole = scope.prefixed(&name);
+    // Each is asked, so that it knows that it was of use.
+    let answers: Vec<Option<bool>> = scope.layers().map(|layer| layer.passes(&name, &whole)).collect();
+    if answers.contains(&Some(false)) { Some(false) } else { answers.contains(&Some(true)).then_some(true) }
+}
+
+/// Why it can't have a probe.
+fn unfit(function: &Function) -> Option<&'static str> {
+    if function.body.is_err() {
+        Some("bodiless")
+    } else if function.attributes.iter().any(|attribute| naked(attribute).is_some()) {
+        Some("naked")
+    } else if function.is("const") {
+        Some("const")
+    } else if function.is("gen") {
+        Some("gen")
+    } else {
+        None
+    }
+}
+
+/// Why it is too small for a probe that nobody asked for by name. Of an `async` function, what is written tells nothing: it is polled.
+fn light(function: &Function) -> Option<&'static str> {
+    if function.is("async") {
+        return None;
+    }
+    if function.attributes.iter().any(is_inline) {
+        return Some("inline");
+    }
+    function.body.as_ref().is_ok_and(|body| small::is_small(&body.stream())).then_some("small")
+}
+
+/// `#[inline]`, `#[inline(always)]`, or one of them under a condition.
+fn is_inline(attribute: &Group) -> bool {
+    let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    match trees.as_slice() {
+        [TokenTree::Ident(word)] => word == "inline",
+        [TokenTree::Ident(word), TokenTree::Group(list)] if word == "inline" => {
+            list.stream().to_string() == "always"
+        }
+        _ => conditional(attribute).iter().any(is_inline),
+    }
+}
+
+/// A `#[probe]` that only appears once the block has been expanded would put a second probe there.
+fn check_hidden(attributes: &[Group], errors: &mut Errors) {
+    for attribute in attributes {
+        for own in conditional(attribute).iter().filter_map(parse::own) {
+            errors.at(
+                &own.word,
+                "a `#[probe]` under `cfg_attr` isn't seen by the one on the block, which would put another probe here; \
+                 move it to a function of its own under `#[cfg(…)]`, or use `only(…)` or `except(…)`",
+            );
+        }
+    }
+}
+
+/// The attributes that a `cfg_attr(condition, …)` may become.
+fn conditional(attribute: &Group) -> Vec<Group> {
+    let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    let [TokenTree::Ident(word), TokenTree::Group(list)] = trees.as_slice() else { return Vec::new() };
+    if word != "cfg_attr" {
+        return Vec::new();
+    }
+    let inner: Vec<TokenTree> = list.stream().into_iter().collect();
+    let parts = inner.split(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ','));
+    parts.skip(1).map(|part| Group::new(Delimiter::Bracket, part.iter().cloned().collect())).collect()
+}

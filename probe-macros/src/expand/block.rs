@@ -1,0 +1,71 @@
+//! A block with its probes: each function as if it had `#[probe]`, or with the definition that says why it has none.
+
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+
+use super::{function, krate_at, named, points, split_inner_attributes};
+use crate::body;
+use crate::fallback;
+use crate::model::{Fate, Function, Inside, Part, Plan, Settings};
+
+/// The block, and what has to stand beside it.
+pub(super) fn block(plan: Plan) -> TokenStream {
+    let Plan { block, parts } = plan;
+    let mut inside = TokenStream::new();
+    let mut beside = TokenStream::new();
+    for part in parts {
+        match part {
+            Part::Other(tokens) => inside.extend(tokens),
+            Part::Block(plan) => inside.extend(self::block(plan)),
+            Part::Function(subject, Fate::Probed(settings)) => inside.extend(function(&settings, subject)),
+            Part::Function(subject, Fate::Skipped(settings, reason)) => match subject {
+                Function { head, body: Ok(body), .. } if has_statements(reason) => {
+                    let body = skipping(&settings, reason, &subject.name, &body);
+                    inside.extend(quote!(#head #body));
+                }
+                subject => {
+                    let conditions = conditions(&subject.attributes);
+                    let definition = definition(&settings, reason, &subject.name);
+                    inside.extend(fallback::function(subject, settings.krate.as_ref()));
+                    match block.inside {
+                        Inside::Module => inside.extend(quote!(#(#conditions)* #definition)),
+                        Inside::Methods => beside.extend(quote!(#(#conditions)* #definition)),
+                    }
+                }
+            },
+        }
+    }
+    let (head, body) = (&block.head, body::rebuilt(&block.body, inside));
+    if beside.is_empty() {
+        return quote!(#head #body);
+    }
+    // Those of a block's functions are there if the block is.
+    let conditions = conditions(&block.attributes);
+    quote!(#head #body #(#conditions)* const _: () = { #beside };)
+}
+
+/// Whether such a function's body can hold a definition: a naked one is one instruction of the compiler's.
+fn has_statements(reason: &str) -> bool {
+    !["naked", "bodiless"].contains(&reason)
+}
+
+/// The body with the definition of what it lacks as its first item.
+fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -> Group {
+    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    let statements = points(statements, settings);
+    let definition = definition(settings, reason, function);
+    body::rebuilt(body, quote!(#inner_attributes #definition #statements))
+}
+
+/// The definition of a probe without sites.
+fn definition(settings: &Settings, reason: &str, function: &Ident) -> TokenStream {
+    let krate = krate_at(settings.krate.as_ref(), function.span());
+    let probe = named(settings, function, &format!("skipped={reason}\n"));
+    quote_spanned!(function.span()=> #krate::__private::v1::skipped!(#probe);)
+}
+
+/// The `#[cfg(…)]` among the attributes.
+fn conditions(attributes: &[Group]) -> Vec<TokenStream> {
+    let is_condition = |attribute: &&Group| matches!(attribute.stream().into_iter().next(), Some(TokenTree::Ident(word)) if word == "cfg");
+    attributes.iter().filter(is_condition).map(|attribute| quote!(# #attribute)).collect()
+}

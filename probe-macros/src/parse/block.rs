@@ -1,0 +1,225 @@
+//! The inside of an `impl`, `trait` or `mod`: its functions, its own blocks, and whatever else.
+//!
+//! Scanned, as functions are: what is not known goes through as it is. An item ends at its braces or at a semicolon outside
+//! of all brackets, angle brackets too.
+
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
+
+use super::{QUALIFIERS, flatten, split_attributes, split_visibility, type_name};
+use crate::model::{Block, Element, Function, Inside, Own};
+
+/// Items that only a semicolon ends, since their braces are a value's or a list's.
+const TO_SEMICOLON: [&str; 4] = ["const", "static", "type", "use"];
+
+/// A block's head (from its keyword on) and body.
+pub(super) fn block(
+    attributes: Vec<Group>,
+    keyword: &Ident,
+    head: TokenStream,
+    after: &[TokenTree],
+    body: Group,
+) -> Block {
+    let inside = if keyword == "mod" { Inside::Module } else { Inside::Methods };
+    let prefix = match after {
+        [TokenTree::Ident(name), ..] if keyword == "trait" => Some(type_name::plain(name)),
+        _ if keyword == "impl" => Some(type_name::implemented(after)),
+        _ => None,
+    };
+    let elements = elements(body.stream());
+    Block { attributes, inside, prefix, head, body, elements }
+}
+
+/// The items, one after the other.
+fn elements(body: TokenStream) -> Vec<Element> {
+    let mut trees: Vec<TokenTree> = body.into_iter().collect();
+    let mut elements = Vec::new();
+    let mut at = 0;
+    while at < trees.len() {
+        splice_item(&mut trees, at);
+        let len = item_len(&trees[at..]);
+        elements.push(element(&trees[at..at + len]));
+        at += len;
+    }
+    elements
+}
+
+/// A `$item` of a `macro_rules!` comes in a group without delimiters: puts its contents in place of that.
+fn splice_item(trees: &mut Vec<TokenTree>, start: usize) {
+    loop {
+        let at = start + attributes_len(&trees[start..]);
+        let Some(TokenTree::Group(group)) = trees.get(at) else { return };
+        let is_called = trees.get(at + 1).is_some_and(|next| is_punct(next, '!'));
+        if group.delimiter() != Delimiter::None || is_called || is_visibility(group) {
+            return;
+        }
+        let contents = group.stream();
+        trees.splice(at..=at, contents);
+    }
+}
+
+/// Is this group without delimiters a `$vis`?
+fn is_visibility(group: &Group) -> bool {
+    let mut flat = Vec::new();
+    flatten(group.stream(), &mut flat);
+    split_visibility(&flat).is_empty()
+}
+
+fn attributes_len(trees: &[TokenTree]) -> usize {
+    let mut at = 0;
+    while let [hash, TokenTree::Group(_), ..] = &trees[at..]
+        && is_punct(hash, '#')
+    {
+        at += 2;
+    }
+    at
+}
+
+/// Where the item's visibility, qualifiers and keyword begin: after its attributes.
+fn visibility_len(trees: &[TokenTree]) -> usize {
+    match trees {
+        [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::None => 1,
+        [TokenTree::Ident(word), TokenTree::Group(_), ..] if word == "pub" => 2,
+        [TokenTree::Ident(word), ..] if word == "pub" => 1,
+        _ => 0,
+    }
+}
+
+/// How many tokens the item that begins here has.
+fn item_len(trees: &[TokenTree]) -> usize {
+    if let [hash, bang, TokenTree::Group(_), ..] = trees
+        && is_punct(hash, '#')
+        && is_punct(bang, '!')
+    {
+        return 3;
+    }
+    let mut at = attributes_len(trees);
+    at += visibility_len(&trees[at..]);
+    let is_function = is_function(&trees[at..]);
+    let to_semicolon = !is_function
+        && matches!(&trees[at..], [TokenTree::Ident(word), ..] if TO_SEMICOLON.iter().any(|known| word == known))
+        && !is_const_impl(&trees[at..]);
+    let end = end(&trees[at..], !to_semicolon);
+    // There is always an end, and always one token.
+    end.map_or(trees.len(), |end| at + end + 1).max(1)
+}
+
+/// Is it a function, whatever its qualifiers?
+fn is_function(trees: &[TokenTree]) -> bool {
+    let rest = &trees[qualifiers(trees).len()..];
+    matches!(rest, [TokenTree::Ident(word), TokenTree::Ident(_), ..] if word == "fn")
+}
+
+fn is_const_impl(trees: &[TokenTree]) -> bool {
+    matches!(&trees[qualifiers(trees).len()..], [TokenTree::Ident(word), ..] if word == "impl" || word == "trait")
+}
+
+/// The words (and the string of `extern "C"`) before the keyword.
+fn qualifiers(trees: &[TokenTree]) -> &[TokenTree] {
+    let is_qualifier = |tree: &TokenTree| match tree {
+        TokenTree::Ident(word) => QUALIFIERS.iter().any(|known| word == known),
+        TokenTree::Literal(_) => true,
+        _ => false,
+    };
+    let len = trees.iter().take_while(|tree| is_qualifier(tree)).count();
+    &trees[..len]
+}
+
+/// The first braces (if those count) or semicolon outside of angle brackets.
+fn end(trees: &[TokenTree], braces: bool) -> Option<usize> {
+    let mut angles = Angles::default();
+    trees.iter().position(|tree| {
+        let is_outside = angles.pass(tree);
+        is_punct(tree, ';') || braces && is_outside && super::braces(tree.clone()).is_ok()
+    })
+}
+
+/// Counts open angle brackets; an arrow's is none.
+#[derive(Default)]
+pub(super) struct Angles {
+    open: usize,
+    after_minus: bool,
+}
+
+impl Angles {
+    /// Whether this token lies outside of all of them; a bracket itself does not.
+    pub(super) fn pass(&mut self, tree: &TokenTree) -> bool {
+        let was_minus = std::mem::replace(
+            &mut self.after_minus,
+            matches!(tree, TokenTree::Punct(punct) if "-=".contains(punct.as_char()) && punct.spacing() == Spacing::Joint),
+        );
+        if is_punct(tree, '<') {
+            self.open += 1;
+            return false;
+        }
+        if is_punct(tree, '>') && !was_minus {
+            self.open = self.open.saturating_sub(1);
+            return false;
+        }
+        self.open == 0
+    }
+}
+
+/// What one item is.
+fn element(trees: &[TokenTree]) -> Element {
+    let other = || Element::Other(trees.iter().cloned().collect());
+    let start = attributes_len(trees);
+    let (attributes, _) = split_attributes(&trees[..start]);
+    let at = start + visibility_len(&trees[start..]);
+    let Some((last, head)) = trees[at..].split_last() else { return other() };
+    let words = qualifiers(head);
+    let [TokenTree::Ident(keyword), after @ ..] = &head[words.len()..] else { return other() };
+    let body = super::braces(last.clone());
+    let kept = |own: &[bool]| -> TokenStream {
+        let pairs = trees[..start].chunks(2).zip(own).filter(|(_, own)| !**own).flat_map(|(pair, _)| pair);
+        pairs.chain(&trees[start..trees.len() - 1]).cloned().collect()
+    };
+    let is_own: Vec<bool> = attributes.iter().map(|attribute| own(attribute).is_some()).collect();
+    let owns: Vec<Own> = attributes.iter().filter_map(own).collect();
+    let others: Vec<Group> =
+        attributes.iter().zip(&is_own).filter(|(_, own)| !**own).map(|(group, _)| group.clone()).collect();
+    match (after, body) {
+        ([TokenTree::Ident(name), ..], body) if keyword == "fn" => {
+            let qualifiers = words.iter().filter_map(|word| match word {
+                TokenTree::Ident(word) => Some(word.clone()),
+                _ => None,
+            });
+            let function = Function {
+                attributes: others,
+                qualifiers: qualifiers.collect(),
+                name: name.clone(),
+                head: kept(&is_own),
+                body,
+            };
+            Element::Function(owns, function)
+        }
+        (_, Ok(body)) if ["impl", "trait", "mod"].iter().any(|known| keyword == known) => {
+            Element::Block(owns, block(others, keyword, kept(&is_own), after, body))
+        }
+        _ => other(),
+    }
+}
+
+/// The arguments of `#[probe]`, `#[probe(…)]`, `#[a::probe]`.
+pub(crate) fn own(attribute: &Group) -> Option<Own> {
+    let mut trees = Vec::new();
+    flatten(attribute.stream(), &mut trees);
+    let (args, path) = match trees.split_last()? {
+        (TokenTree::Group(group), path) if group.delimiter() == Delimiter::Parenthesis => {
+            (Some(group.stream()), path)
+        }
+        _ => (None, trees.as_slice()),
+    };
+    let is_path = path.iter().all(|tree| matches!(tree, TokenTree::Ident(_)) || is_punct(tree, ':'));
+    match path.split_last()? {
+        (TokenTree::Ident(word), before)
+            if is_path && word == "probe" && before.last().is_none_or(|tree| is_punct(tree, ':')) =>
+        {
+            Some(Own { word: word.clone(), args: args.unwrap_or_default() })
+        }
+        _ => None,
+    }
+}
+
+fn is_punct(tree: &TokenTree, wanted: char) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == wanted)
+}

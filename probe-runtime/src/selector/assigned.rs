@@ -1,0 +1,84 @@
+//! Where a term of a selector ends, and what is assigned to it: `a::b kind=entry=count`.
+//!
+//! The text is cut as the selector's parser cuts it, so commas in brackets or after a backslash are the path's own. A `=` assigns
+//! unless it is part of the term: that of `kind=` or `group=`, one in brackets or after a backslash, one in the name of an
+//! operator. Of `geo::operator===count` the last one assigns. Pure.
+
+use super::nesting::{Escapes, Mark, marks};
+use super::path::{is_in_operator, part_len};
+
+/// One term of a text.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Assigned {
+    /// Where it ends: at a comma, or with the text.
+    pub(crate) end: usize,
+    /// Where the `=` that assigns is, if there is one.
+    pub(crate) equals: Option<usize>,
+}
+
+/// The term that begins at `start`.
+pub(crate) fn assigned(text: &str, start: usize) -> Assigned {
+    let mut at = start;
+    let mut equals = None;
+    loop {
+        at = text.len() - text[at..].trim_start().len();
+        if text[at..].is_empty() || text[at..].starts_with(',') {
+            return Assigned { end: at, equals };
+        }
+        if text[at..].starts_with('!') {
+            at += 1;
+            continue;
+        }
+        let part = &text[at..at + part_len(&text[at..])];
+        // What comes after it is a consumer's, whatever it is; the last one counts.
+        equals = last_equals(part).map(|offset| at + offset).or(equals);
+        at += part.len();
+    }
+}
+
+/// The last `=` of a part that is not part of it.
+fn last_equals(part: &str) -> Option<usize> {
+    let is_key = |at: usize| ["kind", "group"].contains(&&part[..at]);
+    if part.starts_with('@') {
+        return part.rfind('=');
+    }
+    let marks = marks(part, Escapes::Read);
+    let at = part.rmatch_indices('=').map(|(at, _)| at).find(|at| marks[*at] == Mark::Outside)?;
+    let ends_operator = part[at + 1..].is_empty() && is_in_operator(last_segment(&part[..at]));
+    (!is_key(at) && !ends_operator).then_some(at)
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit("::").next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_assigns() {
+        for (text, end, equals) in [
+            ("a::b=count", 10, Some(4)),
+            ("a::b", 4, None),
+            ("a = count, b", 9, Some(2)),
+            ("!a kind=entry", 13, None),
+            ("!kind=entry=count", 17, Some(11)),
+            ("! group=net", 11, None),
+            ("group=net=count", 15, Some(9)),
+            ("a=", 2, Some(1)),
+            ("@a.rs:3=count", 13, Some(7)),
+            ("F<a,b=c>::d=count,e", 17, Some(11)),
+            (r"geo::operator\,=count,e", 21, Some(15)),
+            ("geo::operator==, b=count", 15, None),
+            ("geo::operator=, b=count", 14, None),
+            ("geo::operator<=, b=count", 15, None),
+            ("geo::operator===count", 21, Some(15)),
+            ("geo::operator<=>=count", 22, Some(16)),
+            (r"a\=b", 4, None),
+        ] {
+            assert_eq!(assigned(text, 0), Assigned { end, equals }, "{text}");
+        }
+        assert_eq!(assigned("a, b=count", 2), Assigned { end: 10, equals: Some(4) });
+    }
+}

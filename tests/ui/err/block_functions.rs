@@ -1,0 +1,28 @@
+//! What can't be probed is left out of a block, but an error where it is asked for by itself.
+
+use probe_runtime::probe;
+
+#[probe]
+mod m {
+    pub const fn left_out() {}
+
+    #[probe]
+    pub const fn asked_for() {}
+
+    pub trait T {
+        #[probe]
+        fn bodiless(&self);
+    }
+
+    #[probe]
+    pub mod inner {
+        #[probe(nome = "x")]
+        pub fn misspelt() {}
+    }
+}
+
+fn main() {
+    m::left_out();
+    m::asked_for();
+    m::inner::misspelt();
+}
