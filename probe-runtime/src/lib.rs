@@ -97,6 +97,11 @@ pub use {
     self_test::{SelfTest, self_test},
 };
 
+// Its examples are compiled and run.
+#[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
+#[doc = include_str!("../../docs/shipping-latent-probes.md")]
+mod shipping_latent_probes {}
+
 /// What the macros expand to. Not public API: it changes with the ABI's version only.
 #[doc(hidden)]
 pub mod __private {

@@ -1,5 +1,6 @@
 //! Without a standard library: what is compiled then, and that it is enough.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -36,17 +37,29 @@ fn probes_may_be_a_feature() {
     bare.check("middle", TARGET);
 }
 
+/// The example in `docs/` is the crate that is checked below.
+#[test]
+fn the_documented_example_is_checked() {
+    let read = |file: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect(file);
+    let (book, example) = (read("../docs/shipping-latent-probes.md"), read("shipped/bare/src/lib.rs"));
+    assert!(book.contains(&format!("```rust,ignore\n{example}```\n")), "{example}");
+}
+
 /// `#![no_std]`, `#![forbid(unsafe_code)]`, `#![deny(warnings)]`.
 #[test]
 fn libraries_are_checked_for_the_host() {
-    configuration("bare").check("middle", TARGET);
+    for package in ["bare", "leaf", "middle"] {
+        configuration("bare").check(package, TARGET);
+    }
 }
 
 /// Where there is no linker that collects definitions, sites leave nothing, and everything compiles.
 #[test]
 fn libraries_are_checked_for_a_target_without_a_system() {
     if is_installed(BARE) {
-        configuration("bare").check("middle", BARE);
+        for package in ["bare", "leaf", "middle"] {
+            configuration("bare").check(package, BARE);
+        }
     } else {
         println!("not checked: `rustup target add {BARE}` would install what it takes");
     }

@@ -25,10 +25,12 @@ fn uncalled(path: &'static str) -> [Expected; 2] {
 pub fn leaf(calls: u64) -> Vec<Expected> {
     let mut expected = function("leaf::decode", Exactly(1), 4 * calls).to_vec();
     expected.extend(function("leaf::sum", Exactly(1), 2 * calls));
+    expected.extend(function("leaf::Tally::add", Exactly(1), 2 * calls));
     expected.extend(uncalled("leaf::spare"));
     expected.extend(future("leaf::fetch", calls));
     expected.extend([
         ("leaf::decode::frame", "point", AtLeast(1), 3 * calls),
+        ("leaf::Tally::counted", "point", AtLeast(1), calls),
         ("leaf::decode::short", "point", AtLeast(1), calls),
         ("leaf::never", "point", AtLeast(0), 0),
     ]);
@@ -59,7 +61,8 @@ fn check_chain(configuration: &Configuration) {
     let output = built.run("app", &[Path::new("chain")]);
     let stages = Transcript::stages(&output);
     let names: Vec<&str> = stages.iter().map(|(name, _)| *name).collect();
-    let selectors = ["leaf::** kind=entry|exit", "middle::Reader::*", "@leaf/src/*.rs kind=point", "**"];
+    let selectors =
+        ["leaf::** kind=entry|exit", "middle::Reader::*", "group=leaf::*", "@leaf/src/*.rs kind=point", "**"];
     assert_eq!(names, [&["listed"][..], &selectors].concat(), "{}", built.description());
     let stages: Vec<Transcript> = stages.into_iter().map(|(_, stage)| stage).collect();
 
@@ -67,10 +70,13 @@ fn check_chain(configuration: &Configuration) {
     listed.must_match_files(&built, &["app"]);
     check(&Transcript { hits: hits(&all(0)), ..listed.clone() }, &all(0), built.description());
     must_stand_where_they_do(&listed.rest);
+    let left_out: Vec<_> = listed.rest.iter().filter(|line| line.starts_with("left out ")).collect();
+    assert_eq!(left_out, ["left out leaf::Tally::frames small"], "{}", built.description());
 
-    let selected: [&dyn Fn(&Expected) -> bool; 4] = [
+    let selected: [&dyn Fn(&Expected) -> bool; 5] = [
         &|(path, kind, ..)| path.starts_with("leaf::") && matches!(*kind, "entry" | "exit"),
         &|(path, ..)| path.starts_with("middle::Reader::"),
+        &|(path, ..)| path.starts_with("leaf::Tally::"),
         &|(path, kind, ..)| path.starts_with("leaf::") && *kind == "point",
         &|_| true,
     ];
@@ -99,6 +105,8 @@ fn must_stand_where_they_do(lines: &[String]) {
         ("leaf::decode::frame point", "leaf/src/lib.rs", "\"decode::frame\"", "tag,len,head"),
         ("leaf::decode::short point", "leaf/src/lib.rs", "\"decode::short\"", "missing"),
         ("middle::Reader::next entry", "middle/src/lib.rs", "fn next_frame", ""),
+        ("leaf::Tally::add exit", "leaf/src/lib.rs", "fn add", ""),
+        ("leaf::Tally::counted point", "leaf/src/lib.rs", "\"Tally::counted\"", "tag,so_far"),
         ("middle::Reader::split point", "middle/src/lib.rs", "\"Reader::split\"", "left"),
     ] {
         let found: Vec<&str> =

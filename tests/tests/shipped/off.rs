@@ -43,7 +43,7 @@ fn the_program_and_its_libraries_have_no_probes() {
         }
         // And back: the switch is not remembered.
         let built = configuration(name).release().linker(linker).build("app");
-        assert_eq!(built.run("app", &[Path::new("serve")]), "4 of 21\n", "{}", built.description());
+        assert_eq!(built.run("app", &[Path::new("serve")]), "4 of 24\n", "{}", built.description());
     }
 }
 

@@ -50,6 +50,30 @@ pub async fn fetch<'a>(source: impl Future<Output = &'a [u8]>) -> Result<Frame, 
     decode(source.await)
 }
 
+/// Counts frames.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Tally {
+    frames: usize,
+}
+
+#[probe(group = "leaf::tally")]
+impl Tally {
+    /// Counts one more, if it has a payload.
+    #[inline(never)]
+    pub fn add(&mut self, frame: Frame) {
+        if frame.len != 0 {
+            probe!("Tally::counted", tag = frame.tag, so_far = self.frames);
+            self.frames += 1;
+        }
+    }
+
+    /// How many there were. (Left out: it is small.)
+    #[must_use]
+    pub fn frames(&self) -> usize {
+        self.frames
+    }
+}
+
 /// Nothing calls it.
 #[probe]
 pub fn spare() {
