@@ -24,7 +24,10 @@
 //!
 //! # Where it runs
 //! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With
-//! `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. A library may therefore put a probe anywhere.
+//! `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. A library may therefore put a probe anywhere:
+//! the repository's `docs/shipping-latent-probes.md` is for its author.
+//!
+//! Rust 1.88 is the oldest that is supported, for expansions, too.
 //!
 //! # Features
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
