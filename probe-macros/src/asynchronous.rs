@@ -7,7 +7,7 @@
 //! | `async fn f(x: X) -> R { body }` | `fn f(x: X) -> impl Future<Output = R> { future!(… async move { let x = x; body }) }` |
 //! | `fn f() -> impl Future { …; async { body } }` | the same function, its last `async` block in `future!` |
 //! | `fn f() -> Pin<Box<dyn Future>> { …; Box::pin(async { body }) }` | the same |
-//! | `fn f() -> impl Future { any(body) }` | `fn f() -> impl Future { future!(… call(move \|\| { any(body) })) }` |
+//! | `fn f() -> impl Future { any(body) }` | `fn f() -> impl Future { future!(… call_once(move \|\| { any(body) })) }` |
 //!
 //! The first line is what rustc itself makes of an `async fn`: all parameters move into the future, whether the body uses them or not,
 //! and are dropped in the same order. The `impl` comes from this crate's edition, 2024, so that it captures every lifetime, as an
@@ -25,13 +25,25 @@ use syn::{
 };
 
 use crate::body;
-use crate::model::Function;
+use crate::model::{Function, Settings};
 
 /// What a function that returns a future is made of.
 pub(crate) struct Asynchronous {
     attributes: Vec<Attribute>,
     visibility: Visibility,
     signature: Signature,
+    wrapped: Wrapped,
+}
+
+/// What of a function is the future.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wrapped {
+    /// The body of an `async fn`, which becomes a block.
+    Body,
+    /// The `async` block at its end.
+    Block { by_move: bool },
+    /// What its body returns, whatever that is.
+    Call,
 }
 
 /// `function`, if it returns a future that can be wrapped.
@@ -41,19 +53,29 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
         return Ok(None);
     }
     let parser = |input: ParseStream| {
-        Ok(Asynchronous {
-            attributes: input.call(Attribute::parse_outer)?,
-            visibility: input.parse()?,
-            signature: input.parse()?,
-        })
+        let head = (input.call(Attribute::parse_outer)?, input.parse()?, input.parse::<Signature>()?);
+        Ok(head)
     };
-    let parsed = parser.parse2(function.head.clone());
-    match parsed {
-        Err(error) if is_async => Err(error),
-        Ok(it) if is_async || it.returned() != Returned::Other => Ok(Some(it)),
+    let (attributes, visibility, signature) = match parser.parse2(function.head.clone()) {
+        Ok(head) => head,
+        Err(error) if is_async => return Err(error),
         // An ordinary function need not be understood.
-        Ok(_) | Err(_) => Ok(None),
-    }
+        Err(_) => return Ok(None),
+    };
+    let last = || {
+        let body = function.body.as_ref().ok()?;
+        last_block(&body::split_inner_attributes(body.stream()).1)
+    };
+    let wrapped = match returned(&signature) {
+        _ if is_async => Wrapped::Body,
+        Returned::Other => return Ok(None),
+        Returned::Future => last().map_or(Wrapped::Call, |last| last.wrapped()),
+        Returned::Boxed => match last() {
+            Some(last) => last.wrapped(),
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(Asynchronous { attributes, visibility, signature, wrapped }))
 }
 
 /// What a function that is not `async` returns.
@@ -66,53 +88,68 @@ enum Returned {
     Other,
 }
 
+fn returned(signature: &Signature) -> Returned {
+    let ReturnType::Type(_, ty) = &signature.output else { return Returned::Other };
+    match &**ty {
+        Type::ImplTrait(it) if it.bounds.iter().any(is_future) => Returned::Future,
+        ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
+            Some(Type::TraitObject(it)) if it.bounds.iter().any(is_future) => Returned::Boxed,
+            _ => Returned::Other,
+        },
+    }
+}
+
 impl Asynchronous {
-    fn returned(&self) -> Returned {
-        let ReturnType::Type(_, ty) = &self.signature.output else { return Returned::Other };
-        match &**ty {
-            Type::ImplTrait(it) if it.bounds.iter().any(is_future) => Returned::Future,
-            ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
-                Some(Type::TraitObject(it)) if it.bounds.iter().any(is_future) => Returned::Boxed,
-                _ => Returned::Other,
-            },
-        }
+    pub(crate) fn wrapped(&self) -> Wrapped {
+        self.wrapped
     }
 
-    /// `function` with its future wrapped by `wrap`, which is given the future and whether it is an `async` block.
-    /// `None` if there is nothing in it that can be wrapped.
+    /// `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
+    /// `rewrite` has the last word on the statements of the body.
     pub(crate) fn expand(
         self,
         function: &Function,
         krate: &TokenStream,
-        (inner_attributes, statements): (TokenStream, TokenStream),
-        wrap: impl Fn(TokenStream, bool) -> TokenStream,
-    ) -> Option<TokenStream> {
-        let body = function.body.as_ref().ok()?;
-        if self.signature.asyncness.is_some() {
-            let (binds, signature, future) = self.converted(krate);
-            let anchor = future
-                .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
-            let block = body::rebuilt(body, quote!(#anchor #binds #statements));
-            let future = wrap(quote!(async move #block), true);
-            let body = body::rebuilt(body, quote!(#inner_attributes #future));
-            return Some(quote!(#signature #body));
-        }
-        let statements = match (last_block(&statements), self.returned()) {
-            (Some(last), _) => last.wrapped(|block| wrap(block, true)),
-            (None, Returned::Future) => {
-                let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
-                wrap(quote!(#call(move || { #statements })), false)
+        entered: Option<TokenStream>,
+        rewrite: impl Fn(TokenStream) -> TokenStream,
+        wrap: impl Fn(TokenStream) -> TokenStream,
+    ) -> TokenStream {
+        let body = match &function.body {
+            Ok(body) => body,
+            // The check has refused it.
+            Err(end) => {
+                let head = &function.head;
+                return quote!(#head #end);
             }
-            (None, _) => return None,
+        };
+        let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
+        let (head, statements) = match self.wrapped {
+            Wrapped::Body => {
+                let statements = rewrite(statements);
+                let (binds, signature, output) = self.converted(krate);
+                let anchor = output
+                    .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
+                let block = body::rebuilt(body, quote!(#anchor #binds #entered #statements));
+                (signature, wrap(quote!(async move #block)))
+            }
+            Wrapped::Block { .. } => {
+                let last = last_block(&rewrite(statements));
+                let statements = last.map(|last| last.wrap(entered, wrap));
+                (function.head.clone(), statements.unwrap_or_default())
+            }
+            Wrapped::Call => {
+                let statements = rewrite(statements);
+                let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
+                (function.head.clone(), wrap(quote!(#call(move || { #statements }))))
+            }
         };
         let body = body::rebuilt(body, quote!(#inner_attributes #statements));
-        let head = &function.head;
-        Some(quote!(#head #body))
+        quote!(#head #body)
     }
 
     /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
     fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
-        let Self { attributes, visibility, mut signature } = self;
+        let Self { attributes, visibility, mut signature, .. } = self;
         let mut binds = TokenStream::new();
         for (number, input) in signature.inputs.iter_mut().enumerate() {
             match input {
@@ -186,15 +223,40 @@ struct LastBlock {
 }
 
 impl LastBlock {
-    fn wrapped(self, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
+    fn wrapped(&self) -> Wrapped {
+        let by_move = self.block.clone().into_iter().any(|tree| is_word(&tree, "move"));
+        Wrapped::Block { by_move }
+    }
+
+    /// Everything, with the block as `wrap` makes it; `entered` is first in it.
+    fn wrap(self, entered: Option<TokenStream>, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
         let mut tokens: TokenStream = self.before.into_iter().collect();
-        let block = wrap(self.block);
+        let block = match entered {
+            None => self.block,
+            Some(entered) => self.block.into_iter().map(|tree| entering(tree, &entered)).collect(),
+        };
+        let block = wrap(block);
         match self.pin {
             Some(pin) => tokens.extend([TokenTree::Group(body::rebuilt(&pin, block))]),
             None => tokens.extend(block),
         }
         tokens
     }
+}
+
+/// A token of an `async move {…}`, with a first statement in the braces.
+fn entering(tree: TokenTree, entered: &TokenStream) -> TokenTree {
+    match tree {
+        TokenTree::Group(group) => {
+            let (inner_attributes, statements) = body::split_inner_attributes(group.stream());
+            body::rebuilt(&group, quote!(#inner_attributes #entered #statements)).into()
+        }
+        tree => tree,
+    }
+}
+
+fn is_word(tree: &TokenTree, word: &str) -> bool {
+    matches!(tree, TokenTree::Ident(it) if it == word)
 }
 
 fn last_block(statements: &TokenStream) -> Option<LastBlock> {
@@ -227,7 +289,6 @@ fn last_block(statements: &TokenStream) -> Option<LastBlock> {
 
 /// Where an `async {…}` or `async move {…}` that ends the tokens begins.
 fn block_at_end(trees: &[TokenTree]) -> Option<usize> {
-    let is_word = |tree: &TokenTree, word: &str| matches!(tree, TokenTree::Ident(it) if it == word);
     match trees {
         [.., asynchronous, by_move, TokenTree::Group(block)]
             if block.delimiter() == Delimiter::Brace
@@ -283,11 +344,16 @@ const INERT: [&str; 33] = [
 ];
 
 /// Whether an attribute is a macro of somebody's, as far as can be told.
-pub(crate) fn is_macro(attribute: &Group) -> bool {
+fn is_macro(attribute: &Group) -> bool {
     match attribute.stream().into_iter().next() {
         Some(TokenTree::Ident(word)) => !INERT.iter().any(|known| word == known),
         _ => true,
     }
+}
+
+/// Whether macros that stand after the attribute have to go first.
+pub(crate) fn is_early(settings: &Settings, function: &Function) -> bool {
+    !settings.is_deferred && function.attributes.iter().any(is_macro)
 }
 
 /// The word by which the attribute says that it has let others go first.

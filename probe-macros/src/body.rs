@@ -69,6 +69,19 @@ fn is_qualified(before: &[TokenTree]) -> bool {
     }
 }
 
+/// `#![…]` must stay first in the body.
+pub(crate) fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenStream) {
+    let trees: Vec<TokenTree> = body.into_iter().collect();
+    let mut end = 0;
+    while let [TokenTree::Punct(hash), TokenTree::Punct(bang), TokenTree::Group(_), ..] = &trees[end..]
+        && (hash.as_char(), bang.as_char()) == ('#', '!')
+    {
+        end += 3;
+    }
+    let mut trees = trees.into_iter();
+    (trees.by_ref().take(end).collect(), trees.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use quote::quote;

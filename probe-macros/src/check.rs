@@ -3,12 +3,14 @@
 //! A message says what is wrong, why, and what to write instead; its span says where.
 
 mod block;
+mod captures;
 mod filter;
 mod settings;
 mod small;
 mod value;
 
 pub(crate) use block::block;
+pub(crate) use captures::captures;
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
@@ -17,7 +19,7 @@ use syn::LitStr;
 use syn::ext::IdentExt;
 
 use crate::errors::Errors;
-use crate::model::{Function, Item, Point, PointName, Settings};
+use crate::model::{Field, Function, Item, Point, PointName, Settings};
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
@@ -115,6 +117,13 @@ fn fits_block(settings: &Settings, errors: &mut Errors) {
             "`name` names one probe, and the functions of a block have names of their own; put it on one of them, or use `group`",
         );
     }
+    let args = settings.args.as_ref().map(|args| &args.key);
+    for word in args.into_iter().chain(settings.ret.as_ref().map(|ret| &ret.key)) {
+        errors.at(
+            word,
+            format!("`{word}` records what one function is given or returns; put it on `#[probe({word}…)]` of functions inside"),
+        );
+    }
 }
 
 fn function(function: &Function, errors: &mut Errors) {
@@ -176,8 +185,14 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         }
         PointName::Other(tokens) => errors.at(tokens, name_not_literal("probe!(\"name\", …)")),
     }
+    fields(&point.fields, errors);
+    too_many(&point.fields, MAX_FIELDS, "a probe", errors);
+}
+
+/// The fields of one probe, as they are written.
+fn fields(fields: &[Field], errors: &mut Errors) {
     let mut seen: Vec<String> = Vec::new();
-    for field in &point.fields {
+    for field in fields {
         let name = field.name.unraw().to_string();
         if seen.contains(&name) {
             errors.at(
@@ -188,22 +203,14 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         seen.push(name);
         value::check(&field.expr, errors);
     }
-    if let (Some(_), Some(field)) = (&point.future, point.fields.first()) {
+}
+
+fn too_many(fields: &[Field], most: usize, whose: &str, errors: &mut Errors) {
+    if let Some(field) = fields.get(most) {
+        let count = fields.len();
         errors.at(
             &field.name,
-            format!(
-                "a probe around a future has no fields of its own; put `probe!(\"…\", {})` into the future",
-                field.name
-            ),
-        );
-    }
-    if let Some(field) = point.fields.get(MAX_FIELDS) {
-        let count = point.fields.len();
-        errors.at(
-            &field.name,
-            format!(
-                "a probe has at most {MAX_FIELDS} fields, and this one has {count}; remove some, or join them"
-            ),
+            format!("{whose} has at most {most} fields, and this one has {count}; remove some, or join them"),
         );
     }
 }

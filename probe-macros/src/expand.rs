@@ -2,17 +2,15 @@
 //! set: anything else may be shadowed.
 
 mod block;
+mod fields;
+mod function;
 
-use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
-use syn::LitStr;
-use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 
-use crate::asynchronous::Asynchronous;
 use crate::errors::Errors;
-use crate::model::{Field, Function, Item, Point, PointName, Settings, Style};
-use crate::{args, asynchronous, body, check, fallback, parse};
+use crate::model::{Captures, Item, Point, PointName, Settings};
+use crate::{args, body, check, fallback, parse};
 
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -35,38 +33,16 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         };
     }
     check::item(&item, &mut errors);
+    let captures = match &item {
+        Item::Function(function) => check::captures(&settings, function, &mut errors),
+        Item::Block(_) | Item::Other { .. } => Captures::default(),
+    };
     match (errors.into_result(), item) {
-        (Ok(()), Item::Function(subject)) => function(&settings, subject),
+        (Ok(()), Item::Function(function)) => function::function(&settings, &captures, function),
         // The check has refused these.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
     }
-}
-
-/// A function that passed the check, with its probe.
-fn function(settings: &Settings, function: Function) -> TokenStream {
-    let krate = settings.krate.as_ref();
-    match asynchronous::asynchronous(&function) {
-        Ok(None) => probed(settings, function),
-        Ok(Some(_)) if !settings.is_deferred && function.attributes.iter().any(asynchronous::is_macro) => {
-            let krate = krate_at(krate, function.name.span());
-            asynchronous::deferred(&krate, arguments(settings), &function)
-        }
-        Ok(Some(found)) => future(settings, found, &function).unwrap_or_else(|| probed(settings, function)),
-        Err(error) => fallback::attribute(&error, Item::Function(function), krate),
-    }
-}
-
-/// The arguments that become these settings.
-fn arguments(settings: &Settings) -> TokenStream {
-    let Settings { name, group, doc, krate, .. } = settings;
-    let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
-        let key = Ident::new(key, Span::call_site());
-        value.as_ref().map(|value| quote!(#key = #value))
-    });
-    let krate = krate.as_ref().map(|path| quote!(crate = #path));
-    let arguments = texts.chain(krate);
-    quote!(#(#arguments),*)
 }
 
 /// `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path, "group"; … }`.
@@ -87,86 +63,8 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     if let Some(future) = future {
         return quote!(#krate::__private::v1::future! { (#name, #notes); #krate::__private::v1::Told; #future });
     }
-    let fields = fields.iter().map(field);
-    quote!(#krate::__private::v1::point! { (#name, #notes); #(#fields),* })
-}
-
-fn field(Field { name, style, expr }: &Field) -> TokenStream {
-    let style = match style {
-        Style::Value => Ident::new("value", name.span()),
-        Style::Debug => Ident::new("debug", name.span()),
-        Style::Display => Ident::new("display", name.span()),
-    };
-    let name = string(&name.unraw().to_string(), name.span());
-    // The borrow is shown at the expression, so that an error of its type is, too.
-    let borrowed = quote_spanned!(expr.span()=> &(#expr));
-    quote!(#name = #style(#borrowed))
-}
-
-/// The function with the entry and exit probe as the first statement of its body.
-fn probed(settings: &Settings, function: Function) -> TokenStream {
-    let span = function.name.span();
-    let probe = named(settings, &function.name, "");
-    let Function { head, body, .. } = function;
-    let body = match body {
-        Ok(body) => body,
-        // The check has refused it.
-        Err(end) => return quote!(#head #end),
-    };
-    let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, settings);
-    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
-    let krate = krate_at(settings.krate.as_ref(), span);
-    let probe = quote_spanned!(span=> #krate::__private::v1::function!(#probe););
-    let body = body::rebuilt(&body, quote!(#inner_attributes #probe #statements));
-    quote!(#head #body)
-}
-
-/// The function with the probes of a future around the one that it returns.
-fn future(settings: &Settings, found: Asynchronous, function: &Function) -> Option<TokenStream> {
-    let probe = named(settings, &function.name, "");
-    let span = function.name.span();
-    let krate = krate_at(settings.krate.as_ref(), span);
-    let body = function.body.as_ref().ok()?;
-    let (inner_attributes, statements) = split_inner_attributes(body.stream());
-    let statements = points(statements, settings);
-    found.expand(function, &krate, (inner_attributes, statements), |future, is_block| {
-        let stage = if is_block { quote!(Told) } else { quote!(Noted::Fresh) };
-        quote_spanned!(span=> #krate::__private::v1::future! { #probe; #krate::__private::v1::#stage; #future })
-    })
-}
-
-/// What the runtime's macros take for a probe: `("name", "notes")`.
-fn named(settings: &Settings, function: &Ident, notes: &str) -> TokenTree {
-    let name = match &settings.name {
-        Some(name) => string(&name.value(), name.span()),
-        None => string(&function.unraw().to_string(), function.span()),
-    };
-    let notes = string(&format!("{}{notes}", self::notes(settings)), function.span());
-    let mut group = Group::new(Delimiter::Parenthesis, quote!(#name, #notes));
-    group.set_span(function.span());
-    group.into()
-}
-
-/// What else is said of a probe: `key=value` each, a line each.
-fn notes(settings: &Settings) -> String {
-    let note = |key, value: &Option<LitStr>| {
-        value.as_ref().map_or_else(String::new, |value| format!("{key}={}\n", value.value()))
-    };
-    note("group", &settings.group) + &note("doc", &settings.doc)
-}
-
-/// `#![…]` must stay first in the body.
-fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenStream) {
-    let trees: Vec<TokenTree> = body.into_iter().collect();
-    let mut end = 0;
-    while let [TokenTree::Punct(hash), TokenTree::Punct(bang), TokenTree::Group(_), ..] = &trees[end..]
-        && (hash.as_char(), bang.as_char()) == ('#', '!')
-    {
-        end += 3;
-    }
-    let mut trees = trees.into_iter();
-    (trees.by_ref().take(end).collect(), trees.collect())
+    let fields = fields::list(&fields);
+    quote!(#krate::__private::v1::point! { (#name, #notes) #fields })
 }
 
 /// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their function.

@@ -49,6 +49,42 @@ use proc_macro::TokenStream;
 /// - `only("…", …)`, `except("…", …)`, `all`: of a block, see below.
 /// - `crate = path`: where `probe_runtime` is, if not at `::probe_runtime`; for a crate that re-exports it,
 ///   or for the macros of such a crate.
+/// - `args(…)`: what the entry records of the arguments.
+/// - `ret`, `ret(…)`: what the exit records of the result.
+///
+/// # Arguments and results
+/// ```ignore
+/// #[probe(args(id, rows = rows.len(), ?request, %name))]  // fields of the entry
+/// #[probe(args(*))]                                       // every argument
+/// #[probe(args(*, rows = rows.len()), ret)]               // … and a field of one's own; the result
+/// #[probe(ret(len = ret.len(), ?ret))]                    // fields of the exit, by a reference to the result
+/// ```
+/// Fields are written as in `probe!("name", …)`, and `self` may stand alone, too. They are evaluated only while the probe is active.
+///
+/// `args(*)` records each variable that an argument is bound to, also in patterns, but for those whose name begins with `_`;
+/// a field of the same name takes its place. `args(*)` and `ret` record a value as it is, if it is a
+/// [`Field`](https://docs.rs/probe-runtime/latest/probe_runtime/trait.Field.html); else with `Debug`; else the
+/// name of its type. What a generic type can do, the function's own bounds say.
+///
+/// With `ret`, the exit has a field `outcome`: `ok` or `err` of a `Result`, `some` or `none` of an `Option`, `return` of anything else,
+/// and `panic` where the function is left by one. Then `ret` and its fields are absent. The result is borrowed before it is
+/// returned, after the function's locals have been dropped.
+///
+/// A capture that panics changes nothing in the program: the panic ends there, the hit is delivered with all of its fields marked as
+/// failed, and `probe_runtime::failed_captures()` counts it. (A library without the feature `std` can't contain it, unless
+/// somebody in the program asks for `std`.)
+///
+/// With `ret`, the body becomes a closure that is called at once. That shows in little:
+/// - Functions that return `!`, and those with `#[track_caller]`, whose location a closure would not see, can't have `ret`.
+/// - A result `impl Fn(&T) -> &U` needs its closure's types written out, or another way to say that it takes any lifetime.
+/// - An argument that the body moves can't be used in `ret(…)`; nor can `&mut` arguments, an owned `self`, and several owned arguments, which
+///   are moved into the closure, so that they can be lent on and are dropped in their order.
+/// - What is not bound to a name (`_`) is dropped after the arguments that are, if some of these are moved.
+///
+/// Cost while latent: the same NOPs. A result that is returned in memory is written there once it is complete, which is a copy of
+/// it at most. Arguments that are neither `Copy` nor in memory (a `Box`, say) lie in memory if they are recorded with `Debug`. A
+/// field that calls functions may cost a function that calls none a frame; and in a loop that it is inlined into, addresses that are computed ahead
+/// of the loop.
 ///
 /// # Blocks
 /// On an `impl`, a `trait` or an inline `mod`, it probes the functions inside, and those of the blocks inside of a `mod`:

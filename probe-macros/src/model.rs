@@ -1,7 +1,7 @@
 //! What the user wrote, as data: the parsers fill it in, `check` judges it, `expand` prints it.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
-use syn::{Expr, ExprAsync, LitStr};
+use syn::{Expr, ExprAsync, LitStr, Type};
 
 /// One argument of `#[probe(…)]`, still unjudged.
 pub(crate) struct Arg {
@@ -40,12 +40,53 @@ pub(crate) struct Settings {
     pub(crate) only: Option<Filter>,
     /// Of a block: which not.
     pub(crate) except: Option<Filter>,
+    pub(crate) args: Option<ArgsList>,
+    pub(crate) ret: Option<RetList>,
 }
 
 /// The globs of `only(…)` or `except(…)`.
 pub(crate) struct Filter {
     pub(crate) word: Ident,
     pub(crate) globs: Vec<LitStr>,
+}
+
+/// `args(…)`.
+pub(crate) struct ArgsList {
+    /// All of it.
+    pub(crate) tokens: TokenStream,
+    pub(crate) key: Ident,
+    /// `*`: every argument that can be.
+    pub(crate) all: bool,
+    pub(crate) fields: Vec<Field>,
+}
+
+/// `ret` or `ret(…)`.
+pub(crate) struct RetList {
+    /// All of it.
+    pub(crate) tokens: TokenStream,
+    pub(crate) key: Ident,
+    /// `None`: the result itself.
+    pub(crate) fields: Option<Vec<Field>>,
+}
+
+/// What a function's probes record, from its settings and its signature.
+#[derive(Default)]
+pub(crate) struct Captures {
+    /// Fields of the entry.
+    pub(crate) entry: Vec<Field>,
+    pub(crate) exit: Option<ExitCaptures>,
+}
+
+/// The exit of a function whose result is recorded.
+pub(crate) struct ExitCaptures {
+    /// By which the fields know a reference to the result.
+    pub(crate) result: Ident,
+    /// Fields of the exit, after its outcome.
+    pub(crate) fields: Vec<Field>,
+    /// The type of the result, as far as it can be written in the body.
+    pub(crate) ty: Type,
+    /// What the closure that becomes of the body takes by value, in this order.
+    pub(crate) moves: Vec<Ident>,
 }
 
 /// What `#[probe]` was put on.
@@ -121,16 +162,17 @@ pub(crate) struct Plan {
 }
 
 pub(crate) enum Part {
-    Function(Function, Fate),
+    Function(Function, Box<Fate>),
     Block(Plan),
     Other(TokenStream),
 }
 
-/// What becomes of a function in a block. The settings are complete: name, group and path of the block are in them.
-pub(crate) enum Fate {
-    Probed(Settings),
-    /// Left out, for this reason.
-    Skipped(Settings, &'static str),
+/// What becomes of a function in a block.
+pub(crate) struct Fate {
+    /// Complete: name, group and path of the block are in them.
+    pub(crate) settings: Settings,
+    /// What its probes record, or why it has none.
+    pub(crate) verdict: Result<Captures, &'static str>,
 }
 
 /// The input of `__point!`.
@@ -152,7 +194,8 @@ pub(crate) enum PointName {
     Other(TokenStream),
 }
 
-/// One `name = value` of `probe!(…)`; a shorthand has been written out.
+/// One `name = value` of `probe!(…)`, `args(…)` or `ret(…)`; a shorthand has been written out.
+#[derive(Clone)]
 pub(crate) struct Field {
     pub(crate) name: Ident,
     pub(crate) style: Style,
@@ -168,4 +211,6 @@ pub(crate) enum Style {
     Debug,
     /// `x = %expr`: as `Display` shows it.
     Display,
+    /// By its type, whatever that is: of `args(*)` and `ret`.
+    Any,
 }

@@ -5,8 +5,9 @@
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Expr, ExprAsync, ExprLit, Lit, Token};
+use syn::{Attribute, Expr, ExprAsync, ExprLit, Lit, Signature, Token, Visibility};
 
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Style};
@@ -158,10 +159,59 @@ fn name_and_fields(input: ParseStream, point: &mut Point) -> syn::Result<()> {
         if let Some(future) = future(input)? {
             point.future = Some(future);
         } else if !input.is_empty() {
-            point.fields.push(field(input)?);
+            point.fields.push(field(input, "")?);
         }
     }
     Ok(())
+}
+
+/// What is in the parentheses of `args(…)`: whether there is a `*`, and the fields.
+pub(crate) fn args_list(tokens: TokenStream) -> syn::Result<(bool, Vec<Field>)> {
+    let parser = |input: ParseStream| {
+        let all = input.parse::<Option<Token![*]>>()?.is_some();
+        if all && !input.is_empty() {
+            comma(input)?;
+        }
+        Ok((all, fields(input)?))
+    };
+    parser.parse2(tokens)
+}
+
+/// What is in the parentheses of `ret(…)`.
+pub(crate) fn ret_list(tokens: TokenStream) -> syn::Result<Vec<Field>> {
+    fields.parse2(tokens)
+}
+
+fn fields(input: ParseStream) -> syn::Result<Vec<Field>> {
+    let mut fields = Vec::new();
+    while !input.is_empty() {
+        fields.push(field(input, "self")?);
+        if !input.is_empty() {
+            comma(input)?;
+        }
+    }
+    Ok(fields)
+}
+
+fn comma(input: ParseStream) -> syn::Result<()> {
+    if !input.peek(Token![,]) {
+        return Err(input.error("expected `,` between fields"));
+    }
+    input.parse::<Token![,]>()?;
+    Ok(())
+}
+
+/// The signature at the end of a function's head.
+pub(crate) fn signature(head: TokenStream) -> syn::Result<Signature> {
+    let parser = |input: ParseStream| {
+        Attribute::parse_outer(input)?;
+        input.parse::<Visibility>()?;
+        if input.fork().parse::<Ident>().is_ok_and(|word| word == "default") {
+            input.parse::<Ident>()?;
+        }
+        input.parse()
+    };
+    parser.parse2(head)
 }
 
 fn point_name(input: ParseStream) -> syn::Result<PointName> {
@@ -190,11 +240,16 @@ fn future(input: ParseStream) -> syn::Result<Option<ExprAsync>> {
     }
 }
 
-fn field(input: ParseStream) -> syn::Result<Field> {
+/// One field. `keyword` may stand for itself, as a variable does.
+fn field(input: ParseStream, keyword: &str) -> syn::Result<Field> {
     let shorthand = style(input)?;
     let start = input.fork();
-    let Ok(name) = input.parse::<Ident>() else {
-        return Err(not_a_field(&start, input));
+    let name = match input.parse::<Ident>() {
+        Ok(name) => name,
+        Err(_) if input.fork().call(Ident::parse_any).is_ok_and(|word| word == keyword) => {
+            input.call(Ident::parse_any)?
+        }
+        Err(_) => return Err(not_a_field(&start, input)),
     };
     if input.is_empty() || input.peek(Token![,]) {
         let expr = syn::parse2(name.to_token_stream())?;

@@ -7,7 +7,7 @@ use crate::dispatch::Event;
 /// Life: moved into [`ProbeSet::attach`](crate::ProbeSet::attach); called on every thread that hits one of the
 /// probes; dropped when its attachment is gone and no thread is inside it.
 ///
-/// A panic in [`hit`](Self::hit) ends there: the consumer is called no more, its sites become latent, and its
+/// A panic in [`hit`](Self::hit), unless it is that of a field which is being [shown](crate::failed_captures), ends there: the consumer is called no more, its sites become latent, and its
 /// attachment [tells](crate::Attachment::failure). Probes that the consumer itself hits are not delivered (to
 /// anybody); they are counted as [suppressed](crate::Attachment::suppressed).
 ///

@@ -55,6 +55,7 @@ pub use probe_macros::probe;
 
 pub mod abi;
 mod arch;
+mod capture;
 mod future;
 mod macros;
 
@@ -87,6 +88,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 
 #[cfg(feature = "std")]
 pub use {
+    capture::failed_captures,
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{

@@ -13,7 +13,10 @@
 ///
 /// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes as they
 /// are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%` ([`Display`](core::fmt::Display)).
-/// A `?` or `%` field borrows its variable, which then has an address; other fields are read in place.
+/// A `?` or `%` field is copied, if it is `Copy` and small, else it borrows its variable, which then has an address; other fields
+/// are read in place. A field that panics changes nothing in the program:
+#[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
+#[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
 /// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is `net::parsed`. Give points
 /// of different functions different names, or a segment of their own, as in `probe!("handle::parsed")`.
@@ -39,7 +42,10 @@ macro_rules! point {
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($probe:tt) => {
-        $crate::__private::v1::site! { Entry, $probe; }
+        $crate::__private::v1::function! { $probe; }
+    };
+    ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
+        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($entry)* }
         let __probe_exit = {
             struct __ProbeExit;
             impl $crate::__private::v1::Drop for __ProbeExit {
@@ -56,18 +62,16 @@ macro_rules! __probe_v1_function {
     };
 }
 
-/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block, `Noted::Fresh` of another.
+/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block, `Noted::Fresh` of another. The entry's site is
+/// here (`outside`) or, where it has fields besides the address, in the future (`inside`: `entered!`).
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_future {
-    ($probe:tt; $stage:expr; $future:expr) => {{
+    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {{
         struct __ProbeSites;
         impl $crate::__private::v1::Sites for __ProbeSites {
-            #[inline(always)]
-            fn entry(at: usize) {
-                $crate::__private::v1::site! { Entry, $probe; "future" = value(&at) }
-            }
+            $crate::__private::v1::entry_site! { $entry $probe }
 
             #[inline(always)]
             fn resume(at: usize) {
@@ -84,10 +88,74 @@ macro_rules! __probe_v1_future {
                 $crate::__private::v1::site! { Drop, $probe; "future" = value(&at) }
             }
         }
-        $crate::__private::v1::Probed::new(__ProbeSites, $future, $stage, |__probe_at, _| {
-            $crate::__private::v1::site! { Exit, $probe; "future" = value(&__probe_at) }
+        $crate::__private::v1::Probed::new(__ProbeSites, $future, $stage, |__probe_at, __probe_ended| {
+            $crate::__private::v1::ended! { $probe, __probe_at, __probe_ended; $($exit)* }
         })
     }};
+    ($probe:tt; $stage:expr; $future:expr) => {
+        $crate::__private::v1::future! { $probe; entry outside; exit(); $stage; $future }
+    };
+}
+
+/// Where a future's entry is.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entry_site {
+    (outside $probe:tt) => {
+        #[inline(always)]
+        fn entry(at: usize) {
+            $crate::__private::v1::site! { Entry, $probe; "future" = value(&at) }
+        }
+    };
+    (inside $probe:tt) => {
+        const ENTERS_INSIDE: bool = true;
+
+        #[inline(always)]
+        fn entry(_: usize) {}
+    };
+}
+
+/// The exit's site of a future: where `$ended` holds the result, or, of a panic, nothing.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_ended {
+    ($probe:tt, $at:ident, $ended:ident;) => {{
+        let _ = $ended;
+        $crate::__private::v1::site! { Exit, $probe; "future" = value(&$at) }
+    }};
+    (
+        $probe:tt, $at:ident, $ended:ident;
+        $result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*
+    ) => {{
+        $crate::__private::v1::define! { Exit, $probe; "future", "outcome" $(, $field)* }
+        match $ended {
+            $crate::__private::v1::Option::Some($result) => $crate::__private::v1::place! {
+                [$($contained)?]
+                "future" = value(&$at), "outcome" = outcome($result) $(, $field = $how($value))*
+            },
+            $crate::__private::v1::Option::None => $crate::__private::v1::place! {
+                [] "future" = value(&$at), "outcome" = panicked(()) $(, $field = nothing(()))*
+            },
+        }
+    }};
+}
+
+/// The first statement of a future that is entered inside: the entry's site.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entered {
+    ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
+        // SAFETY: nothing has been awaited before, in a future that `future!` wraps with its entry inside.
+        let __probe_at = unsafe { $crate::__private::v1::address() }.await;
+        $crate::__private::v1::site! {
+            Entry, $probe $($contained)?; "future" = value(&__probe_at), $($captures)*
+        }
+        // As in `function!`.
+        const _: () = ();
+    };
 }
 
 /// The future as it is.
@@ -95,18 +163,132 @@ macro_rules! __probe_v1_future {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_future {
+    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {
+        $future
+    };
     ($probe:tt; $stage:expr; $future:expr) => {
         $future
     };
 }
 
-/// `probe!`: one site, its fields evaluated in the cold block.
+/// Type-checks the fields.
+#[cfg(probe_backend = "off")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entered {
+    ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
+        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($captures)* }
+        // As in `function!`.
+        const _: () = ();
+    };
+}
+
+/// `#[probe(ret)]`: the entry's site; the body, as a closure that is called at once; the exit's site, where the result has the name
+/// that `exit` begins with. A guard's drop is the exit's site on the way out by a panic.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_returning {
+    (
+        $probe:tt;
+        entry($($entry:tt)*);
+        exit($result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*);
+        $body:expr
+    ) => {{
+        $crate::__private::v1::site! { Entry, $probe $($entry)* }
+        $crate::__private::v1::define! { Exit, $probe; "outcome" $(, $field)* }
+        let __probe_exit = {
+            struct __ProbeExit;
+            impl $crate::__private::v1::Drop for __ProbeExit {
+                #[inline(always)]
+                fn drop(&mut self) {
+                    $crate::__private::v1::unwound! { $($field),* }
+                }
+            }
+            __ProbeExit
+        };
+        let mut __probe_result = $crate::__private::v1::run(#[inline(always)] $body);
+        $crate::__private::v1::forget(__probe_exit);
+        $crate::__private::v1::exit_site! {
+            __probe_result as $result [$($contained)?]; $($field = $how($value)),*
+        }
+        __probe_result
+    }};
+}
+
+/// The exit's site after a return, of the probe that `define!` has defined in a surrounding block. The result, a mutable
+/// variable, has another name in the fields, by which it is borrowed.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_exit_site {
+    ($place:ident as $result:ident $contained:tt; $($field:literal = $how:ident($value:expr)),*) => {
+        $crate::__private::v1::place! {
+            $contained of $place as $result; "outcome" = outcome($result) $(, $field = $how($value))*
+        }
+    };
+}
+
+/// The exit's site on the way out by a panic: the outcome, and no other value.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_unwound {
+    ($($field:literal),*) => {
+        $crate::__private::v1::place! { [] "outcome" = panicked(()) $(, $field = nothing(()))* }
+    };
+}
+
+/// The first statement of a closure that takes these variables by value, although its body may only borrow them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_moving {
+    ($($variable:tt),*) => {
+        if false {
+            $crate::__private::v1::moved(($($variable,)*))
+        }
+        // As in `function!`.
+        const _: () = ();
+    };
+}
+
+/// `probe!`: one site, its fields evaluated in the cold block. `contained` says that the fields may panic.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_point {
-    ($probe:tt; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
+    ($probe:tt $($contained:ident)?; $($field:literal = $how:ident($value:expr)),* $(,)?) => {
         $crate::__private::v1::site! {
-            Point, $probe; $($field = $how($value)),*
+            Point, $probe $($contained)?; $($field = $how($value)),*
+        }
+    };
+}
+
+/// One site, and its probe. The backend's `define!` makes the probe, its `place!` the site.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_site {
+    ($kind:ident, $probe:tt $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*) => {{
+        $crate::__private::v1::define! { $kind, $probe; $($field),* }
+        $crate::__private::v1::place! { [$($contained)?] $($field = $how($value)),* }
+    }};
+}
+
+/// What an active site does: the captures, then the hit, which is the backend's `deliver!`.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_capture {
+    ($contained:tt of $place:ident as $result:ident; $($captures:tt)*) => {{
+        let mut __probe_place = $crate::__private::v1::Resulting::new(&mut $place);
+        let __probe_kept = (&mut __probe_place).keep();
+        let $result = __probe_kept.get();
+        $crate::__private::v1::capture! { $contained $($captures)* }
+    }};
+    ([] $($captures:tt)*) => {
+        $crate::__private::v1::deliver! { [] $($captures)* }
+    };
+    ([contained] $($captures:tt)*) => {
+        if $crate::__private::v1::contain(|__probe_is_hit| {
+            $crate::__private::v1::deliver! { [*__probe_is_hit = true;] $($captures)* }
+        }) {
+            $crate::__private::v1::deliver_failed! {}
         }
     };
 }
@@ -186,9 +368,24 @@ macro_rules! __probe_v1_pass {
         $crate::__private::v1::value::<$passage, _>($value)
     };
     ($passage:ty, debug, $value:expr) => {
-        $crate::__private::v1::debug::<$passage, _>(&$value)
+        $crate::__private::v1::debug::<$passage, _>(&$crate::__private::v1::shown_as_debug($value).keep())
     };
     ($passage:ty, display, $value:expr) => {
-        $crate::__private::v1::display::<$passage, _>(&$value)
+        $crate::__private::v1::display::<$passage, _>(&$crate::__private::v1::shown_as_display($value).keep())
+    };
+    // By its type, whatever that is.
+    ($passage:ty, any, $value:expr) => {
+        $crate::__private::v1::Captured::pass::<$passage>(
+            &$crate::__private::v1::Capturing::new($value).capture(),
+        )
+    };
+    ($passage:ty, outcome, $value:expr) => {
+        $crate::__private::v1::Returned::new($value).pass::<$passage>()
+    };
+    ($passage:ty, panicked, $value:expr) => {
+        $crate::__private::v1::outcome::panic::<$passage>()
+    };
+    ($passage:ty, nothing, $value:expr) => {
+        $crate::__private::v1::absent::<$passage>(())
     };
 }

@@ -17,7 +17,7 @@ use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::filter::Layer;
-use super::{fits_block, fits_function, function, naked, settings, small};
+use super::{captures, fits_block, fits_function, function, naked, settings, small};
 use crate::errors::Errors;
 use crate::model::{Block, Element, Fate, Function, Own, Part, Plan, Settings};
 use crate::{args, parse};
@@ -90,7 +90,7 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
             Element::Function(own, function) => {
                 check_hidden(&function.attributes, errors);
                 let fate = fate(&own, &function, &scope, errors);
-                Part::Function(function, fate)
+                Part::Function(function, Box::new(fate))
             }
             Element::Block(own, inner) => {
                 check_hidden(&inner.attributes, errors);
@@ -134,10 +134,11 @@ fn fate(own: &[Own], function: &Function, scope: &Scope<'_>, errors: &mut Errors
         }),
     };
     let settings = scope.complete(own.unwrap_or_default(), function);
-    match reason {
-        Some(reason) => Fate::Skipped(settings, reason),
-        None => Fate::Probed(settings),
-    }
+    let verdict = match reason {
+        Some(reason) => Err(reason),
+        None => Ok(captures(&settings, function, errors)),
+    };
+    Fate { settings, verdict }
 }
 
 /// What the filters say: `None` if none of them names it.

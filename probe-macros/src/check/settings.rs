@@ -5,10 +5,11 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{LitStr, Path, Token};
 
-use super::{filter, name, name_not_literal, nameable};
+use super::{fields, filter, name, name_not_literal, nameable};
 use crate::asynchronous::DEFERRED;
 use crate::errors::Errors;
-use crate::model::{Arg, Filter, Given, Settings};
+use crate::model::{Arg, ArgsList, Filter, Given, RetList, Settings};
+use crate::parse;
 
 /// Long enough for a sentence or two; it is part of the program.
 const MAX_DOC: usize = 1_000;
@@ -22,7 +23,7 @@ struct Key {
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
-const KEYS: [Key; 8] = [
+const KEYS: [Key; 10] = [
     Key { word: "name", form: "name = \"…\"", take: take_name },
     Key { word: "group", form: "group = \"…\"", take: take_group },
     Key { word: "doc", form: "doc = \"…\"", take: take_doc },
@@ -31,6 +32,8 @@ const KEYS: [Key; 8] = [
     Key { word: "except", form: "except(\"…\")", take: take_except },
     Key { word: "all", form: "all", take: take_all },
     Key { word: "crate", form: "crate = path", take: take_crate },
+    Key { word: "args", form: "args(…)", take: take_args },
+    Key { word: "ret", form: "ret", take: take_ret },
 ];
 
 /// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
@@ -201,4 +204,53 @@ fn take_crate(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
         let problem = "`crate` takes the path of `probe_runtime`, such as `crate = my_crate::probe_runtime`";
         errors.at(place, problem);
     }
+}
+
+const ARGS_FORMS: &str =
+    "write `args(*)` for all arguments, or fields: `args(id, ?request, rows = rows.len())`";
+const RET_FORMS: &str = "write `ret` for the result, or fields: `ret(?ret, len = ret.len())`";
+
+fn take_args(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let (Some(key), Given::List(list)) = (&arg.key, &arg.given) else {
+        errors.at(&arg.tokens, format!("`args` takes a list; {ARGS_FORMS}"));
+        return;
+    };
+    if list.stream().is_empty() {
+        errors.at(&arg.tokens, format!("`args` records nothing; {ARGS_FORMS}"));
+        return;
+    }
+    match parse::args_list(list.stream()) {
+        Ok((all, list)) => {
+            fields(&list, errors);
+            settings.args =
+                Some(ArgsList { tokens: arg.tokens.clone(), key: key.clone(), all, fields: list });
+        }
+        Err(error) => errors.push(error),
+    }
+}
+
+fn take_ret(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
+    let Some(key) = &arg.key else { return };
+    let fields = match &arg.given {
+        Given::Nothing => None,
+        Given::Value(_) => {
+            errors.at(&arg.tokens, format!("`ret` takes no value; {RET_FORMS}"));
+            return;
+        }
+        Given::List(list) if list.stream().is_empty() => {
+            errors.at(&arg.tokens, format!("`ret()` records nothing; {RET_FORMS}"));
+            return;
+        }
+        Given::List(list) => match parse::ret_list(list.stream()) {
+            Ok(list) => {
+                fields(&list, errors);
+                Some(list)
+            }
+            Err(error) => {
+                errors.push(error);
+                return;
+            }
+        },
+    };
+    settings.ret = Some(RetList { tokens: arg.tokens.clone(), key: key.clone(), fields });
 }

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::{item as check_item, point as check_point, settings as check_settings, *};
-use crate::model::{Fate, Part, Plan, Settings};
+use crate::model::{Part, Plan, Settings};
 use crate::{args, parse};
 
 /// The messages, one a line.
@@ -97,6 +97,22 @@ fn bad_arguments() {
         (quote!(crate = "a"), "takes the path"),
         (quote!(crate = a b), "takes the path"),
         (quote!(crate =), "takes the path"),
+        (quote!(args), "`args` takes a list"),
+        (quote!(args = a), "`args` takes a list"),
+        (quote!(args()), "`args` records nothing"),
+        (quote!(args(a), args(*)), "duplicate argument `args`"),
+        (quote!(args(a.b)), "expected a field"),
+        (quote!(args(a b)), "expected"),
+        (quote!(args(*a)), "expected `,`"),
+        (quote!(args(a, *)), "expected a field"),
+        (quote!(args(a, a)), "duplicate field `a`"),
+        (quote!(args(a = b?)), "`?` in a field"),
+        (quote!(args(a = &mut b)), "`&mut` in a field"),
+        (quote!(ret = a), "`ret` takes no value"),
+        (quote!(ret()), "`ret()` records nothing"),
+        (quote!(ret(*)), "expected a field"),
+        (quote!(ret, ret(a)), "duplicate argument `ret`"),
+        (quote!(ret(a = return)), "`return` in a field"),
     ] {
         one_line_with(&of_args(tokens).1, part);
     }
@@ -206,15 +222,15 @@ fn of_block(args: TokenStream, tokens: TokenStream) -> (Vec<String>, String) {
         for part in &plan.parts {
             match part {
                 Part::Function(_, fate) => {
-                    let (Fate::Probed(settings) | Fate::Skipped(settings, _)) = fate;
+                    let settings = &fate.settings;
                     let name = settings.name.as_ref().unwrap().value();
                     let group = settings
                         .group
                         .as_ref()
                         .map_or_else(String::new, |group| format!(" @{}", group.value()));
-                    list.push(match fate {
-                        Fate::Probed(_) => format!("{name}{group}"),
-                        Fate::Skipped(_, reason) => format!("{name}{group} {reason}"),
+                    list.push(match fate.verdict {
+                        Ok(_) => format!("{name}{group}"),
+                        Err(reason) => format!("{name}{group} {reason}"),
                     });
                 }
                 Part::Block(plan) => shown(plan, list),
@@ -473,5 +489,104 @@ fn side_effects() {
         quote!(format!("{b}", b = a)),
     ] {
         assert_eq!(of_point(&quote!("n", x = #tokens)), "");
+    }
+}
+
+/// The errors of a function's captures.
+fn of_captures(settings: TokenStream, function: TokenStream) -> String {
+    let mut errors = Errors::default();
+    let settings = super::settings(&args::parse(settings), &mut errors);
+    let Item::Function(function) = parse::item(function) else { panic!("not a function") };
+    let captures = captures(&settings, &function, &mut errors);
+    assert_eq!(captures.exit.is_some(), settings.ret.is_some());
+    messages(errors)
+}
+
+#[test]
+fn captures_that_fit_their_function() {
+    for (settings, function) in [
+        (
+            quote!(args(*), ret),
+            quote!(
+                pub(crate) unsafe extern "C" fn f<const N: usize>(a: [u8; N]) -> u8
+                where
+                    u8: Copy,
+                {
+                }
+            ),
+        ),
+        (quote!(args(self, ?a)), quote!(default fn f(self: Pin<&mut Self>, ref a @ (b, _): A) {})),
+        (
+            quote!(args(ret)),
+            quote!(
+                fn f(ret: u32) {}
+            ),
+        ),
+        (
+            quote!(args(a = ret.x)),
+            quote!(
+                fn f() {}
+            ),
+        ),
+        (
+            quote!(ret),
+            quote!(
+                #[inline]
+                fn f() -> impl Fn() -> ! {}
+            ),
+        ),
+        // What there is.
+        (
+            quote!(args(*)),
+            quote!(
+                fn f(_a: u8, _: u8) {}
+            ),
+        ),
+        // Not looked at: rustc reports it.
+        (quote!(), quote!(fn f(a) {})),
+    ] {
+        assert_eq!(of_captures(settings, function), "");
+    }
+}
+
+#[test]
+fn captures_that_do_not() {
+    let many = |count| {
+        let names = (0..count).map(|n| quote::format_ident!("f{n}"));
+        quote!(fn f(#(#names: u8),*) -> u8 {})
+    };
+    let fields = |count| (0..count).map(|n| quote::format_ident!("f{n}"));
+    assert_eq!(of_captures(quote!(args(*), ret), many(MAX_FIELDS)), "");
+    let (most, more) = (fields(MAX_FIELDS - 1), fields(MAX_FIELDS));
+    assert_eq!(of_captures(quote!(ret(#(#most = 1),*)), many(1)), "");
+    for (settings, function, part) in [
+        (
+            quote!(args(ret)),
+            quote!(
+                fn f(a: u8) {}
+            ),
+            "the result isn't there yet",
+        ),
+        (quote!(args(*)), many(MAX_FIELDS + 1), "at most 32 fields, and `args(*)` makes 33"),
+        (quote!(ret(#(#more = 1),*)), many(1), "at most 31 fields, and this one has 32"),
+        (quote!(ret(outcome = 1)), many(1), "a field `outcome` already"),
+        (
+            quote!(ret),
+            quote!(
+                fn f() -> ! {}
+            ),
+            "a function that returns `!` has none",
+        ),
+        (
+            quote!(ret),
+            quote!(
+                #[track_caller]
+                fn f() {}
+            ),
+            "doesn't work with `#[track_caller]`",
+        ),
+        (quote!(args(*)), quote!(fn f(a) {}), "can't read this signature"),
+    ] {
+        one_line_with(&of_captures(settings, function), part);
     }
 }

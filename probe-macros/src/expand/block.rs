@@ -3,10 +3,11 @@
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-use super::{function, krate_at, named, points, split_inner_attributes};
+use super::function::{function, named};
+use super::{krate_at, points};
 use crate::body;
 use crate::fallback;
-use crate::model::{Fate, Function, Inside, Part, Plan, Settings};
+use crate::model::{Function, Inside, Part, Plan, Settings};
 
 /// The block, and what has to stand beside it.
 pub(super) fn block(plan: Plan) -> TokenStream {
@@ -17,16 +18,16 @@ pub(super) fn block(plan: Plan) -> TokenStream {
         match part {
             Part::Other(tokens) => inside.extend(tokens),
             Part::Block(plan) => inside.extend(self::block(plan)),
-            Part::Function(subject, Fate::Probed(settings)) => inside.extend(function(&settings, subject)),
-            Part::Function(subject, Fate::Skipped(settings, reason)) => match subject {
-                Function { head, body: Ok(body), .. } if has_statements(reason) => {
-                    let body = skipping(&settings, reason, &subject.name, &body);
+            Part::Function(subject, fate) => match (fate.verdict, subject) {
+                (Ok(captures), subject) => inside.extend(function(&fate.settings, &captures, subject)),
+                (Err(reason), Function { head, body: Ok(body), name, .. }) if has_statements(reason) => {
+                    let body = skipping(&fate.settings, reason, &name, &body);
                     inside.extend(quote!(#head #body));
                 }
-                subject => {
+                (Err(reason), subject) => {
                     let conditions = conditions(&subject.attributes);
-                    let definition = definition(&settings, reason, &subject.name);
-                    inside.extend(fallback::function(subject, settings.krate.as_ref()));
+                    let definition = definition(&fate.settings, reason, &subject.name);
+                    inside.extend(fallback::function(subject, fate.settings.krate.as_ref()));
                     match block.inside {
                         Inside::Module => inside.extend(quote!(#(#conditions)* #definition)),
                         Inside::Methods => beside.extend(quote!(#(#conditions)* #definition)),
@@ -51,7 +52,7 @@ fn has_statements(reason: &str) -> bool {
 
 /// The body with the definition of what it lacks as its first item.
 fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -> Group {
-    let (inner_attributes, statements) = split_inner_attributes(body.stream());
+    let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
     let definition = definition(settings, reason, function);
     body::rebuilt(body, quote!(#inner_attributes #definition #statements))

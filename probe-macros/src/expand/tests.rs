@@ -171,7 +171,7 @@ fn a_point() {
     same(
         &point(quote!(::k; "n", a, ?b, %c, d = x + 1, e = ?f(y, z), r#type = %t,)),
         &quote! {
-            ::k::__private::v1::point! { ("n", "");
+            ::k::__private::v1::point! { ("n", "") contained;
                 "a" = value(&(a)), "b" = debug(&(b)), "c" = display(&(c)),
                 "d" = value(&(x + 1)), "e" = debug(&(f(y, z))), "type" = display(&(t))
             }
@@ -360,4 +360,121 @@ fn errors_leave_the_block() {
     assert_eq!(actual.matches("compile_error").count(), 2, "{actual}");
     let item = quote!(impl S { #[a] fn f() { k::point!("x") } const fn g() { () } });
     assert!(actual.ends_with(&item.to_string()), "{actual}");
+}
+
+#[test]
+fn arguments() {
+    same(
+        &attribute(
+            quote!(args(id, ?request, rows = rows.len())),
+            quote!(
+                fn f(id: u32, request: &R, rows: &[u8]) {
+                    id
+                }
+            ),
+        ),
+        &quote! {
+            fn f(id: u32, request: &R, rows: &[u8]) {
+                ::probe_runtime::__private::v1::function!(("f", "") contained;
+                    "id" = value(&(id)), "request" = debug(&(request)), "rows" = value(&(rows.len()))
+                );
+                id
+            }
+        },
+    );
+}
+
+#[test]
+fn all_arguments() {
+    same(
+        &attribute(
+            quote!(args(*, b = 3)),
+            quote!(
+                fn f(&self, a: u32, b: u32, (c, S { d, .. }): (C, S), _e: u32, _: u32) {}
+            ),
+        ),
+        &quote! {
+            fn f(&self, a: u32, b: u32, (c, S { d, .. }): (C, S), _e: u32, _: u32) {
+                ::probe_runtime::__private::v1::function!(("f", "");
+                    "self" = any(&(self)), "a" = any(&(a)), "c" = any(&(c)), "d" = any(&(d)), "b" = value(&(3))
+                );
+            }
+        },
+    );
+}
+
+#[test]
+fn results() {
+    same(
+        &attribute(
+            quote!(ret),
+            quote!(
+                fn f(a: u32) -> Result<u32, E> {
+                    #![allow(x)]
+                    probe!("x");
+                    g(a)?
+                }
+            ),
+        ),
+        &quote! {
+            fn f(a: u32) -> Result<u32, E> {
+                #![allow(x)]
+                ::probe_runtime::__private::v1::returning! {
+                    ("f", "");
+                    entry(;);
+                    exit(ret; "ret" = any(&(*ret)));
+                    || -> Result<u32, E> {
+                        ::probe_runtime::point!("x");
+                        g(a)?
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn arguments_and_chosen_fields_of_a_result() {
+    same(
+        &attribute(
+            quote!(crate = k, args(b), ret(len = ret.len(), ?ret)),
+            quote!(
+                fn f(&mut self, a: A, b: B, c: u32) -> Option<impl C> {}
+            ),
+        ),
+        &quote! {
+            fn f(&mut self, a: A, b: B, c: u32) -> Option<impl C> {
+                k::__private::v1::returning! {
+                    ("f", "");
+                    entry(; "b" = value(&(b)));
+                    exit(ret contained; "len" = value(&(ret.len())), "ret" = debug(&(ret)));
+                    || -> Option<_> {
+                        k::__private::v1::moving!(b, a, self);
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_result_of_no_type() {
+    same(
+        &attribute(
+            quote!(ret),
+            quote!(
+                fn f(self, a: A) {}
+            ),
+        ),
+        &quote! {
+            fn f(self, a: A) {
+                ::probe_runtime::__private::v1::returning! {
+                    ("f", "");
+                    entry(;);
+                    exit(ret; "ret" = any(&(*ret)));
+                    || -> () { ::probe_runtime::__private::v1::moving!(a, self); }
+                };
+            }
+        },
+    );
 }

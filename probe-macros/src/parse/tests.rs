@@ -274,6 +274,44 @@ fn names() {
     assert!(matches!(name(quote!("a" + "b")), PointName::Other(_)));
 }
 
+#[test]
+fn lists_of_args() {
+    let shown = |tokens: TokenStream| {
+        let (all, fields) = args_list(tokens).map_err(|error| error.to_string())?;
+        let fields: Vec<_> = fields.iter().map(|field| field.name.to_string()).collect();
+        Ok::<_, String>(format!("{all} {}", fields.join(" ")))
+    };
+    for (tokens, expected) in [
+        (quote!(*), "true "),
+        (quote!(*,), "true "),
+        (quote!(*, a, ?b, c = d + 1,), "true a b c"),
+        (quote!(a), "false a"),
+        (quote!(self, ?r#type), "false self r#type"),
+        (quote!(x = *y), "false x"),
+    ] {
+        assert_eq!(shown(tokens).as_deref(), Ok(expected));
+    }
+    for tokens in [quote!(*a), quote!(a *), quote!(a, *), quote!(Self), quote!(a.b)] {
+        assert!(shown(tokens.clone()).is_err(), "{tokens}");
+    }
+    assert!(ret_list(quote!(*)).is_err());
+    assert_eq!(ret_list(quote!(?ret, len = ret.len())).unwrap().len(), 2);
+}
+
+#[test]
+fn signatures() {
+    let count = |tokens| signature(tokens).map(|signature| signature.inputs.len()).map_err(|_| ());
+    for head in [
+        quote!(fn f(a: u8, b: u8)),
+        quote!(#[x] #[y(z)] pub(in a::b) const unsafe extern "C" fn f<T>(self: &T, _: u8) -> u8 where T: A),
+        quote!(default async fn f((a, b): (A, B), c: impl D)),
+    ] {
+        assert_eq!(count(head), Ok(2));
+    }
+    assert_eq!(count(fragment(quote!(fn f(a: u8)))), Ok(1));
+    assert_eq!(count(quote!(fn f(a))), Err(()));
+}
+
 impl Function {
     fn is_body(&self) -> bool {
         self.body.is_ok()

@@ -1,33 +1,43 @@
 //! Everything that expansions name, under one path.
 
 pub use core::future::Future;
+pub use core::mem::forget;
 pub use core::ops::Drop;
 pub use core::option::Option;
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
-pub use crate::abi::{InMemory, InRegisters, Kind, debug, display, value};
+pub use crate::abi::{InMemory, InRegisters, Kind, absent, debug, display, outcome, value};
 pub use crate::arch::backend::site::*;
+pub use crate::capture::{
+    Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
+};
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::{
-    __probe_v1_function as function, __probe_v1_future as future, __probe_v1_pass as pass,
-    __probe_v1_point as point, __probe_v1_skipped as skipped,
+    __probe_v1_entered as entered, __probe_v1_exit_site as exit_site, __probe_v1_function as function,
+    __probe_v1_future as future, __probe_v1_moving as moving, __probe_v1_pass as pass,
+    __probe_v1_point as point, __probe_v1_returning as returning, __probe_v1_site as site,
+    __probe_v1_skipped as skipped, __probe_v1_unwound as unwound,
 };
 
 #[cfg(probe_backend = "x86_64")]
 pub use {
-    crate::abi::{Passage, field_index},
+    crate::abi::{Formatting, Passage, Type, field_index},
+    crate::arch::backend::failed,
     core::arch::{asm, naked_asm},
 };
 
 #[cfg(probe_backend = "portable")]
-pub use crate::arch::backend::{hit, is_active};
+pub use crate::arch::backend::{FAILED, hit, is_active};
 
 #[cfg(not(probe_backend = "off"))]
 pub use {
     crate::abi::Definition,
-    crate::{__probe_v1_collect as collect, __probe_v1_definition as definition},
+    crate::{
+        __probe_v1_capture as capture, __probe_v1_collect as collect, __probe_v1_definition as definition,
+        __probe_v1_ended as ended, __probe_v1_entry_site as entry_site,
+    },
 };
 
 #[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]

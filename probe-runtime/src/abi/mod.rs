@@ -14,8 +14,9 @@ mod note;
 mod record;
 
 pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind, field_index};
-pub use passage::{InMemory, InRegisters, Passage, Words};
-pub use value::{Field, Sink, Type, Value, ValueRef, debug, display, value};
+pub use passage::{Formatting, InMemory, InRegisters, Passage, Words, outcome};
+pub(crate) use value::opaque;
+pub use value::{Field, Sink, Type, Value, ValueRef, absent, debug, display, value};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};

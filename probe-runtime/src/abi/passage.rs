@@ -4,12 +4,50 @@
 //! ([`InMemory`]). The difference is in the constants, the type and the unused word: the compiler makes a constant that a
 //! register is to hold ahead of a loop, in the hot path, and one that memory is to hold where it is stored.
 
-// Safety: relies on an instruction that writes its output register and nothing else.
-#![cfg_attr(probe_backend = "x86_64", expect(unsafe_code, reason = "see above"))]
+// Safety: relies on instructions that write their output register and nothing else, and on values that format themselves being
+// made by `value`, which says what their first word is.
+#![expect(unsafe_code, reason = "see above")]
 
 use core::marker::PhantomData;
 
-use super::value::{Field, Type, Value};
+use super::value::{Field, FormatFn, Sink, Type, Value};
+
+/// The texts that sites pass on themselves, one after the other.
+static TEXTS: [u8; 24] = *b"okerrsomenonereturnpanic";
+
+/// How a function was left: a place in [`TEXTS`].
+macro_rules! outcomes {
+    ($($name:ident = $at:literal, $len:literal;)*) => { $(
+        #[doc = concat!("`", stringify!($name), "`.")]
+        #[inline(always)]
+        pub fn $name<'a, P: Passage>() -> P::Out<'a> {
+            P::text::<$at, $len>()
+        }
+    )* };
+}
+
+/// The values of the field `outcome`.
+pub mod outcome {
+    use super::Passage;
+
+    outcomes! {
+        ok = 0, 2;
+        err = 2, 3;
+        some = 5, 4;
+        none = 9, 4;
+        returned = 13, 6;
+        panic = 19, 5;
+    }
+}
+
+/// What formats a value.
+pub trait Formatting {
+    /// Writes the value at `data`; returns whether the sink took all of it.
+    ///
+    /// # Safety
+    /// `data` is what the implementation says, and the sink is alive.
+    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool;
+}
 
 /// A way for a value's words.
 pub trait Passage {
@@ -21,6 +59,12 @@ pub trait Passage {
 
     /// A value of two words.
     fn two<'a, const TY: u64>(low: u64, high: u64) -> Self::Out<'a>;
+
+    /// One of the texts of [`outcome`].
+    fn text<'a, const AT: usize, const LEN: u64>() -> Self::Out<'a>;
+
+    /// A value that formats itself.
+    fn formatted<'a, F: Formatting>(data: *const ()) -> Self::Out<'a>;
 }
 
 /// In an array of values.
@@ -38,6 +82,17 @@ impl Passage for InMemory {
     #[inline(always)]
     fn two<'a, const TY: u64>(low: u64, high: u64) -> Value<'a> {
         Value { ty: TY, words: [low, high], borrow: PhantomData }
+    }
+
+    #[inline(always)]
+    fn text<'a, const AT: usize, const LEN: u64>() -> Value<'a> {
+        Self::two::<{ Type::Str as u64 }>((&raw const TEXTS[AT]) as u64, LEN)
+    }
+
+    #[inline(always)]
+    fn formatted<'a, F: Formatting>(data: *const ()) -> Value<'a> {
+        let format: FormatFn = F::format;
+        Self::two::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
     }
 }
 
@@ -61,6 +116,16 @@ impl Passage for InRegisters {
     fn two<'a, const TY: u64>(low: u64, high: u64) -> Words<'a> {
         Words([constant::<TY>(), low, high], PhantomData)
     }
+
+    #[inline(always)]
+    fn text<'a, const AT: usize, const LEN: u64>() -> Words<'a> {
+        Self::two::<{ Type::Str as u64 }>(text::<AT>(), constant::<LEN>())
+    }
+
+    #[inline(always)]
+    fn formatted<'a, F: Formatting>(data: *const ()) -> Words<'a> {
+        Self::two::<{ Type::Format as u64 }>(data as u64, format::<F>())
+    }
 }
 
 /// A constant that is made where it is used: the compiler does not see through it.
@@ -73,6 +138,48 @@ fn constant<const VALUE: u64>() -> u64 {
         core::arch::asm!("mov {0:e}, {1}", out(reg) value, const VALUE, options(nomem, nostack, preserves_flags));
     }
     value
+}
+
+/// The address of a text, in the same way.
+#[cfg(probe_backend = "x86_64")]
+#[inline(always)]
+fn text<const AT: usize>() -> u64 {
+    let address: u64;
+    // SAFETY: as in `constant`.
+    unsafe {
+        core::arch::asm!(
+            "lea {0}, [rip + {1} + {2}]", out(reg) address, sym TEXTS, const AT,
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    address
+}
+
+/// The address of a function, in the same way.
+#[cfg(probe_backend = "x86_64")]
+#[inline(always)]
+fn format<F: Formatting>() -> u64 {
+    let address;
+    // SAFETY: as in `constant`.
+    unsafe {
+        core::arch::asm!(
+            "lea {0}, [rip + {1}]", out(reg) address, sym F::format, options(nomem, nostack, preserves_flags),
+        );
+    }
+    address
+}
+
+#[cfg(not(probe_backend = "x86_64"))]
+#[inline(always)]
+fn text<const AT: usize>() -> u64 {
+    (&raw const TEXTS[AT]) as u64
+}
+
+#[cfg(not(probe_backend = "x86_64"))]
+#[inline(always)]
+fn format<F: Formatting>() -> u64 {
+    let format: FormatFn = F::format;
+    format as usize as u64
 }
 
 /// There are no registers to pass values in.

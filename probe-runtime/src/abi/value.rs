@@ -12,7 +12,8 @@ use core::fmt::{self, Debug, Display, Write};
 use core::marker::PhantomData;
 use core::slice;
 
-use super::passage::Passage;
+use super::passage::{Formatting, Passage};
+use crate::capture::{Kept, contained};
 
 /// The type of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,11 +41,17 @@ pub enum Type {
     Format = 10,
     /// A string of C: ended by a NUL, in any encoding, or null.
     CStr = 11,
+    /// No value: the result of a function that was left by a panic.
+    Absent = 12,
+    /// A value that can't be shown; the name of its type.
+    Opaque = 13,
+    /// No value: a field of this hit panicked while it was evaluated.
+    Failed = 14,
 }
 
 impl Type {
     /// All types, in the order of their encoding.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::U64,
         Self::I64,
         Self::U128,
@@ -56,6 +63,9 @@ impl Type {
         Self::Bytes,
         Self::Format,
         Self::CStr,
+        Self::Absent,
+        Self::Opaque,
+        Self::Failed,
     ];
 }
 
@@ -63,8 +73,8 @@ impl Type {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Value<'a> {
-    pub(super) ty: u64,
-    pub(super) words: [u64; 2],
+    pub(crate) ty: u64,
+    pub(crate) words: [u64; 2],
     pub(super) borrow: PhantomData<&'a ()>,
 }
 
@@ -94,6 +104,15 @@ pub enum ValueRef<'a> {
     Bytes(&'a [u8]),
     /// Something that formats itself.
     Format(&'a dyn Display),
+    /// No value: the function was left by a panic, and this is its result. Shown as `(absent)`.
+    Absent,
+    /// A value of a type that is neither a [`Field`] nor [`Debug`]: the type's name. Shown as `(name)`.
+    Opaque(&'a str),
+    /// No value: a field of this hit panicked while it was evaluated; see
+    #[cfg_attr(feature = "std", doc = "[`failed_captures`](crate::failed_captures).")]
+    #[cfg_attr(not(feature = "std"), doc = "`failed_captures`.")]
+    /// Shown as `(failed)`.
+    Failed,
     /// A type that this reader does not know: from a newer site.
     Unknown,
 }
@@ -106,7 +125,7 @@ pub struct Sink {
     pub write: unsafe extern "C-unwind" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
 }
 
-type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
+pub(super) type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
 
 /// What may be a field as it is: integers, floats, `bool`, `char`, text and bytes.
 #[diagnostic::on_unimplemented(
@@ -128,32 +147,62 @@ pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
 
 /// The value of `field = ?expr`.
 #[inline(always)]
-pub fn debug<'a, P: Passage, T: Debug + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
-    unsafe extern "C-unwind" fn format<T: Debug + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
-        // SAFETY: `data` is the reference that `debug` took, alive for the value's lifetime.
-        let field = unsafe { *data.cast::<&T>() };
-        write!(Writer(sink), "{field:?}").is_ok()
-    }
-    formatted::<P>((&raw const *field).cast(), format::<T>)
+pub fn debug<'a, P: Passage, T: Debug + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
+    P::formatted::<AsDebug<T>>((&raw const *field.get()).cast())
 }
 
 /// The value of `field = %expr`.
 #[inline(always)]
-pub fn display<'a, P: Passage, T: Display + ?Sized>(field: &'a &'a T) -> P::Out<'a> {
-    unsafe extern "C-unwind" fn format<T: Display + ?Sized>(data: *const (), sink: *mut Sink) -> bool {
-        // SAFETY: `data` is the reference that `display` took, alive for the value's lifetime.
-        let field = unsafe { *data.cast::<&T>() };
-        write!(Writer(sink), "{field}").is_ok()
-    }
-    formatted::<P>((&raw const *field).cast(), format::<T>)
+pub fn display<'a, P: Passage, T: Display + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
+    P::formatted::<AsDisplay<T>>((&raw const *field.get()).cast())
 }
 
-#[inline(always)]
-fn formatted<'a, P: Passage>(data: *const (), format: FormatFn) -> P::Out<'a> {
-    P::two::<{ Type::Format as u64 }>(data as u64, format as usize as u64)
+struct AsDebug<T>(PhantomData<T>);
+
+impl<T: Debug> Formatting for AsDebug<T> {
+    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
+        // SAFETY: `data` is the field that `debug` took, alive for the value's lifetime.
+        let field = unsafe { &*data.cast::<T>() };
+        contained_format(sink, format_args!("{field:?}"))
+    }
 }
+
+struct AsDisplay<T>(PhantomData<T>);
+
+impl<T: Display> Formatting for AsDisplay<T> {
+    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
+        // SAFETY: `data` is the field that `display` took, alive for the value's lifetime.
+        let field = unsafe { &*data.cast::<T>() };
+        contained_format(sink, format_args!("{field}"))
+    }
+}
+
+/// No value.
+#[inline(always)]
+pub fn absent<'a, P: Passage>(_: ()) -> P::Out<'a> {
+    P::two::<{ Type::Absent as u64 }>(0, 0)
+}
+
+/// The name of a type, in place of a value.
+#[inline(always)]
+pub(crate) fn opaque<'a, P: Passage>(name: &'static str) -> P::Out<'a> {
+    P::two::<{ Type::Opaque as u64 }>(name.as_ptr() as u64, name.len() as u64)
+}
+
+/// A panic on the way is the field's own, and ends here: it is not the consumer that failed.
+fn contained_format(sink: *mut Sink, text: fmt::Arguments<'_>) -> bool {
+    contained(|| Writer(sink).write_fmt(text).is_ok())
+        .unwrap_or_else(|| Writer(sink).write_str(PANICKED).is_ok())
+}
+
+/// What is shown in place of what was still to come.
+const PANICKED: &str = "(panicked)";
 
 impl Value<'_> {
+    /// What each field is where one of them panicked.
+    #[cfg(not(probe_backend = "off"))]
+    pub(crate) const FAILED: Self = Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };
+
     /// The value's type; `None` for one that this reader does not know.
     pub fn ty(&self) -> Option<Type> {
         Type::ALL.into_iter().find(|ty| *ty as u64 == self.ty)
@@ -183,6 +232,12 @@ impl Value<'_> {
             Type::Str => ValueRef::Str(unsafe {
                 str::from_utf8_unchecked(slice::from_raw_parts(low as *const u8, high as usize))
             }),
+            // SAFETY: as above; the name of a type.
+            Type::Opaque => ValueRef::Opaque(unsafe {
+                str::from_utf8_unchecked(slice::from_raw_parts(low as *const u8, high as usize))
+            }),
+            Type::Absent => ValueRef::Absent,
+            Type::Failed => ValueRef::Failed,
             Type::Format => ValueRef::Format(self),
             Type::CStr if low == 0 => ValueRef::Str("(null)"),
             // SAFETY: the word is the address of a string that ends with a NUL, alive for 'a.
@@ -232,10 +287,11 @@ impl Display for Value<'_> {
         }
         // SAFETY: the second word of a `Format` value is a `FormatFn`.
         let format = unsafe { core::mem::transmute::<*const (), FormatFn>(self.words[1] as *const ()) };
-        let mut sink = FormatterSink { sink: Sink { write: FormatterSink::write }, out: f };
-        // SAFETY: the first word is what `format` was made for; the sink is alive for the call.
-        let complete = unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) };
-        if complete { Ok(()) } else { Err(fmt::Error) }
+        let mut sink = FormatterSink::new(f);
+        // SAFETY: the first word is what `format` was made for; the sink is alive for the call. A site whose library has no
+        // `std` lets panics through to here.
+        let formatted = contained(|| unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) });
+        sink.finish(formatted)
     }
 }
 
@@ -252,6 +308,9 @@ impl Display for ValueRef<'_> {
             Self::Str(v) => Display::fmt(v, f),
             Self::Bytes(v) => Display::fmt(&v.escape_ascii(), f),
             Self::Format(v) => Display::fmt(v, f),
+            Self::Absent => f.write_str("(absent)"),
+            Self::Opaque(name) => write!(f, "({name})"),
+            Self::Failed => f.write_str("(failed)"),
             Self::Unknown => f.write_str("(unknown)"),
         }
     }
@@ -283,14 +342,60 @@ impl Write for Writer {
 struct FormatterSink<'f, 'o> {
     sink: Sink,
     out: &'f mut fmt::Formatter<'o>,
+    /// A panic of the consumer's own writer: it must neither end in the field's formatting nor count as its.
+    #[cfg(feature = "std")]
+    panic: Option<Box<dyn core::any::Any + Send>>,
 }
 
-impl FormatterSink<'_, '_> {
+impl<'f, 'o> FormatterSink<'f, 'o> {
+    fn new(out: &'f mut fmt::Formatter<'o>) -> Self {
+        Self {
+            sink: Sink { write: Self::write },
+            out,
+            #[cfg(feature = "std")]
+            panic: None,
+        }
+    }
+
     unsafe extern "C-unwind" fn write(sink: *mut Sink, text: *const u8, len: usize) -> bool {
         // SAFETY: `Display for Value` passed a `FormatterSink`, of which `sink` is the first field.
         let this = unsafe { &mut *sink.cast::<Self>() };
         // SAFETY: a writer passes a `str`'s parts.
-        this.out.write_str(unsafe { str::from_utf8_unchecked(slice::from_raw_parts(text, len)) }).is_ok()
+        this.take(unsafe { str::from_utf8_unchecked(slice::from_raw_parts(text, len)) })
+    }
+
+    #[cfg(feature = "std")]
+    fn take(&mut self, text: &str) -> bool {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        if self.panic.is_some() {
+            return false;
+        }
+        match catch_unwind(AssertUnwindSafe(|| self.out.write_str(text).is_ok())) {
+            Ok(complete) => complete,
+            Err(payload) => {
+                self.panic = Some(payload);
+                false
+            }
+        }
+    }
+
+    #[cfg(not(feature = "std"))]
+    fn take(&mut self, text: &str) -> bool {
+        self.out.write_str(text).is_ok()
+    }
+
+    /// After the field has formatted itself, or panicked (`None`).
+    fn finish(self, formatted: Option<bool>) -> fmt::Result {
+        #[cfg(feature = "std")]
+        if let Some(payload) = self.panic {
+            std::panic::resume_unwind(payload);
+        }
+        match formatted {
+            Some(true) => Ok(()),
+            Some(false) => Err(fmt::Error),
+            None => self.out.write_str(PANICKED),
+        }
     }
 }
 
@@ -298,6 +403,7 @@ impl FormatterSink<'_, '_> {
 mod tests {
     use super::*;
     use crate::abi::InMemory;
+    use crate::capture::{shown_as_debug, shown_as_display};
     use std::string::{String, ToString};
 
     fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {
@@ -344,9 +450,58 @@ mod tests {
 
     #[test]
     fn formatted_values_cross_the_c_interface() {
-        assert_eq!(shown(debug::<InMemory, _>(&&Some("x"))), "Some(\"x\")");
-        assert_eq!(shown(display::<InMemory, _>(&&"x")), "x");
+        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(&Some("x")).keep())), "Some(\"x\")");
+        assert_eq!(shown(display::<InMemory, _>(&shown_as_display("x").keep())), "x");
         let slice: &[u32] = &[1, 2];
-        assert_eq!(shown(debug::<InMemory, _>(&slice)), "[1, 2]");
+        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(slice).keep())), "[1, 2]");
+        let text = String::from("not copied");
+        assert_eq!(shown(display::<InMemory, _>(&shown_as_display(&text).keep())), text);
+    }
+
+    #[test]
+    fn values_that_are_none() {
+        assert_eq!(shown(absent::<InMemory>(())), "(absent)");
+        assert_eq!(shown(opaque::<InMemory>("a::B")), "(a::B)");
+        assert_eq!(shown(Value { ty: Type::Failed as u64, ..absent::<InMemory>(()) }), "(failed)");
+        assert_eq!(shown(Value { ty: 99, ..absent::<InMemory>(()) }), "(unknown)");
+    }
+
+    struct Panics;
+
+    impl Debug for Panics {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("half of it ")?;
+            panic!("the field's own");
+        }
+    }
+
+    /// Takes some text, then panics.
+    struct Full(String);
+
+    impl Write for Full {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            assert!(self.0.is_empty(), "the consumer's own");
+            self.0.push_str(text);
+            Ok(())
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn a_panic_belongs_to_whose_it_is() {
+        use std::panic::{AssertUnwindSafe, catch_unwind};
+
+        let kept = shown_as_debug(&Panics).keep();
+        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
+        let failed = crate::failed_captures();
+        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
+        assert_eq!(crate::failed_captures() - failed, 1);
+        let list = [1, 2];
+        let kept = shown_as_debug(&list).keep();
+        let value = debug::<InMemory, _>(&kept);
+        let mut full = Full(String::new());
+        let result = catch_unwind(AssertUnwindSafe(|| write!(full, "{}", value.get())));
+        assert_eq!(result.unwrap_err().downcast_ref(), Some(&"the consumer's own"));
+        assert_eq!((full.0.as_str(), crate::failed_captures() - failed), ("[", 1));
     }
 }

@@ -241,6 +241,8 @@ impl Registry {
                     .or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match (id, entry) {
                     (Some(id), Entry::Site(record)) => found.push((id, record)),
+                    // The way out by a panic: it tells nothing of what is there on other ways.
+                    (_, Entry::Type(record)) if record.ty() == Some(Type::Absent) => {}
                     (Some(id), Entry::Type(record)) => {
                         let ty = types.entry((id, record.index)).or_insert(record.ty());
                         *ty = ty.filter(|ty| Some(*ty) == record.ty());

@@ -177,10 +177,145 @@ fn poll(future: Pin<&mut dyn Future<Output = u64>>) -> Poll<u64> {
     black_box(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// Arguments that are recorded as they are.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(a, b, text))]
+fn arguments(a: u64, b: u32, text: &str) -> u64 {
+    a.wrapping_mul(31).wrapping_add(u64::from(b)) ^ text.len() as u64
+}
+
+/// Arguments of several types, one of which formats itself, through its address.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(*))]
+fn all_arguments(a: u64, b: u32, text: &str, option: Option<u32>) -> u64 {
+    a.wrapping_mul(31).wrapping_add(u64::from(b)) ^ text.len() as u64 ^ u64::from(option.unwrap_or(7))
+}
+
+/// An expression that may panic.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(a, first = text.as_bytes()[0]))]
+fn contained_argument(a: u64, b: u32, text: &str) -> u64 {
+    a.wrapping_mul(31).wrapping_add(u64::from(b)) ^ text.len() as u64
+}
+
+/// A result in a register.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(*), ret)]
+fn scalar_result(a: u64, b: u64) -> u64 {
+    a.wrapping_mul(31).wrapping_add(b)
+}
+
+/// A result in two registers, which formats itself.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(*), ret)]
+fn pair_result(a: u64, b: u64) -> Option<u64> {
+    if a > b { Some(a ^ b) } else { None }
+}
+
+/// A result in one register that holds two values.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(ret(?ret, is_ok = ret.is_ok()))]
+fn packed_result(a: u32, b: u32) -> Result<u32, u8> {
+    a.checked_add(b).ok_or(3)
+}
+
+/// A result in the caller's memory.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(ret)]
+fn large_result(a: u64, b: u64) -> [u64; 5] {
+    [a, b, a ^ b, a | b, a & b]
+}
+
+/// Results by early returns and `?`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(*), ret)]
+fn early_result(a: &str, b: &str) -> Result<u64, ParseIntError> {
+    if a.is_empty() {
+        return Ok(0);
+    }
+    let a = parsed(a)?;
+    let b = parsed(b)?;
+    Ok(a ^ b)
+}
+
+/// Changes what it borrows.
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[probe(args(*), ret)]
+fn lent_result(values: &mut [u64; 4], at: usize) -> &mut u64 {
+    values[1] += 1;
+    &mut values[at & 3]
+}
+
+#[probe(args(*), ret)]
+#[inline(always)]
+fn stepped(hash: u64, value: u64) -> Option<u64> {
+    let hash = (hash ^ value).wrapping_mul(0x100_0000_01b3);
+    (hash != 7).then_some(hash)
+}
+
+/// A function with everything recorded, inlined into a loop.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn captures_in_a_loop(values: &[u64; 64], rounds: usize) -> u64 {
+    let mut hash = 0;
+    for index in 0..rounds {
+        match stepped(hash, values[index % 64]) {
+            Some(next) => hash = next,
+            None => return 3,
+        }
+    }
+    hash
+}
+
+/// Fields that may panic, in a loop.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn contained_loop(values: &[u64; 64], rounds: usize, factor: u64) -> u64 {
+    let mut hash = 0_u64;
+    for index in 0..rounds {
+        hash = (hash ^ values[index % 64]).wrapping_mul(factor);
+        point!("contained", hash, value = values[index & 127]);
+    }
+    hash
+}
+
+/// A copy that formats itself, in a loop.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn formatted_loop(values: &[u64; 64], rounds: usize) -> u64 {
+    let mut hash = 0_u64;
+    for index in 0..rounds {
+        hash = (hash ^ values[index % 64]).wrapping_mul(0x100_0000_01b3);
+        point!("formatted", ?hash);
+    }
+    hash
+}
+
 fn main() {
     let cell = Cell::new(black_box(10));
     let mut future = pin!(steps(&cell, black_box(3)));
     while poll(future.as_mut()).is_pending() {}
+    black_box(arguments(black_box(1), 2, "a"));
+    black_box(all_arguments(black_box(1), 2, "a", Some(3)));
+    black_box(contained_argument(black_box(1), 2, "a"));
+    black_box(scalar_result(black_box(1), 2));
+    black_box(pair_result(black_box(1), 2));
+    black_box(packed_result(black_box(1), 2)).ok();
+    black_box(large_result(black_box(1), 2));
+    black_box(early_result(black_box("1"), "2")).ok();
+    black_box(lent_result(black_box(&mut [1; 4]), 2));
+    black_box(captures_in_a_loop(black_box(&[1; 64]), 3));
+    black_box(contained_loop(black_box(&[1; 64]), 3, 5));
+    black_box(formatted_loop(black_box(&[1; 64]), 3));
     black_box(leaf(black_box(1), 2));
     black_box(float_loop(black_box(&[1.0; 64]), 3, 2.0));
     black_box(one_field_loop(black_box(&[1; 64]), 3));

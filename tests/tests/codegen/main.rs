@@ -9,13 +9,14 @@
 
 mod hot_path;
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use hot_path::{HotPath, Mix, listing};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use object::{Object, ObjectSymbol, SymbolKind};
 use probe_tests::fixture::Configuration;
-use probe_tests::fixture::site_table::{Site, SiteTable};
+use probe_tests::fixture::site_table::{NOP, Site, SiteTable};
 
 static PROBED: LazyLock<Vec<u8>> = LazyLock::new(|| program("probed", &[]));
 static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| program("plain", &["--cfg=probe_off"]));
@@ -56,11 +57,22 @@ fn hot_path(table: &SiteTable<'_>, function: &str) -> HotPath {
 /// The hot path of `function` must be the plain function's, but for `sites` NOPs, their padding, and at most what
 /// `beyond` says; loops must be the same without exception.
 fn costs(function: &str, sites: usize, beyond: &[(&str, usize)]) {
-    let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
-    compare(function, &hot_path(&probed, function), &hot_path(&plain, function), sites, beyond);
+    costs_in_loops(function, sites, &[], beyond);
 }
 
-fn compare(function: &str, probed: &HotPath, plain: &HotPath, sites: usize, beyond: &[(&str, usize)]) {
+/// As [`costs`], with as much more in loops as `in_loops` says.
+fn costs_in_loops(function: &str, sites: usize, in_loops: &[(&str, usize)], beyond: &[(&str, usize)]) {
+    let (probed, plain) = (SiteTable::parse(&PROBED), SiteTable::parse(&PLAIN));
+    compare(function, &hot_path(&probed, function), &hot_path(&plain, function), sites, [in_loops, beyond]);
+}
+
+fn compare(
+    function: &str,
+    probed: &HotPath,
+    plain: &HotPath,
+    sites: usize,
+    [in_loops, beyond]: [&[(&str, usize)]; 2],
+) {
     assert_eq!(plain.sites.len(), 0);
     assert_eq!(probed.sites.len(), sites, "sites on the hot path of {function}");
     for site in &probed.sites {
@@ -74,11 +86,14 @@ fn compare(function: &str, probed: &HotPath, plain: &HotPath, sites: usize, beyo
         )
     };
     let more = |probed: Vec<_>, plain: Vec<_>| Mix::of(&probed).beyond(&Mix::of(&plain));
-    assert_eq!(more(probed.in_loops(), plain.in_loops()), [], "more in a loop of {}", listings());
-    let found = more(probed.all(), plain.all());
-    let is_allowed = |name: &str, count| beyond.iter().any(|allowed| allowed.0 == name && count <= allowed.1);
-    let is_right = found.iter().all(|(name, count)| is_allowed(name, *count));
-    assert!(is_right, "{found:?} more, {beyond:?} allowed, in {}", listings());
+    for (found, allowed, place) in [
+        (more(probed.in_loops(), plain.in_loops()), in_loops, "loops of "),
+        (more(probed.all(), plain.all()), beyond, ""),
+    ] {
+        let is_allowed = |name: &str, count| allowed.iter().any(|it| it.0 == name && count <= it.1);
+        let is_right = found.iter().all(|(name, count)| is_allowed(name, *count));
+        assert!(is_right, "{found:?} more, {allowed:?} allowed, in {place}{}", listings());
+    }
 }
 
 /// As [`costs`], with nothing beyond, and all instructions in the same order with the same operands.
@@ -168,13 +183,94 @@ fn poll() {
     let [probed_poll, plain_poll] =
         [named(&probed, &["Probed", "Future", "poll"]), named(&plain, &["codegen5steps"])];
     let beyond = [("cmp", 2), ("jcc", 3), ("jmp", 2), ("movzx", 1), ("test", 1), ("ud2", 1)];
-    compare("poll", &hot_path(&probed, probed_poll), &hot_path(&plain, plain_poll), 4, &beyond);
+    compare("poll", &hot_path(&probed, probed_poll), &hot_path(&plain, plain_poll), 4, [&[], &beyond]);
     let own = probed.file().symbols().filter_map(|it| it.name().ok()).filter(|name| {
         name.contains("codegen5steps")
             && !name.contains("__probe_stub")
             && !name.contains("__PROBE_DEFINITION")
     });
     assert_eq!(own.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn arguments() {
+    costs_only_nops("arguments", 2);
+}
+
+#[test]
+fn all_arguments() {
+    costs("all_arguments", 2, &[]);
+}
+
+/// The expression calls what panics, and the program goes on after it: a leaf function gets a frame.
+#[test]
+fn contained_argument() {
+    costs("contained_argument", 2, &[("push", 3), ("pop", 3), ("(stack)", 6)]);
+}
+
+#[test]
+fn scalar_result() {
+    costs_only_nops("scalar_result", 2);
+}
+
+#[test]
+fn pair_result() {
+    costs("pair_result", 2, &[]);
+}
+
+/// The result is put together before the exit, not in the way out.
+#[test]
+fn packed_result() {
+    costs("packed_result", 2, &[("add", 2), ("setb", 1), ("xor", 1)]);
+}
+
+/// Five words are kept for the exit, in registers.
+#[test]
+fn large_result() {
+    costs("large_result", 2, &[("mov", 1), ("pop", 3), ("push", 3), ("(stack)", 6)]);
+}
+
+/// A result in the caller's memory is written there after the exit, not where it is made.
+#[test]
+fn early_result() {
+    costs("early_result", 2, &[("mov", 7), ("movzx", 3), ("(stack)", 9)]);
+}
+
+#[test]
+fn lent_result() {
+    costs_only_nops("lent_result", 2);
+}
+
+/// The exit stands between what makes the result and who looks at it, so the result is made as it is returned.
+#[test]
+fn captures_in_a_loop() {
+    let in_loops = [("cmp", 1), ("inc", 1), ("mov", 1), ("setne", 1), ("xor", 1)];
+    let beyond = [
+        ("cmp", 1),
+        ("inc", 1),
+        ("mov", 1),
+        ("setne", 1),
+        ("xor", 1),
+        ("jmp", 1),
+        ("push", 2),
+        ("pop", 2),
+        ("(stack)", 4),
+    ];
+    costs_in_loops("captures_in_a_loop", 2, &in_loops, &beyond);
+}
+
+/// The loop is the same; ahead of it, addresses are computed that only a panic needs.
+#[test]
+fn contained_point_in_a_loop() {
+    let frame = [("push", 6), ("pop", 6), ("add", 1), ("sub", 1), ("(stack)", 14)];
+    let ahead = [("mov", 4), ("(load)", 4), ("lea", 1), ("jmp", 1), ("xor", 1)];
+    costs("contained_loop", 1, &[&frame[..], &ahead[..]].concat());
+}
+
+/// The address of the copy is computed before the loop.
+#[test]
+fn formatted_point_in_a_loop() {
+    costs("formatted_loop", 1, &[("jmp", 1), ("lea", 1), ("xor", 1)]);
 }
 
 /// `SiteTable::sites` checks each record: a NOP, in code, in one aligned word.
@@ -191,14 +287,31 @@ fn every_site_is_whole() {
 fn cold_blocks_call_their_stubs() {
     let table = SiteTable::parse(&PROBED);
     for Site { addr, target, stub } in table.sites() {
-        let code = table.bytes_at(target, 512).expect("the cold block is in the file");
-        let mut instructions = Decoder::with_ip(64, code, target, DecoderOptions::NONE).into_iter();
-        let call = instructions.find(|instruction| instruction.flow_control() != FlowControl::Next);
-        let call = call.expect("a cold block ends");
-        assert_eq!(call.flow_control(), FlowControl::Call, "the cold block of {addr:#x}");
-        assert_eq!(call.near_branch_target(), stub, "the cold block of {addr:#x}");
+        assert!(leads_to_call(&table, target, stub), "the cold block of {addr:#x} does not call {stub:#x}");
         let bytes = table.bytes_at(stub, 10).expect("the stub is in the file");
         assert_eq!((&bytes[..4], &bytes[8..]), (&[0x57, 0x48, 0x8d, 0x3d][..], &[0xff, 0x27][..]));
         assert!(table.definition_of(stub).is_some());
     }
+}
+
+/// Whether a way leads from `start` to a call of `stub`, before any site is passed.
+fn leads_to_call(table: &SiteTable<'_>, start: u64, stub: u64) -> bool {
+    let (mut seen, mut to_do) = (BTreeSet::new(), vec![start]);
+    while let Some(at) = to_do.pop() {
+        if !seen.insert(at) {
+            continue;
+        }
+        let code = table.bytes_at(at, 16).expect("code is in the file");
+        let instruction = Decoder::with_ip(64, code, at, DecoderOptions::NONE).decode();
+        let (next, target) = (instruction.next_ip(), instruction.near_branch_target());
+        match instruction.flow_control() {
+            FlowControl::Call if target == stub => return true,
+            _ if code.starts_with(&NOP) => {}
+            FlowControl::ConditionalBranch => to_do.extend([target, next]),
+            FlowControl::UnconditionalBranch => to_do.push(target),
+            FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => to_do.push(next),
+            _ => {}
+        }
+    }
+    false
 }

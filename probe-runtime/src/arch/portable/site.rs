@@ -1,18 +1,50 @@
 //! One site of the portable backend: a relaxed load of the definition's hook, and a branch.
 
-/// One site, and the definition of its probe.
+/// The definition of a probe.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_site {
-    ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
+macro_rules! __probe_v1_define {
+    ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
-        if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
-            // `match`, so that temporaries in the expressions outlive the call.
-            match [$($crate::__private::v1::pass!($crate::__private::v1::InMemory, $how, $value)),*] {
-                __probe_values => $crate::__private::v1::hit(&__PROBE_DEFINITION, &__probe_values),
-            }
-        }
-    }};
+    };
 }
 
-pub use crate::__probe_v1_site as site;
+/// One site of the probe that was defined in a surrounding block.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_place {
+    ($($captures:tt)*) => {
+        if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
+            $crate::__private::v1::capture! { $($captures)* }
+        }
+    };
+}
+
+/// The hit.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_deliver {
+    ([$($done:tt)*] $($field:literal = $how:ident($value:expr)),*) => {
+        // `match`, so that temporaries in the expressions outlive the call.
+        match [$($crate::__private::v1::pass!($crate::__private::v1::InMemory, $how, $value)),*] {
+            __probe_values => {
+                $crate::__private::v1::hit(&__PROBE_DEFINITION, &__probe_values);
+                $($done)*
+            }
+        }
+    };
+}
+
+/// The hit of a site of which a field panicked.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_deliver_failed {
+    () => {
+        $crate::__private::v1::hit(&__PROBE_DEFINITION, &$crate::__private::v1::FAILED)
+    };
+}
+
+pub use crate::{
+    __probe_v1_define as define, __probe_v1_deliver as deliver, __probe_v1_deliver_failed as deliver_failed,
+    __probe_v1_place as place,
+};

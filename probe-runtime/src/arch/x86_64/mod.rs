@@ -1,6 +1,9 @@
 //! x86-64 on Linux: sites are patched in place.
 
+mod failed;
 pub mod site;
+
+pub use failed::failed;
 
 #[cfg(feature = "std")]
 pub(crate) mod enter;

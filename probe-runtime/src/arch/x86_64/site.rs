@@ -31,11 +31,11 @@
 //! - One or two fields go to the stack word by word, from registers: their address is never taken, so nothing
 //!   is computed outside of the cold block. More go through an array of the compiler's.
 
-/// One site, and the definition and stub of its probe.
+/// The definition and stub of a probe.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_site {
-    ($kind:ident, $probe:tt; $($field:literal = $how:ident($value:expr)),*) => {{
+macro_rules! __probe_v1_define {
+    ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
 
         #[unsafe(naked)]
@@ -49,7 +49,14 @@ macro_rules! __probe_v1_site {
                 definition = sym __PROBE_DEFINITION,
             )
         }
+    };
+}
 
+/// One site of the probe that was defined in a surrounding block.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_place {
+    ($($captures:tt)*) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
         // cold block, which is declared as a label and states its own effects.
         unsafe {
@@ -85,65 +92,78 @@ macro_rules! __probe_v1_site {
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
                 stub = sym __probe_stub,
-                cold = label { $crate::__private::v1::cold! { __probe_stub; $($field = $how($value)),* } },
+                cold = label { $crate::__private::v1::capture! { $($captures)* } },
                 options(nomem, nostack, preserves_flags),
             )
         }
-    }};
+    };
 }
 
-/// The cold block: the fields' values on the stack (docs/abi.md, "Values"), then the call of the stub.
+/// The rest of the cold block: the fields' values on the stack (docs/abi.md, "Values"), then the call of the stub.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_cold {
-    ($stub:ident;) => {
-        $crate::__private::v1::call! { $stub, ["add rsp, -128"], ["sub rsp, -128"], [] }
-    };
+macro_rules! __probe_v1_deliver {
+    ([$($done:tt)*]) => {{
+        $crate::__private::v1::call! { [sym __probe_stub], ["add rsp, -128"], ["sub rsp, -128"], [] }
+        $($done)*
+    }};
     // `match`, so that temporaries in the expressions outlive the call.
-    ($stub:ident; $field:literal = $how:ident($value:expr)) => {{
-        $crate::__private::v1::typed! { $stub, InRegisters }
+    ([$($done:tt)*] $field:literal = $how:ident($value:expr)) => {{
+        $crate::__private::v1::typed! { InRegisters }
         match $crate::__private::v1::pass!(__ProbeField<0>, $how, $value).0 {
-            [__probe_ty, __probe_low, __probe_high] => $crate::__private::v1::call! {
-                $stub,
-                ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
-                ["add rsp, 192"],
-                [ty = in(reg) __probe_ty, low = in(reg) __probe_low, high = in(reg) __probe_high,]
-            },
+            [__probe_ty, __probe_low, __probe_high] => {
+                $crate::__private::v1::call! {
+                    [sym __probe_stub],
+                    ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
+                    ["add rsp, 192"],
+                    [ty = in(reg) __probe_ty, low = in(reg) __probe_low, high = in(reg) __probe_high,]
+                }
+                $($done)*
+            }
         }
     }};
-    ($stub:ident; $field1:literal = $how1:ident($value1:expr), $field2:literal = $how2:ident($value2:expr)) => {{
-        $crate::__private::v1::typed! { $stub, InRegisters }
+    (
+        [$($done:tt)*]
+        $field1:literal = $how1:ident($value1:expr), $field2:literal = $how2:ident($value2:expr)
+    ) => {{
+        $crate::__private::v1::typed! { InRegisters }
         match (
             $crate::__private::v1::pass!(__ProbeField<0>, $how1, $value1).0,
             $crate::__private::v1::pass!(__ProbeField<1>, $how2, $value2).0,
         ) {
-            ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => $crate::__private::v1::call! {
-                $stub,
-                [
-                    "sub rsp, 192",
-                    "mov [rsp], {ty1}", "mov [rsp + 8], {low1}", "mov [rsp + 16], {high1}",
-                    "mov [rsp + 24], {ty2}", "mov [rsp + 32], {low2}", "mov [rsp + 40], {high2}"
-                ],
-                ["add rsp, 192"],
-                [
-                    ty1 = in(reg) __probe_ty1, low1 = in(reg) __probe_low1, high1 = in(reg) __probe_high1,
-                    ty2 = in(reg) __probe_ty2, low2 = in(reg) __probe_low2, high2 = in(reg) __probe_high2,
-                ]
-            },
+            ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => {
+                $crate::__private::v1::call! {
+                    [sym __probe_stub],
+                    [
+                        "sub rsp, 192",
+                        "mov [rsp], {ty1}", "mov [rsp + 8], {low1}", "mov [rsp + 16], {high1}",
+                        "mov [rsp + 24], {ty2}", "mov [rsp + 32], {low2}", "mov [rsp + 40], {high2}"
+                    ],
+                    ["add rsp, 192"],
+                    [
+                        ty1 = in(reg) __probe_ty1, low1 = in(reg) __probe_low1, high1 = in(reg) __probe_high1,
+                        ty2 = in(reg) __probe_ty2, low2 = in(reg) __probe_low2, high2 = in(reg) __probe_high2,
+                    ]
+                }
+                $($done)*
+            }
         }
     }};
-    ($stub:ident; $($field:literal = $how:ident($value:expr)),+) => {{
-        $crate::__private::v1::typed! { $stub, InMemory }
+    ([$($done:tt)*] $($field:literal = $how:ident($value:expr)),+) => {{
+        $crate::__private::v1::typed! { InMemory }
         const __PROBE_FIELDS: &str = $crate::__private::v1::concat!($($field, "\n"),+);
         match [$($crate::__private::v1::pass!(
             __ProbeField<{ $crate::__private::v1::field_index(__PROBE_FIELDS, $field) }>, $how, $value
         )),+] {
-            __probe_values => $crate::__private::v1::call! {
-                $stub,
-                ["sub rsp, 192", "mov [rsp + 56], {values}"],
-                ["add rsp, 192"],
-                [values = in(reg) __probe_values.as_ptr(),]
-            },
+            __probe_values => {
+                $crate::__private::v1::call! {
+                    [sym __probe_stub],
+                    ["sub rsp, 192", "mov [rsp + 56], {values}"],
+                    ["add rsp, 192"],
+                    [values = in(reg) __probe_values.as_ptr(),]
+                }
+                $($done)*
+            }
         }
     }};
 }
@@ -153,7 +173,7 @@ macro_rules! __probe_v1_cold {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_typed {
-    ($stub:ident, $passage:ident) => {
+    ($passage:ident) => {
         enum __ProbeField<const INDEX: usize> {}
 
         impl<const INDEX: usize> $crate::__private::v1::Passage for __ProbeField<INDEX> {
@@ -162,14 +182,26 @@ macro_rules! __probe_v1_typed {
 
             #[inline(always)]
             fn one<'value, const TY: u64>(low: u64) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { $stub, INDEX, TY }
+                $crate::__private::v1::field_type! { INDEX, TY }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::one::<TY>(low)
             }
 
             #[inline(always)]
             fn two<'value, const TY: u64>(low: u64, high: u64) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { $stub, INDEX, TY }
+                $crate::__private::v1::field_type! { INDEX, TY }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::two::<TY>(low, high)
+            }
+
+            #[inline(always)]
+            fn text<'value, const AT: usize, const LEN: u64>() -> Self::Out<'value> {
+                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Str as u64 }
+                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::text::<AT, LEN>()
+            }
+
+            #[inline(always)]
+            fn formatted<'value, F: $crate::__private::v1::Formatting>(data: *const ()) -> Self::Out<'value> {
+                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Format as u64 }
+                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::formatted::<F>(data)
             }
         }
     };
@@ -179,7 +211,7 @@ macro_rules! __probe_v1_typed {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_field_type {
-    ($stub:ident, $index:ident, $ty:ident) => {
+    ($index:ident, $ty:expr) => {
         // SAFETY: directives for other sections, and a label: no instruction.
         unsafe {
             $crate::__private::v1::asm!(
@@ -201,10 +233,19 @@ macro_rules! __probe_v1_field_type {
                 ".noaltmacro",
                 index = const $index,
                 ty = const $ty,
-                stub = sym $stub,
+                stub = sym __probe_stub,
                 options(nomem, nostack, preserves_flags),
             )
         }
+    };
+}
+
+/// The hit of a site of which a field panicked.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_deliver_failed {
+    () => {
+        $crate::__private::v1::failed(__probe_stub)
     };
 }
 
@@ -212,7 +253,7 @@ macro_rules! __probe_v1_field_type {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_call {
-    ($stub:ident, [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
+    ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
         // SAFETY: the stub enters the owner of the probe, which keeps every register that is not named
         // here (docs/abi.md, "Entry") and reads the values, which are alive until after the call. The red
         // zone is stepped over, and the stack pointer is what it was.
@@ -221,7 +262,7 @@ macro_rules! __probe_v1_call {
                 $($before,)+
                 "call {stub}",
                 $($after,)+
-                stub = sym $stub, $($values)*
+                stub = $($stub)+, $($values)*
                 out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
                 out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
                 out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _, out("xmm16") _, out("xmm17") _,
@@ -238,6 +279,7 @@ macro_rules! __probe_v1_call {
 }
 
 pub use crate::{
-    __probe_v1_call as call, __probe_v1_cold as cold, __probe_v1_field_type as field_type,
-    __probe_v1_site as site, __probe_v1_typed as typed,
+    __probe_v1_call as call, __probe_v1_define as define, __probe_v1_deliver as deliver,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_field_type as field_type,
+    __probe_v1_place as place, __probe_v1_typed as typed,
 };

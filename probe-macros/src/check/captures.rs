@@ -1,0 +1,293 @@
+//! `args(…)` and `ret`, where the settings meet the function: which fields its probes get, and what can't be recorded.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, FnArg, Pat, ReceiverKind, ReturnType, Signature, Type};
+
+use super::{MAX_FIELDS, too_many};
+use crate::asynchronous::{Wrapped, asynchronous};
+use crate::errors::Errors;
+use crate::model::{ArgsList, Captures, ExitCaptures, Field, Function, RetList, Settings, Style};
+use crate::parse;
+
+/// What the probes of `function` record. Nothing, and no error, if nothing is asked for: its signature is then not looked at.
+pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Errors) -> Captures {
+    if settings.args.is_none() && settings.ret.is_none() {
+        return Captures::default();
+    }
+    let signature = match parse::signature(function.head.clone()) {
+        Ok(signature) => signature,
+        Err(error) => {
+            errors.at_span(
+                error.span(),
+                format!("`#[probe]` can't read this signature, which `args` and `ret` need: {error}"),
+            );
+            return Captures::default();
+        }
+    };
+    let variables = variables(&signature);
+    let wrapped = asynchronous(function).ok().flatten().map(|found| found.wrapped());
+    if let (Some(args), Some(Wrapped::Call | Wrapped::Block { by_move: false })) = (&settings.args, wrapped) {
+        errors.at(
+            &args.key,
+            "the entry of a future is its first poll, and there this one has no arguments any more; make the function an \
+             `async fn`, or end it with an `async move` block, which takes them along",
+        );
+    }
+    let is_future = wrapped.is_some();
+    Captures {
+        entry: settings
+            .args
+            .as_ref()
+            .map_or_else(Vec::new, |args| entry(args, &variables, is_future, errors)),
+        exit: settings.ret.as_ref().map(|ret| {
+            let fields = result(ret, is_future, errors);
+            let ty = if is_future { unit() } else { ty(function, &signature, errors) };
+            ExitCaptures { result: ret.key.clone(), fields, ty, moves: moves(&variables) }
+        }),
+    }
+}
+
+/// The field that every event of a future has.
+fn not_future(fields: &[Field], errors: &mut Errors) {
+    if let Some(field) = fields.iter().find(|field| field.name == "future") {
+        errors.at(
+            &field.name,
+            "every event of a future has a field `future` already; give this one another name",
+        );
+    }
+}
+
+/// A variable that an argument is bound to.
+struct Variable {
+    name: Ident,
+    hold: Hold,
+}
+
+/// How a variable holds its value, as far as its type's text tells.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// A `&mut`.
+    Mutable,
+    /// What may have to be dropped.
+    Owned,
+    /// `self` or `mut self`.
+    OwnedSelf,
+    /// What never has to be dropped, and is copied when it is moved.
+    Copied,
+}
+
+fn variables(signature: &Signature) -> Vec<Variable> {
+    let mut found = Vec::new();
+    for input in &signature.inputs {
+        match input {
+            FnArg::Receiver(receiver) => {
+                let hold = match &receiver.kind {
+                    ReceiverKind::Reference(_, _, None) => Hold::Copied,
+                    ReceiverKind::Reference(_, _, Some(_)) => Hold::Mutable,
+                    ReceiverKind::Typed(_, ty) => hold(ty, true),
+                    _ => Hold::OwnedSelf,
+                };
+                found.push(Variable { name: receiver.self_token.into(), hold });
+            }
+            FnArg::Typed(typed) => bound(&typed.pat, true, &mut |name, is_all| {
+                found.push(Variable { name: name.clone(), hold: hold(&typed.ty, is_all) });
+            }),
+        }
+    }
+    found
+}
+
+/// Of a variable that is the whole value of a type, or a part of it.
+fn hold(ty: &Type, is_all: bool) -> Hold {
+    const COPIED: [&str; 16] = [
+        "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32",
+        "u64", "u8", "usize",
+    ];
+    match bare(ty) {
+        Type::Reference(reference) if reference.mutability.is_some() && is_all => Hold::Mutable,
+        Type::Reference(_) | Type::Ptr(_) | Type::FnPtr(_) => Hold::Copied,
+        Type::Path(path) if COPIED.iter().any(|name| path.path.is_ident(name)) => Hold::Copied,
+        _ => Hold::Owned,
+    }
+}
+
+/// Every variable in a pattern, and whether it is the whole value.
+fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&Ident, bool)) {
+    let mut part = |pattern: &Pat| bound(pattern, false, each);
+    match pattern {
+        Pat::Ident(ident) => {
+            each(&ident.ident, is_all && ident.by_ref.is_none());
+            if let Some((_, pattern)) = &ident.subpat {
+                bound(pattern, false, each);
+            }
+        }
+        Pat::Paren(paren) => bound(&paren.pat, is_all, each),
+        Pat::Type(typed) => bound(&typed.pat, is_all, each),
+        Pat::Reference(reference) => part(&reference.pat),
+        Pat::Tuple(tuple) => tuple.elems.iter().for_each(part),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(part),
+        Pat::Slice(slice) => slice.elems.iter().for_each(part),
+        Pat::Struct(structure) => structure.fields.iter().for_each(|field| part(&field.pat)),
+        // All alternatives bind the same.
+        Pat::Or(or) => or.cases.first().into_iter().for_each(part),
+        _ => {}
+    }
+}
+
+fn entry(args: &ArgsList, variables: &[Variable], is_future: bool, errors: &mut Errors) -> Vec<Field> {
+    let most = if is_future { MAX_FIELDS - 1 } else { MAX_FIELDS };
+    let is_variable = |name: &Ident| variables.iter().any(|variable| variable.name == *name);
+    for field in args.fields.iter().filter(|field| is_word(&field.expr, "ret")) {
+        if !is_variable(&field.name) {
+            errors.at(
+                &field.expr,
+                "the result isn't there yet where the arguments are recorded; write `#[probe(args(…), ret)]`",
+            );
+        }
+    }
+    let mut fields = Vec::new();
+    if args.all {
+        let is_given = |name: &Ident| args.fields.iter().any(|field| field.name.unraw() == name.unraw());
+        // An underscore says that the argument is not looked at.
+        let is_meant = |name: &Ident| !name.to_string().starts_with('_') && !is_given(name);
+        for Variable { name, .. } in variables.iter().filter(|variable| is_meant(&variable.name)) {
+            fields.push(Field { name: name.clone(), style: Style::Any, expr: word(name) });
+        }
+    }
+    fields.extend(args.fields.iter().cloned());
+    if is_future {
+        not_future(&fields, errors);
+    }
+    if args.all && fields.len() > most && args.fields.len() <= most {
+        errors.at(
+            &args.key,
+            format!(
+                "{} has at most {most} fields, and `args(*)` makes {}; name those that matter",
+                whose(is_future, "a probe"),
+                fields.len()
+            ),
+        );
+    } else {
+        too_many(&fields, most, whose(is_future, "a probe"), errors);
+    }
+    fields
+}
+
+/// Of futures, the address is a field, too.
+fn whose(is_future: bool, what: &'static str) -> &'static str {
+    if is_future { "besides `future`, a probe" } else { what }
+}
+
+/// The fields of the exit, besides the outcome, which every such exit has.
+fn result(ret: &RetList, is_future: bool, errors: &mut Errors) -> Vec<Field> {
+    let fields = match &ret.fields {
+        // The fields know the result by a reference.
+        None => {
+            let key = &ret.key;
+            let expr = Expr::Verbatim(quote_spanned!(key.span()=> *#key));
+            vec![Field { name: key.clone(), style: Style::Any, expr }]
+        }
+        Some(fields) => fields.clone(),
+    };
+    if let Some(field) = fields.iter().find(|field| field.name == "outcome") {
+        errors.at(
+            &field.name,
+            "every exit with `ret` has a field `outcome` already; give this one another name",
+        );
+    }
+    if is_future {
+        not_future(&fields, errors);
+    }
+    let most = if is_future { MAX_FIELDS - 2 } else { MAX_FIELDS - 1 };
+    too_many(&fields, most, whose(is_future, "an exit with `ret`"), errors);
+    fields
+}
+
+/// The type of the result of a function that becomes a closure.
+fn ty(function: &Function, signature: &Signature, errors: &mut Errors) -> Type {
+    let mut ty = match &signature.output {
+        ReturnType::Default => unit(),
+        ReturnType::Type(_, ty) => (**ty).clone(),
+    };
+    if matches!(bare(&ty), Type::Never(_)) {
+        errors.at(
+            &ty,
+            "`ret` records a result, and a function that returns `!` has none; remove `ret`: the exit by a panic is recorded \
+             without it",
+        );
+    }
+    if let Some(word) = function.attributes.iter().find_map(track_caller) {
+        errors.at(
+            word,
+            "`ret` doesn't work with `#[track_caller]`: the body becomes a closure, which would not see the caller's \
+             location; remove one of the two",
+        );
+    }
+    Nameable.visit_type_mut(&mut ty);
+    ty
+}
+
+fn unit() -> Type {
+    syn::parse_quote_spanned!(proc_macro2::Span::mixed_site()=> ())
+}
+
+/// Which variables the closure that becomes of the body takes by value, although the body may only borrow them.
+/// - `&mut`: what is borrowed through a variable that is borrowed itself can't be returned, up to the edition 2018.
+/// - Several owned ones: what is moved on one way out only would be dropped before those that are never moved, whatever their
+///   order. The closure drops what it has taken in the order in which it mentions them; arguments are dropped in the
+///   reverse of theirs.
+fn moves(variables: &[Variable]) -> Vec<Ident> {
+    let is_owned = |variable: &&Variable| matches!(variable.hold, Hold::Owned | Hold::OwnedSelf);
+    let several = variables.iter().filter(is_owned).count() > 1;
+    let is_moved = |variable: &&Variable| match variable.hold {
+        Hold::Mutable | Hold::OwnedSelf => true,
+        Hold::Owned => several,
+        Hold::Copied => false,
+    };
+    variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
+}
+
+/// A type without what only groups it.
+fn bare(ty: &Type) -> &Type {
+    match ty {
+        Type::Group(group) => bare(&group.elem),
+        Type::Paren(paren) => bare(&paren.elem),
+        ty => ty,
+    }
+}
+
+/// Leaves to the compiler what can't be written outside of a signature: `impl Trait`, and what may expand to it.
+struct Nameable;
+
+impl VisitMut for Nameable {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        if matches!(ty, Type::ImplTrait(_) | Type::Macro(_)) {
+            let underscore = quote_spanned!(ty.span()=> _);
+            *ty = Type::Verbatim(underscore);
+        } else {
+            visit_mut::visit_type_mut(self, ty);
+        }
+    }
+}
+
+/// The word `track_caller` of `#[track_caller]`.
+fn track_caller(attribute: &proc_macro2::Group) -> Option<Ident> {
+    match attribute.stream().into_iter().next() {
+        Some(TokenTree::Ident(word)) if word == "track_caller" => Some(word),
+        _ => None,
+    }
+}
+
+/// A variable as an expression.
+fn word(name: &Ident) -> Expr {
+    let tokens: TokenStream = name.to_token_stream();
+    Expr::Verbatim(tokens)
+}
+
+fn is_word(expr: &Expr, word: &str) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.is_ident(word))
+}

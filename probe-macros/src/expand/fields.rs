@@ -1,0 +1,77 @@
+//! Fields ▶ `"name" = how(&(expr))`, as the runtime's macros take them.
+
+use proc_macro2::{Group, Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Expr, Type};
+
+use super::string;
+use crate::body;
+use crate::model::{ExitCaptures, Field, Function, Style};
+
+/// What stands after the name of a probe or of a result: whether the fields have to be contained, and the fields.
+pub(crate) fn list(fields: &[Field]) -> TokenStream {
+    let contained = contained(fields);
+    let fields = fields.iter().map(field);
+    quote!(#contained; #(#fields),*)
+}
+
+/// `contained`, if a field may panic while it is evaluated.
+fn contained(fields: &[Field]) -> Option<Ident> {
+    let can_panic = fields.iter().any(|field| !is_plain(&field.expr));
+    can_panic.then(|| Ident::new("contained", Span::mixed_site()))
+}
+
+/// An expression that only names a place or a literal; anything else may run the user's code.
+fn is_plain(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => path.qself.is_none() && path.path.get_ident().is_some(),
+        Expr::Group(group) => is_plain(&group.expr),
+        Expr::Paren(paren) => is_plain(&paren.expr),
+        Expr::Reference(reference) => is_plain(&reference.expr),
+        // `Verbatim`: a variable of `args(*)`, or the result.
+        Expr::Lit(_) | Expr::Verbatim(_) => true,
+        _ => false,
+    }
+}
+
+pub(crate) fn field(Field { name, style, expr }: &Field) -> TokenStream {
+    let how = match style {
+        Style::Value => "value",
+        Style::Debug => "debug",
+        Style::Display => "display",
+        Style::Any => "any",
+    };
+    let how = Ident::new(how, name.span());
+    let name = string(&name.unraw().to_string(), name.span());
+    // The borrow is shown at the expression, so that an error of its type is, too.
+    let borrowed = quote_spanned!(expr.span()=> &(#expr));
+    quote!(#name = #how(#borrowed))
+}
+
+/// The fields of an exit, after the name by which they know a reference to the result.
+pub(crate) fn exit(ExitCaptures { result, fields, .. }: &ExitCaptures) -> TokenStream {
+    let list = list(fields);
+    quote!(#result #list)
+}
+
+/// The body of a function whose result is recorded, as a closure. `krate` is shown at the function's name.
+pub(crate) fn closure(
+    ExitCaptures { ty, moves, .. }: &ExitCaptures,
+    body: &Group,
+    statements: &TokenStream,
+    krate: &TokenStream,
+    function: &Function,
+) -> TokenStream {
+    let span = function.name.span();
+    let moving =
+        (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
+    let block = body::rebuilt(body, quote!(#moving #statements));
+    quote!(|| -> #ty #block)
+}
+
+/// The type `()`, as far as its text tells.
+pub(crate) fn is_unit(ty: &Type) -> bool {
+    matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
+}

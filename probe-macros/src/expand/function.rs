@@ -1,0 +1,125 @@
+//! A function with its probes: at the beginning of its body, around it where the result is recorded, or around its future.
+
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::LitStr;
+use syn::ext::IdentExt;
+
+use super::{fields, krate_at, points, string};
+use crate::asynchronous::{self, Asynchronous, Wrapped};
+use crate::body;
+use crate::fallback;
+use crate::model::{Captures, Function, Item, Settings};
+
+/// A function that passed the check, with its probe.
+pub(super) fn function(settings: &Settings, captures: &Captures, function: Function) -> TokenStream {
+    let krate = settings.krate.as_ref();
+    match asynchronous::asynchronous(&function) {
+        Ok(None) => match &function.body {
+            Ok(body) => {
+                let body = probed(settings, captures, &function, body);
+                let head = &function.head;
+                quote!(#head #body)
+            }
+            // The check has refused it.
+            Err(_) => fallback::function(function, krate),
+        },
+        Ok(Some(_)) if asynchronous::is_early(settings, &function) => {
+            let krate = krate_at(krate, function.name.span());
+            asynchronous::deferred(&krate, arguments(settings), &function)
+        }
+        Ok(Some(found)) => future(settings, captures, found, &function),
+        Err(error) => fallback::attribute(&error, Item::Function(function), krate),
+    }
+}
+
+/// The arguments that become these settings.
+fn arguments(settings: &Settings) -> TokenStream {
+    let Settings { name, group, doc, krate, args, ret, .. } = settings;
+    let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
+        let key = Ident::new(key, Span::call_site());
+        value.as_ref().map(|value| quote!(#key = #value))
+    });
+    let captures =
+        [args.as_ref().map(|args| args.tokens.clone()), ret.as_ref().map(|ret| ret.tokens.clone())];
+    let krate = krate.as_ref().map(|path| quote!(crate = #path));
+    let arguments = texts.chain(captures.into_iter().flatten()).chain(krate);
+    quote!(#(#arguments),*)
+}
+
+/// The body with the entry and exit probe as its first statement, or around it, if its result is recorded.
+fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> TokenStream {
+    let probe = named(settings, &function.name, "");
+    let span = function.name.span();
+    let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
+    let statements = points(statements, settings);
+    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
+    let krate = krate_at(settings.krate.as_ref(), span);
+    let entry = entry(captures);
+    let statements = match &captures.exit {
+        None => {
+            let probe = quote_spanned!(span=> #krate::__private::v1::function!(#probe #entry););
+            quote!(#probe #statements)
+        }
+        Some(exit) => {
+            let entry = entry.unwrap_or_else(|| quote!(;));
+            let closure = fields::closure(exit, body, &statements, &krate, function);
+            // Clippy asks for it, as of every last call that returns nothing.
+            let end = fields::is_unit(&exit.ty).then(|| quote_spanned!(span=> ;));
+            let exit = fields::exit(exit);
+            quote_spanned!(span=> #krate::__private::v1::returning! {
+                #probe;
+                entry(#entry);
+                exit(#exit);
+                #closure
+            } #end)
+        }
+    };
+    body::rebuilt(body, quote!(#inner_attributes #statements)).into_token_stream()
+}
+
+/// The fields of the entry, if it has any.
+fn entry(captures: &Captures) -> Option<TokenStream> {
+    (!captures.entry.is_empty()).then(|| fields::list(&captures.entry))
+}
+
+/// The function with the probes of a future around the one that it returns.
+fn future(settings: &Settings, captures: &Captures, found: Asynchronous, function: &Function) -> TokenStream {
+    let probe = named(settings, &function.name, "");
+    let span = function.name.span();
+    let krate = krate_at(settings.krate.as_ref(), span);
+    let entry = entry(captures);
+    let sites = (entry.is_some() || captures.exit.is_some()).then(|| {
+        let place = Ident::new(if entry.is_some() { "inside" } else { "outside" }, span);
+        let exit = captures.exit.as_ref().map(fields::exit);
+        quote_spanned!(span=> entry #place; exit(#exit);)
+    });
+    let stage = if found.wrapped() == Wrapped::Call { quote!(Noted::Fresh) } else { quote!(Told) };
+    let entered = entry.map(|entry| quote_spanned!(span=> #krate::__private::v1::entered!(#probe #entry);));
+    let statements = |statements| points(statements, settings);
+    found.expand(function, &krate, entered, statements, |future| {
+        quote_spanned!(span=> #krate::__private::v1::future! {
+            #probe; #sites #krate::__private::v1::#stage; #future
+        })
+    })
+}
+
+/// What runtime macros call a function's probe: `("name", "notes")`.
+pub(super) fn named(settings: &Settings, function: &Ident, notes: &str) -> TokenTree {
+    let name = match &settings.name {
+        Some(name) => string(&name.value(), name.span()),
+        None => string(&function.unraw().to_string(), function.span()),
+    };
+    let notes = string(&format!("{}{notes}", self::notes(settings)), function.span());
+    let mut group = Group::new(Delimiter::Parenthesis, quote!(#name, #notes));
+    group.set_span(function.span());
+    group.into()
+}
+
+/// What else is said of a probe: `key=value` each, a line each.
+fn notes(settings: &Settings) -> String {
+    let note = |key, value: &Option<LitStr>| {
+        value.as_ref().map_or_else(String::new, |value| format!("{key}={}\n", value.value()))
+    };
+    note("group", &settings.group) + &note("doc", &settings.doc)
+}

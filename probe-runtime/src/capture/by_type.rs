@@ -1,0 +1,265 @@
+//! Values of any type, without asking for a bound: `args(*)` and `ret`.
+//!
+//! What a type can do is found out where the function is compiled, generic or not: the compiler looks for the method
+//! [`capture`](Capturing::capture) first here, then, along `Deref`, where less is asked of the type. Of a generic parameter it knows what
+//! the function's own bounds say, so an instance for a type that could do more is recorded like all others.
+
+use core::any::type_name;
+use core::fmt::Debug;
+use core::ops::Deref;
+
+use super::kept::Kept;
+use crate::abi::{Field, Passage, debug, opaque, outcome, value};
+
+/// The first choice: a [`Field`].
+#[derive(Debug)]
+pub struct Capturing<'a, T: ?Sized>(Copied<'a, T>);
+
+/// The second choice: `Debug`, of a copy.
+#[derive(Debug)]
+pub struct Copied<'a, T: ?Sized>(Reborrowed<'a, T>);
+
+/// The third choice: `Debug`, of what a `&mut` refers to.
+#[derive(Debug)]
+pub struct Reborrowed<'a, T: ?Sized>(Borrowed<'a, T>);
+
+/// The fourth choice: `Debug`.
+#[derive(Debug)]
+pub struct Borrowed<'a, T: ?Sized>(Opaque<'a, T>);
+
+/// The last choice: the type's name.
+#[derive(Debug)]
+pub struct Opaque<'a, T: ?Sized>(&'a T);
+
+impl<'a, T: ?Sized> Capturing<'a, T> {
+    /// Of a borrowed value.
+    #[inline(always)]
+    pub fn new(value: &'a T) -> Self {
+        Self(Copied(Reborrowed(Borrowed(Opaque(value)))))
+    }
+}
+
+macro_rules! next {
+    ($($this:ident => $next:ident),*) => { $(
+        impl<'a, T: ?Sized> Deref for $this<'a, T> {
+            type Target = $next<'a, T>;
+
+            #[inline(always)]
+            fn deref(&self) -> &$next<'a, T> {
+                &self.0
+            }
+        }
+    )* };
+}
+
+next!(Capturing => Copied, Copied => Reborrowed, Reborrowed => Borrowed, Borrowed => Opaque);
+
+impl<'a, T: Field + ?Sized> Capturing<'a, T> {
+    /// The value as it is.
+    #[inline(always)]
+    pub fn capture(&self) -> AsField<'a, T> {
+        AsField(self.0.0.0.0.0)
+    }
+}
+
+impl<'a, T: Debug + Copy> Copied<'a, T> {
+    /// The value, as `Debug` shows it.
+    #[inline(always)]
+    pub fn capture(&self) -> AsDebug<'a, T> {
+        AsDebug(Kept::new(self.0.0.0.0))
+    }
+}
+
+impl<'a, T: Debug + ?Sized> Reborrowed<'a, &'a mut T> {
+    /// What it refers to, as `Debug` shows it.
+    #[inline(always)]
+    pub fn capture(&self) -> AsDebug<'a, &'a T> {
+        let it: &'a &'a mut T = self.0.0.0;
+        AsDebug(Kept::of(&**it))
+    }
+}
+
+impl<'a, T: Debug + ?Sized> Borrowed<'a, T> {
+    /// The value, as `Debug` shows it.
+    #[inline(always)]
+    pub fn capture(&self) -> AsDebug<'a, &'a T> {
+        AsDebug(Kept::of(self.0.0))
+    }
+}
+
+#[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
+impl<T: ?Sized> Opaque<'_, T> {
+    /// The name of the value's type.
+    #[inline(always)]
+    pub fn capture(&self) -> AsName {
+        AsName(type_name::<T>())
+    }
+}
+
+/// What becomes a value.
+pub trait Captured {
+    /// The value, borrowed from this.
+    fn pass<P: Passage>(&self) -> P::Out<'_>;
+}
+
+/// See [`Capturing`].
+#[derive(Debug)]
+pub struct AsField<'a, T: ?Sized>(&'a T);
+
+/// See [`Copied`].
+#[derive(Debug)]
+pub struct AsDebug<'a, T>(Kept<'a, T>);
+
+/// See [`Opaque`].
+#[derive(Debug)]
+pub struct AsName(&'static str);
+
+impl<T: Field + ?Sized> Captured for AsField<'_, T> {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        value::<P, T>(self.0)
+    }
+}
+
+impl<T: Debug + Copy> Captured for AsDebug<'_, T> {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        debug::<P, T>(&self.0)
+    }
+}
+
+impl Captured for AsName {
+    #[inline(always)]
+    fn pass<P: Passage>(&self) -> P::Out<'_> {
+        opaque::<P>(self.0)
+    }
+}
+
+/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and (`Other`) of
+/// everything else that it did.
+#[derive(Debug)]
+pub struct Returned<'a, T: ?Sized>(Other<'a, T>);
+
+/// A result of another type.
+#[derive(Debug)]
+pub struct Other<'a, T: ?Sized>(&'a T);
+
+impl<'a, T: ?Sized> Returned<'a, T> {
+    /// Of a result.
+    #[inline(always)]
+    pub fn new(result: &'a T) -> Self {
+        Self(Other(result))
+    }
+}
+
+impl<'a, T: ?Sized> Deref for Returned<'a, T> {
+    type Target = Other<'a, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Other<'a, T> {
+        &self.0
+    }
+}
+
+impl<T, E> Returned<'_, Result<T, E>> {
+    /// `ok` or `err`.
+    #[inline(always)]
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        if self.0.0.is_ok() { outcome::ok::<P>() } else { outcome::err::<P>() }
+    }
+}
+
+impl<T> Returned<'_, Option<T>> {
+    /// `some` or `none`.
+    #[inline(always)]
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        if self.0.0.is_some() { outcome::some::<P>() } else { outcome::none::<P>() }
+    }
+}
+
+#[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
+impl<T: ?Sized> Other<'_, T> {
+    /// `return`.
+    #[inline(always)]
+    pub fn pass<P: Passage>(&self) -> P::Out<'static> {
+        outcome::returned::<P>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::abi::{InMemory, Type, ValueRef};
+
+    struct Plain;
+
+    macro_rules! captured {
+        ($value:expr) => {{
+            let value = $value;
+            let captured = Capturing::new(&value).capture();
+            let passed = captured.pass::<InMemory>();
+            (passed.ty().unwrap(), passed.get().to_string())
+        }};
+    }
+
+    fn unbounded<T>(value: T) -> (Type, String) {
+        captured!(value)
+    }
+
+    fn shown<T: Debug>(value: T) -> (Type, String) {
+        captured!(value)
+    }
+
+    fn field<T: Field + Debug>(value: T) -> (Type, String) {
+        captured!(value)
+    }
+
+    #[test]
+    fn the_type_decides() {
+        assert_eq!(captured!(7_u8), (Type::U64, "7".into()));
+        assert_eq!(captured!("text"), (Type::Str, "text".into()));
+        assert_eq!(captured!(&mut String::from("text")), (Type::Str, "text".into()));
+        assert_eq!(captured!(Some(7)), (Type::Format, "Some(7)".into()));
+        assert_eq!(captured!(Vec::from([1_u32, 2])), (Type::Format, "[1, 2]".into()));
+        assert_eq!(captured!(&mut Some(7)), (Type::Format, "Some(7)".into()));
+        assert_eq!(captured!([7_u64; 9]).1, "[7, 7, 7, 7, 7, 7, 7, 7, 7]");
+        let name = type_name::<Plain>();
+        assert_eq!(captured!(Plain), (Type::Opaque, std::format!("({name})")));
+        assert_eq!(captured!(&Plain), (Type::Opaque, std::format!("(&{name})")));
+        assert_eq!(captured!(|| 1).0, Type::Opaque);
+    }
+
+    #[test]
+    fn of_a_parameter_its_bounds_decide() {
+        assert_eq!(unbounded(7_u8), (Type::Opaque, "(u8)".into()));
+        assert_eq!(shown(7_u8), (Type::Format, "7".into()));
+        assert_eq!(field(7_u8), (Type::U64, "7".into()));
+    }
+
+    #[test]
+    fn outcomes() {
+        macro_rules! outcome {
+            ($value:expr) => {
+                Returned::new(&$value).pass::<InMemory>().get().as_str().unwrap()
+            };
+        }
+        assert_eq!(outcome!(Ok::<u8, Plain>(1)), "ok");
+        assert_eq!(outcome!(Err::<Plain, u8>(1)), "err");
+        assert_eq!(outcome!(Some(Plain)), "some");
+        assert_eq!(outcome!(None::<Plain>), "none");
+        assert_eq!(outcome!(Plain), "return");
+        assert_eq!(outcome!(&Some(1)), "return");
+        assert_eq!(outcome::panic::<InMemory>().get().as_str(), Some("panic"));
+    }
+
+    #[test]
+    fn the_name_is_the_value() {
+        let captured = Capturing::new(&Plain).capture();
+        let value = captured.pass::<InMemory>();
+        let ValueRef::Opaque(name) = value.get() else { panic!("not opaque") };
+        assert_eq!(name, type_name::<Plain>());
+    }
+}

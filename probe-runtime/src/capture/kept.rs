@@ -1,0 +1,196 @@
+//! Copies of small values, made in the cold block.
+//!
+//! A value that formats itself does so through its address. A variable whose address leaves the function has to lie in memory
+//! wherever the site is reached from, hot path included; a copy of it need not. So what is not large, and may be copied, is
+//! copied first. A function's result that may not be copied is moved, and moved back.
+
+// Safety: relies on a value being read only once while it is kept, and on being written back before anybody else looks
+// at it: its owner is borrowed mutably meanwhile.
+#![expect(unsafe_code, reason = "see above")]
+
+use core::fmt::{Debug, Display};
+use core::mem::MaybeUninit;
+use core::ops::{Deref, DerefMut};
+use core::ptr;
+
+/// The compiler takes a copied value apart into registers up to about this size.
+const fn is_copied<T>() -> bool {
+    size_of::<T>() <= 64
+}
+
+/// Functions return a value of up to two registers in registers.
+const fn is_moved<T>() -> bool {
+    size_of::<T>() <= 2 * size_of::<usize>()
+}
+
+/// A value that is about to be formatted: [`keep`](Self::keep) copies it if it can be copied, else
+/// (`Borrowed::keep`) borrows it. The choice is the compiler's search for a method: a step whose bound does not hold is passed
+/// over.
+#[derive(Debug)]
+pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
+
+/// The second choice of [`Keeping`].
+#[derive(Debug)]
+pub struct Borrowed<'a, T: ?Sized>(&'a T);
+
+/// A value of `field = ?expr`.
+#[inline(always)]
+pub fn shown_as_debug<T: Debug + ?Sized>(field: &T) -> Keeping<'_, T> {
+    Keeping(Borrowed(field))
+}
+
+/// A value of `field = %expr`.
+#[inline(always)]
+pub fn shown_as_display<T: Display + ?Sized>(field: &T) -> Keeping<'_, T> {
+    Keeping(Borrowed(field))
+}
+
+impl<'a, T: Copy> Keeping<'a, T> {
+    /// A copy, if that is small.
+    #[inline(always)]
+    pub fn keep(&self) -> Kept<'a, T> {
+        Kept::new(self.0.0)
+    }
+}
+
+impl<'a, T: ?Sized> Deref for Keeping<'a, T> {
+    type Target = Borrowed<'a, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Borrowed<'a, T> {
+        &self.0
+    }
+}
+
+impl<'a, T: ?Sized> Borrowed<'a, T> {
+    /// The reference alone.
+    #[inline(always)]
+    pub fn keep(&self) -> Kept<'a, &'a T> {
+        Kept::of(self.0)
+    }
+}
+
+/// A value that can be copied, or a copy of it.
+#[derive(Debug)]
+pub struct Kept<'a, T> {
+    /// `None`: there is a copy.
+    original: Option<&'a T>,
+    copy: MaybeUninit<T>,
+}
+
+impl<'a, T: Copy> Kept<'a, T> {
+    #[inline(always)]
+    pub(super) fn new(original: &'a T) -> Self {
+        if is_copied::<T>() {
+            Self { original: None, copy: MaybeUninit::new(*original) }
+        } else {
+            Self { original: Some(original), copy: MaybeUninit::uninit() }
+        }
+    }
+
+    /// A value that has no other place.
+    #[inline(always)]
+    pub(super) fn of(value: T) -> Self {
+        Self { original: None, copy: MaybeUninit::new(value) }
+    }
+
+    /// Where it lies.
+    #[inline(always)]
+    pub fn get(&self) -> &T {
+        match self.original {
+            Some(original) => original,
+            // SAFETY: without the original there is a copy.
+            None => unsafe { self.copy.assume_init_ref() },
+        }
+    }
+}
+
+/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else (`Uncopied::keep`) moves it.
+#[derive(Debug)]
+pub struct Resulting<'a, T>(Uncopied<'a, T>);
+
+/// The second choice of [`Resulting`].
+#[derive(Debug)]
+pub struct Uncopied<'a, T>(&'a mut T);
+
+impl<'a, T> Resulting<'a, T> {
+    /// Of the variable that holds it.
+    #[inline(always)]
+    pub fn new(place: &'a mut T) -> Self {
+        Self(Uncopied(place))
+    }
+}
+
+// `Debug` is what a future has not: whether that can be copied, the compiler does not know while it looks for the method.
+impl<T: Copy + Debug> Resulting<'_, T> {
+    /// A copy, if it is small.
+    #[inline(always)]
+    pub fn keep(&self) -> Kept<'_, T> {
+        Kept::new(self.0.0)
+    }
+}
+
+impl<'a, T> Deref for Resulting<'a, T> {
+    type Target = Uncopied<'a, T>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Uncopied<'a, T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Resulting<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<T> Uncopied<'_, T> {
+    /// The value itself, if it is small.
+    #[inline(always)]
+    pub fn keep(&mut self) -> Moved<'_, T> {
+        Moved::new(self.0)
+    }
+}
+
+/// The result of a function, out of the way while an exit's fields are made of it; back in its place when this is dropped.
+#[derive(Debug)]
+pub struct Moved<'a, T> {
+    place: &'a mut T,
+    moved: MaybeUninit<T>,
+}
+
+impl<'a, T> Moved<'a, T> {
+    #[inline(always)]
+    fn new(place: &'a mut T) -> Self {
+        let moved = if is_moved::<T>() {
+            // SAFETY: the place is not looked at until `drop` has written the value back.
+            MaybeUninit::new(unsafe { ptr::read(place) })
+        } else {
+            MaybeUninit::uninit()
+        };
+        Self { place, moved }
+    }
+
+    /// The result.
+    #[inline(always)]
+    pub fn get(&self) -> &T {
+        if is_moved::<T>() {
+            // SAFETY: `new` moved it here.
+            unsafe { self.moved.assume_init_ref() }
+        } else {
+            self.place
+        }
+    }
+}
+
+impl<T> Drop for Moved<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if is_moved::<T>() {
+            // SAFETY: `new` moved it from there; nobody has it any more.
+            unsafe { ptr::write(self.place, self.moved.assume_init_read()) };
+        }
+    }
+}
