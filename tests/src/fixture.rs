@@ -124,6 +124,14 @@ impl Configuration {
         self.run_cargo("check", package, target);
     }
 
+    /// Has clippy look at one package and what it depends on in its workspace; what is denied there, is an error.
+    ///
+    /// # Panics
+    /// If there is one; the message has the configuration and what clippy said.
+    pub fn lint(&self, package: &str) {
+        self.run_cargo("clippy", package, TARGET);
+    }
+
     /// What a package depends on while it runs: names and versions, the package's own first. Procedural macros and what
     /// they need are not among them.
     ///

@@ -49,6 +49,16 @@ fn twin_early(a: u8, b: u16, c: &[u32]) -> Option<u64> {
     Some(mixed(a) + mixed(b) + mixed(first))
 }
 
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[cfg_attr(not(feature = "unprobed"), probe_runtime::probe(args(*), ret))]
+fn twin_captures(a: u64, text: &str) -> Result<u64, usize> {
+    if text.is_empty() {
+        return Err(black_box(3));
+    }
+    Ok(a + text.len() as u64)
+}
+
 #[cfg_attr(not(feature = "unprobed"), probe_runtime::probe)]
 async fn steps(n: u64) -> u64 {
     n.wrapping_mul(3) + 1
@@ -76,6 +86,7 @@ fn main() {
         twin_leaf(black_box(1), 2),
         twin_loop(&values, black_box(3)),
         twin_early(black_box(1), 2, &[3]).unwrap_or(0),
+        twin_captures(black_box(4), black_box("text")).unwrap_or(0),
         twin_poll(black_box(4)),
         parse(black_box("5")).unwrap_or(0),
         u64::from(leaf::decode(black_box(&[6])).is_ok()),
