@@ -1,8 +1,10 @@
 //! Decides the backend once, so that the sources look at one cfg only.
 //!
 //! `probe_backend` is `x86_64` (sites are patched in place), `portable` (an atomic flag and a branch)
-//! or `off` (no code at all). `probe_discovers` says whether the feature `finstrument` has something to patch. `probe_definitions` says how definitions are found: `linked` (the linker collects
-//! them) or `seen` (each on its first hit: under Miri, which has no linker). Both follow the target, never the host.
+//! or `off` (no code at all).
+//! `probe_discovers` says whether the feature `finstrument` has something to patch.
+//! `probe_definitions` says how definitions are found: `linked` (the linker collects them) or `seen` (each on its first hit:
+//! under Miri, which has no linker). All follow the target, never the host.
 
 use std::env;
 
@@ -25,6 +27,11 @@ fn is_set(name: &str) -> bool {
     env::var_os(format!("CARGO_CFG_{name}")).is_some()
 }
 
+/// The kill switch: for the whole build, or by whoever in it sets the feature.
+fn is_off() -> bool {
+    is_set("PROBE_OFF") || env::var_os("CARGO_FEATURE_OFF").is_some()
+}
+
 /// Whether call sites are discovered: where they can be patched.
 fn is_discovering() -> bool {
     env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "x86_64"
@@ -40,7 +47,7 @@ fn backend() -> &'static str {
     // Where `linkme` can collect the definitions.
     let collects =
         ["linux", "android", "fuchsia", "macos", "ios", "tvos", "windows", "freebsd", "openbsd", "illumos"];
-    if is_set("PROBE_OFF") || (!is_seen() && !collects.contains(&target("OS").as_str())) {
+    if is_off() || (!is_seen() && !collects.contains(&target("OS").as_str())) {
         return "off";
     }
     let patches = target("ARCH") == "x86_64" && target("POINTER_WIDTH") == "64" && target("OS") == "linux";

@@ -62,7 +62,8 @@
 //! - Files that are not C or C++; code for targets other than x86-64 Linux with 64-bit pointers; what `-flto`, `-emit-llvm`,
 //!   `-fsplit-stack`, `-gsplit-dwarf`, `-masm=intel`, `-mcmodel=medium` and `large` make; what compilers other than gcc and clang make. These are plain objects,
 //!   as cc alone makes them, with a warning: [`PlainReason`].
-//! - Everything, silently, in a build with `--cfg probe_off`; with a warning, under `--cfg probe_portable`.
+//! - Everything, silently, in a build with `--cfg probe_off` or with this crate's feature `off`; with a warning, under
+//!   `--cfg probe_portable`. The feature is for applications, beside `probe-runtime`'s of the same name: build scripts don't see that one.
 //!
 //! Sites never break a build: where anything about them fails, the object is the plain one. A mistake in the C code is an error, told once, in
 //! the compiler's words.

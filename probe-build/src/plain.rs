@@ -8,7 +8,7 @@ use std::fmt;
 pub enum PlainReason {
     /// [`Sites::None`](crate::Sites::None) was asked for.
     Asked,
-    /// The program is built with `--cfg probe_off`.
+    /// The program is built without probes: `--cfg probe_off`, or this crate's feature `off`.
     Off,
     /// The program is built with `--cfg probe_portable`: nothing is patched.
     Portable,
@@ -48,7 +48,7 @@ impl fmt::Display for PlainReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked => f.write_str("no sites were asked for"),
-            Self::Off => f.write_str("probes are off (--cfg probe_off)"),
+            Self::Off => f.write_str("probes are off (--cfg probe_off, or the feature `off` of probe-build)"),
             Self::Portable => f.write_str("code is not patched under --cfg probe_portable"),
             Self::Target(target) => {
                 write!(f, "code is not patched on this target ({target}), only on x86-64 Linux")

@@ -21,6 +21,8 @@ pub enum Error {
         probes: usize,
         /// The paths of those that were probably meant, best first.
         nearest: Vec<String>,
+        /// Objects with probes of a later version, see [`unread_objects`](crate::unread_objects).
+        unread: Vec<String>,
     },
     /// The selector names nothing but functions that blocks with `#[probe]` have left out.
     Skipped {
@@ -81,7 +83,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Selector(error) => fmt::Display::fmt(error, f),
-            Self::NoMatch { selector, probes, nearest } => {
+            Self::NoMatch { selector, probes, nearest, unread } => {
                 write!(f, "no probe matches `{selector}`")?;
                 match (nearest.as_slice(), probes) {
                     _ if cfg!(probe_backend = "off") => write!(f, "; this program was built without probes"),
@@ -89,7 +91,15 @@ impl fmt::Display for Error {
                     ([], 1) => write!(f, "; this program has one other probe"),
                     ([], n) => write!(f, "; this program has {n} others (see `probes()`)"),
                     (nearest, _) => write!(f, "; did you mean `{}`?", nearest.join("`, `")),
+                }?;
+                for object in unread {
+                    write!(
+                        f,
+                        "; {object} has probes of a later version of probe-runtime, which {} can't read: update it",
+                        env!("CARGO_PKG_VERSION")
+                    )?;
                 }
+                Ok(())
             }
             Self::Skipped { selector, skipped } => {
                 write!(f, "`{selector}` matches only functions that were left out: ")?;

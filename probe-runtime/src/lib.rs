@@ -24,13 +24,19 @@
 //!
 //! # Where it runs
 //! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With
-//! `--cfg probe_off` in `RUSTFLAGS`, sites leave nothing. A library may therefore put a probe anywhere.
+//! `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. A library may therefore put a probe anywhere:
+//! the repository's `docs/shipping-latent-probes.md` is for its author.
+//!
+//! Rust 1.88 is the oldest that is supported, for expansions, too.
 //!
 //! # Features
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
 //! needs to ship probes: the macros, the sites, the definitions.
+//!
+//! `off`: makes nothing of all sites, in whatever crate of the program. For applications only: one crate in the build
+//! that sets it is enough.
 //!
 //! # How it fits together
 //! ```text
@@ -87,7 +93,8 @@ pub use {
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
-        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_records,
+        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_objects,
+        unread_records,
     },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
@@ -96,6 +103,11 @@ pub use {
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
 };
+
+// Its examples are compiled and run.
+#[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
+#[doc = include_str!("../../docs/shipping-latent-probes.md")]
+mod shipping_latent_probes {}
 
 /// What the macros expand to. Not public API: it changes with the ABI's version only.
 #[doc(hidden)]

@@ -161,17 +161,13 @@ macro_rules! __probe_v1_entered {
     };
 }
 
-/// The future as it is.
+/// The future as it is; in a block, since clippy would have the user write `async fn` for a body that is an `async` block.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_future {
-    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {
-        $future
-    };
-    ($probe:tt; $stage:expr; $future:expr) => {
-        $future
-    };
+    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {{ $future }};
+    ($probe:tt; $stage:expr; $future:expr) => {{ $future }};
 }
 
 /// Type-checks the fields.

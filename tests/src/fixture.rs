@@ -13,6 +13,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
 pub mod site_table;
+pub mod transcript;
 
 /// What the fixtures are built for.
 pub const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -30,26 +31,30 @@ pub enum Linker {
 #[derive(Clone, Debug)]
 pub struct Configuration {
     root: PathBuf,
-    workspace: &'static str,
+    workspace: PathBuf,
     name: &'static str,
     linker: Linker,
     is_release: bool,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
+    features: Vec<&'static str>,
+    has_default_features: bool,
 }
 
 impl Configuration {
-    /// A debug build of `tests/<workspace>`, linked by lld. `root` is the test's `CARGO_TARGET_TMPDIR`; `name`
-    /// tells the configuration from the others.
-    pub fn new(root: &str, workspace: &'static str, name: &'static str) -> Self {
+    /// A debug build of `tests/<workspace>`, or of a workspace that the test has put elsewhere, linked by lld. `root` is the
+    /// test's `CARGO_TARGET_TMPDIR`; `name` tells the configuration from the others.
+    pub fn new(root: &str, workspace: impl Into<PathBuf>, name: &'static str) -> Self {
         Self {
             root: root.into(),
-            workspace,
+            workspace: workspace.into(),
             name,
             linker: Linker::Lld,
             is_release: false,
             settings: Vec::new(),
             flags: Vec::new(),
+            features: Vec::new(),
+            has_default_features: true,
         }
     }
 
@@ -81,6 +86,20 @@ impl Configuration {
         self
     }
 
+    /// Switches on features of the package that is built.
+    #[must_use]
+    pub fn features(mut self, features: &[&'static str]) -> Self {
+        self.features.extend(features);
+        self
+    }
+
+    /// Switches off the default features of the package that is built.
+    #[must_use]
+    pub fn no_default_features(mut self) -> Self {
+        self.has_default_features = false;
+        self
+    }
+
     /// Whether this is a release build.
     pub fn is_release(&self) -> bool {
         self.is_release
@@ -92,12 +111,64 @@ impl Configuration {
     /// If that fails; the message has the configuration and what cargo said.
     pub fn build(&self, package: &str) -> Built {
         self.require_linker();
-        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let workspace = tests.join(self.workspace);
-        lend_lock_file(tests, &workspace);
+        self.run_cargo("build", package, TARGET);
         let (dir, profile) = self.directories();
-        let mut cargo = cargo(&workspace);
-        cargo.args(["build", "--offline", "--target", TARGET, "--package", package]);
+        Built { dir: dir.join(TARGET).join(profile), description: self.description() }
+    }
+
+    /// Checks one package and what it depends on, for any target whose `core` is installed.
+    ///
+    /// # Panics
+    /// If that fails; the message has the configuration and what cargo said.
+    pub fn check(&self, package: &str, target: &str) {
+        self.run_cargo("check", package, target);
+    }
+
+    /// Has clippy look at one package and what it depends on in its workspace; what is denied there, is an error.
+    ///
+    /// # Panics
+    /// If there is one; the message has the configuration and what clippy said.
+    pub fn lint(&self, package: &str) {
+        self.run_cargo("clippy", package, TARGET);
+    }
+
+    /// What a package depends on while it runs: names and versions, the package's own first. Procedural macros and what
+    /// they need are not among them.
+    ///
+    /// # Panics
+    /// If cargo can't tell.
+    pub fn dependencies(&self, package: &str) -> Vec<String> {
+        let mut cargo = cargo(&self.prepared_workspace());
+        cargo.args(["tree", "--offline", "--edges=normal,no-proc-macro", "--prefix=none", "--format={p}"]);
+        cargo.args(["--package", package, "--target", TARGET]).args(self.chosen_features());
+        let output = cargo.output().expect("cargo runs");
+        assert!(
+            output.status.success(),
+            "the tree of {package}, {}:\n{}",
+            self.description(),
+            text(&output.stderr)
+        );
+        let packages = text(&output.stdout);
+        packages.lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    fn chosen_features(&self) -> Vec<String> {
+        let mut arguments = vec![format!("--features={}", self.features.join(","))];
+        arguments.extend((!self.has_default_features).then(|| "--no-default-features".to_owned()));
+        arguments
+    }
+
+    fn prepared_workspace(&self) -> PathBuf {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let workspace = tests.join(&self.workspace);
+        lend_lock_file(tests, &workspace);
+        workspace
+    }
+
+    fn run_cargo(&self, verb: &str, package: &str, target: &str) {
+        let mut cargo = cargo(&self.prepared_workspace());
+        cargo.args([verb, "--offline", "--target", target, "--package", package]);
+        cargo.args(self.chosen_features());
         if self.is_release {
             cargo.arg("--release");
         }
@@ -109,18 +180,17 @@ impl Configuration {
         }
         cargo
             .env("CARGO_ENCODED_RUSTFLAGS", self.rustflags().join("\x1f"))
-            .env("CARGO_TARGET_DIR", &dir)
+            .env("CARGO_TARGET_DIR", self.directories().0)
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
             // Shared among configurations, so it would be of no use.
             .env("CARGO_INCREMENTAL", "0");
         let output = cargo.output().expect("cargo runs");
         assert!(
             output.status.success(),
-            "{package} does not build, {}:\n{}",
+            "{verb} of {package} for {target} fails, {}:\n{}",
             self.description(),
             text(&output.stderr)
         );
-        Built { dir: dir.join(TARGET).join(profile), description: self.description() }
     }
 
     fn rustflags(&self) -> Vec<&str> {
@@ -133,19 +203,21 @@ impl Configuration {
 
     /// Shared libraries have no hash in their names, so each linker has its own intermediate files.
     fn build_dir(&self) -> PathBuf {
-        self.root.join(self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
+        self.root.join(&self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
     }
 
     /// Where the programs go, and the profile's directory in there.
     fn directories(&self) -> (PathBuf, &'static str) {
         let profile = if self.is_release { "release" } else { "debug" };
-        (self.root.join(self.workspace).join(self.name), profile)
+        (self.root.join(&self.workspace).join(self.name), profile)
     }
 
     fn description(&self) -> String {
-        let Self { workspace, name, is_release, settings, .. } = self;
+        let Self { workspace, name, is_release, settings, features, .. } = self;
         format!(
-            "configuration {name} of tests/{workspace} (release: {is_release}, profile: {settings:?}, flags: {:?})",
+            "configuration {name} of {} (release: {is_release}, profile: {settings:?}, features: {features:?}, \
+             flags: {:?})",
+            workspace.display(),
             self.rustflags()
         )
     }

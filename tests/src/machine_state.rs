@@ -2,7 +2,7 @@
 //! controls them.
 
 use std::arch::global_asm;
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::ffi::c_void;
 use std::fmt;
 
@@ -154,7 +154,7 @@ impl State {
         for register in &mut state.general {
             *register = random.next_number();
         }
-        assert!(__cpuid_count(13, 0).ebx as usize <= AREA || components() & 0xe0 != 0xe0);
+        assert!(cpuid(13, 0).ebx as usize <= AREA || components() & 0xe0 != 0xe0);
         let rest = &mut state.area[576..];
         rest.fill_with(|| random.next_number().to_be_bytes()[1]);
         for register in &mut state.area[160..416] {
@@ -226,14 +226,20 @@ impl fmt::Debug for State {
     }
 }
 
+#[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { __cpuid_count(leaf, subleaf) }
+}
+
 /// Whether the processor can show all that.
 #[must_use]
 pub fn is_supported() -> bool {
-    __cpuid(1).ecx & (1 << 27) != 0
+    cpuid(1, 0).ecx & (1 << 27) != 0
 }
 
 fn components() -> u64 {
-    let leaf = __cpuid_count(13, 0);
+    let leaf = cpuid(13, 0);
     (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS
 }
 
@@ -249,7 +255,7 @@ fn parts() -> Vec<(String, usize, usize)> {
     parts.extend((0..16).map(|at| (format!("xmm{at}"), 160 + 16 * at, 16)));
     let mut component = |number: u32, name: &str, count: usize, size: usize| {
         if components() & 1 << number != 0 {
-            let offset = __cpuid_count(13, number).ebx as usize;
+            let offset = cpuid(13, number).ebx as usize;
             parts.extend((0..count).map(|at| (format!("{name}{at}"), offset + size * at, size)));
         }
     };

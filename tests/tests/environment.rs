@@ -172,7 +172,8 @@ fn select_names_the_nearest_of_what_there_is() {
     let all = probes().len();
     assert_eq!(all, 7);
     let nearest_to = |selector: &str| match select(selector).unwrap_err() {
-        Error::NoMatch { selector: named, probes, nearest } => {
+        Error::NoMatch { selector: named, probes, nearest, unread } => {
+            assert_eq!(unread, [""; 0]);
             assert_eq!((named.as_str(), probes), (selector, all));
             nearest
         }

@@ -55,12 +55,17 @@ fn gnu_ld_drops_them_on_request() {
 
 #[test]
 fn the_kill_switches_reach_the_code() {
-    for flag in ["--cfg=probe_off", "--cfg=probe_portable"] {
-        let built = configuration("off").flags(&[flag]).build("app");
+    let switches = [
+        configuration("off").flags(&["--cfg=probe_off"]),
+        configuration("off").flags(&["--cfg=probe_portable"]),
+        configuration("off").features(&["off"]),
+    ];
+    for configuration in switches {
+        let built = configuration.build("app");
         assert_eq!(built.run("app", &[]), PRINTED);
         assert_eq!(probes(&built.bytes("app")), (BTreeMap::new(), 0), "{}", built.description());
     }
-    // And back: the build script runs again when the flags change.
+    // And back: the build script runs again when the flags or features change.
     let built = configuration("off").build("app");
     assert_eq!(probes(&built.bytes("app")).0.len(), 3);
 }

@@ -17,6 +17,11 @@ use crate::{Error, FileReport, PlainReason, Report, Sites};
 /// The extensions of what gcc and clang take for C and C++.
 const LANGUAGES: &[&str] = &["c", "i", "cc", "cp", "cxx", "cpp", "CPP", "c++", "C", "ii"];
 
+/// Whether the program is built without probes.
+fn is_off() -> bool {
+    cfg!(feature = "off") || env::var_os("CARGO_CFG_PROBE_OFF").is_some()
+}
+
 impl Build {
     /// Compiles the files, with their sites, to the static library `lib<name>.a`, and tells cargo to link it. See
     /// [`cc::Build::compile`] for names.
@@ -108,7 +113,7 @@ impl Build {
         let is_set = |name: &str| env::var_os(name).is_some();
         if self.sites == Sites::None {
             Some(PlainReason::Asked)
-        } else if is_set("CARGO_CFG_PROBE_OFF") {
+        } else if is_off() {
             Some(PlainReason::Off)
         } else if is_set("CARGO_CFG_PROBE_PORTABLE")
             || is_set("CARGO_CFG_PROBE_SEEN")
@@ -130,7 +135,7 @@ impl Build {
         } else {
             cc.include(crate::include());
         }
-        if env::var_os("CARGO_CFG_PROBE_OFF").is_some() {
+        if is_off() {
             cc.define("PROBE_OFF", None); // probes by hand, too
         }
         cc

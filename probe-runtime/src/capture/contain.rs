@@ -74,6 +74,7 @@ fn count(payload: Box<dyn core::any::Any + Send>) {
 /// What `capture` returns.
 #[cfg(not(feature = "std"))]
 #[inline(always)]
+#[expect(clippy::unnecessary_wraps, reason = "the same call as where panics can be caught")]
 pub(crate) fn contained<R>(capture: impl FnOnce() -> R) -> Option<R> {
     Some(capture())
 }

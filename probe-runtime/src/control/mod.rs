@@ -39,7 +39,7 @@ pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use replacement::{Replacement, install};
-pub use set::{ProbeSet, probes, select, unread_records};
+pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};

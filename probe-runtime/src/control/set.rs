@@ -10,9 +10,13 @@ use super::lock::operate;
 use super::ready;
 use super::retired::settle;
 use crate::abi::Definition;
+#[cfg(probe_backend = "x86_64")]
+use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
 use crate::dispatch::Subscription;
 use crate::error::Error;
+#[cfg(probe_backend = "x86_64")]
+use crate::os::objects::freeze;
 use crate::patch::{TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
 use crate::selector::{Selector, nearest};
@@ -42,6 +46,20 @@ pub fn probes() -> Vec<ProbeInfo> {
 /// by a newer version. (Of an object that another thread is loading, some may count until that is done.)
 pub fn unread_records() -> usize {
     operate(|control| control.registry.skipped())
+}
+
+/// Loaded objects whose probes are left alone because a later version of this crate laid them out: the names of their
+/// files. Of an object that has probes of several versions, those that this version knows are not left alone.
+///
+/// ```
+/// assert!(probe_runtime::unread_objects().is_empty());
+/// ```
+pub fn unread_objects() -> Vec<String> {
+    // Elsewhere, nothing is read from objects.
+    #[cfg(probe_backend = "x86_64")]
+    return freeze(|frozen| frozen.others(NOTE_OWNER, NOTE_TYPE));
+    #[cfg(not(probe_backend = "x86_64"))]
+    return Vec::new();
 }
 
 /// The probes that a selector names, see [`Selector`].
@@ -85,7 +103,8 @@ pub fn select(selector: &str) -> Result<ProbeSet, Error> {
                 .chain(nearest(selector, definitions().map(Definition::path)))
                 .take(3)
                 .collect();
-            return Err(Error::NoMatch { selector: selector.to_owned(), probes, nearest });
+            let (selector, unread) = (selector.to_owned(), unread_objects());
+            return Err(Error::NoMatch { selector, probes, nearest, unread });
         }
         Ok(ProbeSet { ids, policy: Policy::default() })
     })

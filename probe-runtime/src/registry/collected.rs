@@ -18,7 +18,7 @@ impl Registry {
         // Neither list ever loses a definition.
         let known = self.definitions.len();
         #[cfg(probe_definitions = "linked")]
-        let definitions = crate::__private::v1::PROBE_DEFINITIONS_V1.static_slice().iter();
+        let definitions = super::linked::definitions().iter();
         #[cfg(probe_definitions = "seen")]
         let definitions = super::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));

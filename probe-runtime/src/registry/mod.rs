@@ -28,6 +28,9 @@ mod collected;
 #[cfg(not(probe_backend = "x86_64"))]
 pub(crate) use collected::Registry;
 
+#[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]
+mod linked;
+
 #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
 mod seen;
 #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]

@@ -7,8 +7,8 @@ use probe_tests::fixture::site_table::{RECORDS, SiteTable};
 use probe_tests::fixture::{Built, Configuration, Linker};
 
 use crate::configuration;
-use crate::transcript::Sites::{AtLeast, Exactly};
-use crate::transcript::{Expected, Transcript, check, function};
+use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
+use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
 
 /// What `link/app` holds and does.
 fn expected() -> Vec<Expected> {

@@ -9,7 +9,6 @@
 
 mod app;
 mod objects;
-mod transcript;
 
 use probe_tests::fixture::Configuration;
 

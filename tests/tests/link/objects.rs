@@ -4,8 +4,8 @@ use probe_tests::fixture::Linker;
 
 use crate::app::{must_be_linked_by, must_have_switched_all};
 use crate::configuration;
-use crate::transcript::Sites::{AtLeast, Exactly};
-use crate::transcript::{Expected, Transcript, check, function};
+use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
+use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
 
 /// The host's own probe, hit `hits` times.
 fn host(hits: u64) -> Vec<Expected> {

@@ -8,7 +8,10 @@
 //! Life: the processor is asked before the first definition with [`Convention::Hidden`](crate::abi::Convention) gets its
 //! entry; then nothing changes. Cost: none for a probe that is only counted; else some 30 ns, and up to 2.7 KB of stack.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count};
+// Safety: relies on every x86-64 processor having `cpuid`.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,27 +41,34 @@ const LEGACY_AND_HEADER: u64 = 512 + 64;
 /// To align it, and so that the zeroed header never lies in what `enter` itself has on the stack.
 const ALIGNMENT: u64 = 64;
 
+/// What the processor says about itself.
+#[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
+fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+    // SAFETY: the processor has the instruction.
+    unsafe { __cpuid_count(leaf, subleaf) }
+}
+
 /// Asks the processor, once.
 pub(super) fn prepare() -> Way {
     static WAY: OnceLock<Way> = OnceLock::new();
     *WAY.get_or_init(|| {
-        let has_xsave = __cpuid(1).ecx & (1 << 27) != 0; // OSXSAVE: the system has switched it on
+        let has_xsave = cpuid(1, 0).ecx & (1 << 27) != 0; // OSXSAVE: the system has switched it on
         if !has_xsave {
             AREA.size.store(LEGACY_AND_HEADER + ALIGNMENT, Ordering::Relaxed);
             return Way::Fxsave;
         }
         // Leaf 13: the components that exist; then where each one ends uncompacted, which is never less than compacted.
-        let leaf = __cpuid_count(13, 0);
+        let leaf = cpuid(13, 0);
         let components = (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS;
         let end = |component: u32| {
-            let leaf = __cpuid_count(13, component);
+            let leaf = cpuid(13, component);
             u64::from(leaf.eax) + u64::from(leaf.ebx)
         };
         let kept = (2..u64::BITS).filter(|component| components >> component & 1 == 1);
         let size = kept.map(end).fold(LEGACY_AND_HEADER, u64::max);
         AREA.size.store(size + ALIGNMENT, Ordering::Relaxed);
         AREA.components.store(components, Ordering::Relaxed);
-        let has_xsavec = __cpuid_count(13, 1).eax & (1 << 1) != 0;
+        let has_xsavec = cpuid(13, 1).eax & (1 << 1) != 0;
         if has_xsavec { Way::Xsavec } else { Way::Xsave }
     })
 }

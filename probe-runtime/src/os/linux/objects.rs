@@ -96,11 +96,39 @@ impl Frozen {
         let mut objects = Vec::new();
         let mut is_main = true;
         iterate(&mut |info| {
-            objects.extend(object(info, owner, ty, is_main).filter(|object| !object.notes.is_empty()));
+            objects.extend(
+                object(info, owner, |it| it == ty, is_main).filter(|object| !object.notes.is_empty()),
+            );
             is_main = false;
             true
         });
         objects
+    }
+
+    /// The files of all loaded objects that carry a note with this owner and another type: made by a later version.
+    #[cfg(probe_backend = "x86_64")]
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
+    pub(crate) fn others(&self, owner: &[u8], ty: u32) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut is_main = true;
+        iterate(&mut |info| {
+            let other = object(info, owner, |it| it != ty, is_main).filter(|object| !object.notes.is_empty());
+            names.extend(other.map(Object::file));
+            is_main = false;
+            true
+        });
+        names
+    }
+}
+
+#[cfg(probe_backend = "x86_64")]
+impl Object {
+    /// The name of its file.
+    fn file(self) -> String {
+        let executable = || {
+            std::env::current_exe().map_or_else(|_| "the executable".into(), |it| it.display().to_string())
+        };
+        if self.name.is_empty() { executable() } else { self.name }
     }
 }
 
@@ -111,7 +139,7 @@ impl Frozen {
     pub(crate) fn every(&self) -> Vec<Object> {
         let mut objects = Vec::new();
         iterate(&mut |info| {
-            objects.extend(object(info, &[], 0, objects.is_empty()));
+            objects.extend(object(info, &[], |_| false, objects.is_empty()));
             true
         });
         objects
@@ -133,7 +161,12 @@ pub(crate) fn is_in_main(addr: usize) -> bool {
     found
 }
 
-fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Option<Object> {
+fn object(
+    info: &libc::dl_phdr_info,
+    owner: &[u8],
+    is_type: impl Fn(u32) -> bool + Copy,
+    is_main: bool,
+) -> Option<Object> {
     // SAFETY: the dynamic linker's own table of program headers.
     let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = usize::try_from(info.dlpi_addr).ok()?;
@@ -157,7 +190,7 @@ fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Op
         .flat_map(|bytes| {
             // SAFETY: the bytes lie within a mapped segment.
             let data = unsafe { slice::from_raw_parts(bytes.start as *const u8, bytes.len()) };
-            notes(data, owner, ty).map(move |at| bytes.start + at.start..bytes.start + at.end)
+            notes(data, owner, is_type).map(move |at| bytes.start + at.start..bytes.start + at.end)
         })
         .collect();
     let name = if info.dlpi_name.is_null() {
@@ -170,22 +203,24 @@ fn object(info: &libc::dl_phdr_info, owner: &[u8], ty: u32, is_main: bool) -> Op
 }
 
 /// Where the descriptors of the matching notes lie in a note segment. Pure; stops at the first malformed one.
-fn notes<'a>(data: &'a [u8], owner: &'a [u8], ty: u32) -> impl Iterator<Item = Range<usize>> + 'a {
+fn notes<'a>(
+    data: &'a [u8],
+    owner: &'a [u8],
+    is_type: impl Fn(u32) -> bool + 'a,
+) -> impl Iterator<Item = Range<usize>> + 'a {
     const HEADER: usize = 12;
-    let word = |at: usize| -> Option<usize> {
-        let bytes = data.get(at..at + 4)?.try_into().ok()?;
-        usize::try_from(u32::from_le_bytes(bytes)).ok()
-    };
+    let word = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?));
+    let len = move |at: usize| usize::try_from(word(at)?).ok();
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
-            let (name_len, desc_len, found) = (word(at)?, word(at + 4)?, word(at + 8)?);
+            let (name_len, desc_len, found) = (len(at)?, len(at + 4)?, word(at + 8)?);
             let name = at + HEADER;
             let desc = name + name_len.next_multiple_of(4);
             let end = desc.checked_add(desc_len)?;
             at = end.next_multiple_of(4);
             let (name, _) = (data.get(name..name + name_len)?, data.get(desc..end)?);
-            if name == owner && found == ty as usize {
+            if name == owner && is_type(found) {
                 return Some(desc..end);
             }
         }
@@ -231,16 +266,19 @@ mod tests {
         let mut data = note(b"GNU\0", 3, &[1; 20]);
         data.extend(note(b"LatentProbe\0", 1, &[7; 32]));
         data.extend(note(b"LatentProbe\0", 2, &[8; 8]));
-        let found: Vec<_> = notes(&data, b"LatentProbe\0", 1).collect();
+        let found: Vec<_> = notes(&data, b"LatentProbe\0", |ty| ty == 1).collect();
         assert_eq!(found.len(), 1);
         assert_eq!(data[found[0].clone()], [7; 32]);
+        let later: Vec<_> = notes(&data, b"LatentProbe\0", |ty| ty != 1).collect();
+        assert_eq!(later.len(), 1);
+        assert_eq!(data[later[0].clone()], [8; 8]);
     }
 
     #[test]
     fn a_truncated_note_ends_the_list() {
         let whole = note(b"LatentProbe\0", 1, &[7; 32]);
         for len in 0..whole.len() {
-            assert_eq!(notes(&whole[..len], b"LatentProbe\0", 1).count(), 0);
+            assert_eq!(notes(&whole[..len], b"LatentProbe\0", |ty| ty == 1).count(), 0);
         }
     }
 
@@ -276,7 +314,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics(data: Vec<u8>) {
-            let _ = notes(&data, b"LatentProbe\0", 1).count();
+            let _ = notes(&data, b"LatentProbe\0", |_| true).count();
         }
     }
 }

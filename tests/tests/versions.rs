@@ -1,0 +1,151 @@
+//! Two incompatible versions of the runtime in one program: what their sites leave in the file is the same, so that one
+//! registry sees them all, and each probe belongs to whoever attaches first.
+//!
+//! The other version is this one under another number: a copy that the test makes.
+
+#![cfg(not(any(probe_portable, probe_off)))]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use probe_tests::fixture::transcript::Sites::{AtLeast, Exactly};
+use probe_tests::fixture::transcript::{Expected, Transcript, check, function};
+use probe_tests::fixture::{Configuration, Linker};
+
+/// Incompatible with every version until then.
+const OTHER_VERSION: &str = "999.0.0";
+
+/// Copies what differs, so that nothing is built anew without need.
+fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
+    if from.is_dir() {
+        fs::create_dir_all(to).expect("a directory");
+        for entry in fs::read_dir(from).expect("a directory") {
+            let name = entry.expect("an entry").file_name();
+            copy(&from.join(&name), &to.join(&name), edit);
+        }
+    } else {
+        let text = edit(fs::read_to_string(from).expect("a source file"));
+        if fs::read_to_string(to).ok().as_ref() != Some(&text) {
+            fs::write(to, text).expect("it can be written");
+        }
+    }
+}
+
+/// The workspace's manifest, for the runtime and its macros alone, under another version.
+fn other_manifest(manifest: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut manifest = manifest.replace(&format!("\"={version}\""), &format!("\"={OTHER_VERSION}\""));
+    for (key, value) in [
+        ("version", format!("\"{OTHER_VERSION}\"")),
+        ("members", "[\"probe-macros\", \"probe-runtime\"]".into()),
+    ] {
+        let start = manifest.find(&format!("\n{key} = ")).expect("the key") + 1;
+        let end = start + manifest[start..].find('\n').expect("a line");
+        manifest.replace_range(start..end, &format!("{key} = {value}"));
+    }
+    manifest
+}
+
+/// `tests/versions`, with the other version of the runtime beside it.
+fn workspace() -> &'static Path {
+    static WORKSPACE: OnceLock<PathBuf> = OnceLock::new();
+    WORKSPACE.get_or_init(|| {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = tests.parent().expect("the outer workspace");
+        let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("versions");
+        let here = root.join("probe-runtime").display().to_string();
+        for member in ["Cargo.toml", "app", "old", "new"] {
+            let from = tests.join("versions").join(member);
+            fs::create_dir_all(&to).expect("a directory");
+            copy(&from, &to.join(member), &|text| text.replace("../../../probe-runtime", &here));
+        }
+        let runtime = to.join("runtime");
+        for part in ["probe-runtime", "probe-macros"] {
+            copy(&root.join(part), &runtime.join(part), &|text| text);
+        }
+        copy(&root.join("Cargo.toml"), &runtime.join("Cargo.toml"), &|text| other_manifest(&text));
+        to
+    })
+}
+
+fn configuration(name: &'static str) -> Configuration {
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), workspace(), name)
+}
+
+/// What the program's `work` hits.
+fn expected() -> Vec<Expected> {
+    let mut expected = function("app::work", Exactly(1), 1).to_vec();
+    expected.extend(function("old::double", Exactly(1), 2));
+    expected.extend(function("old::keep", Exactly(1), 1));
+    expected.extend(function("new::triple", Exactly(1), 3));
+    expected.extend(function("new::keep", Exactly(2), 2));
+    expected.push(("old::doubling", "point", AtLeast(1), 2));
+    expected.push(("new::tripling", "point", AtLeast(1), 3));
+    expected
+}
+
+fn check_one_runtime(configuration: &Configuration) {
+    let mut versions = configuration.dependencies("app");
+    versions.retain(|package| package.starts_with("probe-runtime "));
+    versions.sort();
+    versions.dedup();
+    let both = [env!("CARGO_PKG_VERSION"), OTHER_VERSION].map(|version| format!("probe-runtime v{version}"));
+    assert_eq!(versions, both);
+
+    let built = configuration.build("app");
+    let transcript = Transcript::parse(&built.run("app", &[]));
+    check(&transcript, &expected(), built.description());
+    transcript.must_match_files(&built, &["app"]);
+    let sites = transcript.total();
+    let hits: u64 = expected().iter().map(|(.., hits)| hits).sum();
+    let rest =
+        [format!("patched {sites}"), format!("restored {sites}"), format!("at exit {hits}"), "ok".to_owned()];
+    assert_eq!(transcript.rest, rest, "{}", built.description());
+}
+
+#[test]
+fn one_registry_sees_both_in_a_debug_build() {
+    check_one_runtime(&configuration("debug"));
+}
+
+#[test]
+fn one_registry_sees_both_in_a_release_build() {
+    check_one_runtime(&configuration("release").release());
+}
+
+/// All crates as one: their assembly is one file's, with one macro for sites.
+#[test]
+fn one_registry_sees_both_with_fat_lto() {
+    check_one_runtime(&configuration("fat_lto").release().setting("LTO", "fat"));
+}
+
+#[test]
+fn one_registry_sees_both_under_gnu_ld() {
+    check_one_runtime(&configuration("gnu").release().linker(Linker::Gnu));
+}
+
+/// A flag and a branch: one site for each definition.
+#[test]
+fn one_registry_sees_both_where_nothing_is_patched() {
+    let built = configuration("portable").flags(&["--cfg=probe_portable"]).build("app");
+    let transcript = Transcript::parse(&built.run("app", &[]));
+    let expected: Vec<Expected> =
+        expected().into_iter().map(|(path, kind, _, hits)| (path, kind, Exactly(1), hits)).collect();
+    check(&transcript, &expected, built.description());
+    assert_eq!(transcript.rest.last().map(String::as_str), Some("ok"), "{}", built.description());
+}
+
+/// Both have a registry, and both see all. A probe is whose who attaches first.
+#[test]
+fn two_runtimes_share_the_probes() {
+    let configuration = configuration("two_runtimes").release().features(&["two-runtimes"]);
+    let built = configuration.build("app");
+    let output = built.run("app", &[]);
+    // Entry and exit: `double` twice, `triple` three times; `old::keep` once, `new::keep` twice; and one entry of `work`.
+    let (ours, theirs) = (2 * (2 + 3), 2 * (1 + 2) + 1);
+    let said = format!(
+        "ours {ours} of 4\ntheirs {theirs} of 7\nrefused 4\nrestored 4 7\nat exit {ours} {theirs}\nok\n"
+    );
+    assert_eq!(output, said, "{}", built.description());
+}
