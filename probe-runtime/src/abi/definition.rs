@@ -8,95 +8,17 @@
 // within the text and cuts it at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
-use core::fmt;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::slice;
 use core::str;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::kind::{Convention, Kind};
 use super::value::Type;
 
 /// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
 pub const INLINE_TEXT: usize = 144;
-
-/// What of the program a probe marks.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Kind {
-    /// A place inside a function, from `probe!("name")`.
-    Point = 0,
-    /// The entry of a function that has `#[probe]`.
-    Entry = 1,
-    /// The exit of a function that has `#[probe]`, by return or by unwinding. Of a future: the end of its last poll.
-    Exit = 2,
-    /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its exit: it was cancelled.
-    Drop = 3,
-    /// A poll of such a future ends without a result: the thread leaves it, for now.
-    Suspend = 4,
-    /// Another poll than the first begins. (The first is the entry.)
-    Resume = 5,
-    /// Where a function that has `#[probe(replace)]` may be left to another, before its entry.
-    Replace = 6,
-}
-
-impl Kind {
-    /// All kinds, in the order of their encoding.
-    pub const ALL: [Self; 7] =
-        [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume, Self::Replace];
-
-    /// The word that selectors and tables use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Entry => "entry",
-            Self::Exit => "exit",
-            Self::Drop => "drop",
-            Self::Suspend => "suspend",
-            Self::Resume => "resume",
-            Self::Replace => "replace",
-        }
-    }
-
-    /// The kind that a definition encodes so; `None` for one that this reader does not know.
-    const fn from_number(number: u8) -> Option<Self> {
-        let mut at = 0;
-        while at < Self::ALL.len() {
-            if Self::ALL[at] as u8 == number {
-                return Some(Self::ALL[at]);
-            }
-            at += 1;
-        }
-        None
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// How active sites reach the definition's `entry`, and so what of the processor's state they need to find again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u16)]
-pub enum Convention {
-    /// By a JMP to a cold block, which steps over the red zone, and gives up the vector registers.
-    ColdBlock = 0,
-    /// By a CALL that the compiler knows nothing of, at the entry of a function, before a return or before a tail call:
-    /// everything is kept, vector registers too.
-    Hidden = 1,
-    /// By a CALL where the compiler expects one: the registers that a callee may change are given up.
-    Call = 2,
-    /// As `ColdBlock`, but vector registers are kept, too: for compilers that would spill them on the hot path.
-    KeptColdBlock = 3,
-}
-
-impl Convention {
-    /// All conventions, in the order of their encoding.
-    pub const ALL: [Self; 4] = [Self::ColdBlock, Self::Hidden, Self::Call, Self::KeptColdBlock];
-}
 
 /// One probe of the source: what it is called, where it stands, and who listens.
 ///
@@ -404,16 +326,6 @@ mod tests {
         assert_eq!(SHORT.notes().collect::<Vec<_>>(), [("group", "net")]);
         assert_eq!((SHORT.note("group"), SHORT.skipped()), (Some("net"), None));
         assert!(SHORT.long.is_null());
-    }
-
-    #[test]
-    fn kinds_have_numbers() {
-        let known: Vec<_> = (0..=u8::MAX).filter_map(Kind::from_number).collect();
-        assert_eq!(known, Kind::ALL);
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_number(kind as u8), Some(kind));
-        }
-        assert_eq!(Kind::from_number(7), None);
     }
 
     #[test]

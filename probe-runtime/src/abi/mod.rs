@@ -5,6 +5,8 @@
 //! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
+mod formatted;
+mod kind;
 mod passage;
 mod value;
 
@@ -13,10 +15,12 @@ mod note;
 #[cfg(probe_backend = "x86_64")]
 mod record;
 
-pub use definition::{Convention, Definition, FieldNames, INLINE_TEXT, Kind, field_index};
+pub use definition::{Definition, FieldNames, INLINE_TEXT, field_index};
+pub use formatted::{Sink, debug, display};
+pub use kind::{Convention, Kind};
 pub use passage::{Formatting, InMemory, InRegisters, Passage, Words, outcome};
 pub(crate) use value::opaque;
-pub use value::{Field, Sink, Type, Value, ValueRef, absent, debug, display, value};
+pub use value::{Field, Type, Value, ValueRef, absent, value};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};

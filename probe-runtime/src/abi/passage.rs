@@ -10,7 +10,8 @@
 
 use core::marker::PhantomData;
 
-use super::value::{Field, FormatFn, Sink, Type, Value};
+use super::formatted::{FormatFn, Sink};
+use super::value::{Field, Type, Value};
 
 /// The texts that sites pass on themselves, one after the other.
 static TEXTS: [u8; 24] = *b"okerrsomenonereturnpanic";

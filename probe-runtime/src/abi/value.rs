@@ -8,12 +8,13 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use core::ffi::{CStr, c_char};
-use core::fmt::{self, Debug, Display, Write};
+use core::fmt::{self, Debug, Display};
 use core::marker::PhantomData;
+use core::mem::transmute;
 use core::slice;
 
-use super::passage::{Formatting, Passage};
-use crate::capture::{Kept, contained};
+use super::formatted::{self, FormatFn};
+use super::passage::Passage;
 
 /// The type of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -117,16 +118,6 @@ pub enum ValueRef<'a> {
     Unknown,
 }
 
-/// Where a [`Type::Format`] value writes to. It crosses from one compiler's code to another's (a plugin's,
-/// say), so it is a C interface.
-#[repr(C)]
-pub struct Sink {
-    /// Takes UTF-8 text; returns whether it wants more.
-    pub write: unsafe extern "C-unwind" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
-}
-
-pub(super) type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
-
 /// What may be a field as it is: integers, floats, `bool`, `char`, text and bytes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a probe's field as it is",
@@ -145,38 +136,6 @@ pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
     field.pass::<P>()
 }
 
-/// The value of `field = ?expr`.
-#[inline(always)]
-pub fn debug<'a, P: Passage, T: Debug + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    P::formatted::<AsDebug<T>>((&raw const *field.get()).cast())
-}
-
-/// The value of `field = %expr`.
-#[inline(always)]
-pub fn display<'a, P: Passage, T: Display + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    P::formatted::<AsDisplay<T>>((&raw const *field.get()).cast())
-}
-
-struct AsDebug<T>(PhantomData<T>);
-
-impl<T: Debug> Formatting for AsDebug<T> {
-    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
-        // SAFETY: `data` is the field that `debug` took, alive for the value's lifetime.
-        let field = unsafe { &*data.cast::<T>() };
-        contained_format(sink, format_args!("{field:?}"))
-    }
-}
-
-struct AsDisplay<T>(PhantomData<T>);
-
-impl<T: Display> Formatting for AsDisplay<T> {
-    unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool {
-        // SAFETY: `data` is the field that `display` took, alive for the value's lifetime.
-        let field = unsafe { &*data.cast::<T>() };
-        contained_format(sink, format_args!("{field}"))
-    }
-}
-
 /// No value.
 #[inline(always)]
 pub fn absent<'a, P: Passage>(_: ()) -> P::Out<'a> {
@@ -188,15 +147,6 @@ pub fn absent<'a, P: Passage>(_: ()) -> P::Out<'a> {
 pub(crate) fn opaque<'a, P: Passage>(name: &'static str) -> P::Out<'a> {
     P::two::<{ Type::Opaque as u64 }>(name.as_ptr() as u64, name.len() as u64)
 }
-
-/// A panic on the way is the field's own, and ends here: it is not the consumer that failed.
-fn contained_format(sink: *mut Sink, text: fmt::Arguments<'_>) -> bool {
-    contained(|| Writer(sink).write_fmt(text).is_ok())
-        .unwrap_or_else(|| Writer(sink).write_str(PANICKED).is_ok())
-}
-
-/// What is shown in place of what was still to come.
-const PANICKED: &str = "(panicked)";
 
 impl Value<'_> {
     /// What each field is where one of them panicked.
@@ -285,13 +235,11 @@ impl Display for Value<'_> {
         if self.ty() != Some(Type::Format) {
             return Display::fmt(&self.get(), f);
         }
-        // SAFETY: the second word of a `Format` value is a `FormatFn`.
-        let format = unsafe { core::mem::transmute::<*const (), FormatFn>(self.words[1] as *const ()) };
-        let mut sink = FormatterSink::new(f);
-        // SAFETY: the first word is what `format` was made for; the sink is alive for the call. A site whose library has no
-        // `std` lets panics through to here.
-        let formatted = contained(|| unsafe { format(self.words[0] as *const (), (&raw mut sink).cast()) });
-        sink.finish(formatted)
+        let [data, format] = self.words;
+        // SAFETY: the second word of a `Format` value is a `FormatFn`, and the first what it was made for.
+        unsafe {
+            formatted::show(data as *const (), transmute::<*const (), FormatFn>(format as *const ()), f)
+        }
     }
 }
 
@@ -327,83 +275,10 @@ fn c_str(string: &CStr) -> ValueRef<'_> {
     string.to_str().map_or(ValueRef::Bytes(string.to_bytes()), ValueRef::Str)
 }
 
-/// The site's end of a [`Sink`]: turns `fmt::Write` into the C interface.
-struct Writer(*mut Sink);
-
-impl Write for Writer {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        // SAFETY: the sink is alive for the call that made this writer.
-        if unsafe { ((*self.0).write)(self.0, text.as_ptr(), text.len()) } { Ok(()) } else { Err(fmt::Error) }
-    }
-}
-
-/// The consumer's end of a [`Sink`].
-#[repr(C)]
-struct FormatterSink<'f, 'o> {
-    sink: Sink,
-    out: &'f mut fmt::Formatter<'o>,
-    /// A panic of the consumer's own writer: it must neither end in the field's formatting nor count as its.
-    #[cfg(feature = "std")]
-    panic: Option<Box<dyn core::any::Any + Send>>,
-}
-
-impl<'f, 'o> FormatterSink<'f, 'o> {
-    fn new(out: &'f mut fmt::Formatter<'o>) -> Self {
-        Self {
-            sink: Sink { write: Self::write },
-            out,
-            #[cfg(feature = "std")]
-            panic: None,
-        }
-    }
-
-    unsafe extern "C-unwind" fn write(sink: *mut Sink, text: *const u8, len: usize) -> bool {
-        // SAFETY: `Display for Value` passed a `FormatterSink`, of which `sink` is the first field.
-        let this = unsafe { &mut *sink.cast::<Self>() };
-        // SAFETY: a writer passes a `str`'s parts.
-        this.take(unsafe { str::from_utf8_unchecked(slice::from_raw_parts(text, len)) })
-    }
-
-    #[cfg(feature = "std")]
-    fn take(&mut self, text: &str) -> bool {
-        use std::panic::{AssertUnwindSafe, catch_unwind};
-
-        if self.panic.is_some() {
-            return false;
-        }
-        match catch_unwind(AssertUnwindSafe(|| self.out.write_str(text).is_ok())) {
-            Ok(complete) => complete,
-            Err(payload) => {
-                self.panic = Some(payload);
-                false
-            }
-        }
-    }
-
-    #[cfg(not(feature = "std"))]
-    fn take(&mut self, text: &str) -> bool {
-        self.out.write_str(text).is_ok()
-    }
-
-    /// After the field has formatted itself, or panicked (`None`).
-    fn finish(self, formatted: Option<bool>) -> fmt::Result {
-        #[cfg(feature = "std")]
-        if let Some(payload) = self.panic {
-            std::panic::resume_unwind(payload);
-        }
-        match formatted {
-            Some(true) => Ok(()),
-            Some(false) => Err(fmt::Error),
-            None => self.out.write_str(PANICKED),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::abi::InMemory;
-    use crate::capture::{shown_as_debug, shown_as_display};
     use std::string::{String, ToString};
 
     fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {
@@ -449,59 +324,10 @@ mod tests {
     }
 
     #[test]
-    fn formatted_values_cross_the_c_interface() {
-        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(&Some("x")).keep())), "Some(\"x\")");
-        assert_eq!(shown(display::<InMemory, _>(&shown_as_display("x").keep())), "x");
-        let slice: &[u32] = &[1, 2];
-        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(slice).keep())), "[1, 2]");
-        let text = String::from("not copied");
-        assert_eq!(shown(display::<InMemory, _>(&shown_as_display(&text).keep())), text);
-    }
-
-    #[test]
     fn values_that_are_none() {
         assert_eq!(shown(absent::<InMemory>(())), "(absent)");
         assert_eq!(shown(opaque::<InMemory>("a::B")), "(a::B)");
         assert_eq!(shown(Value { ty: Type::Failed as u64, ..absent::<InMemory>(()) }), "(failed)");
         assert_eq!(shown(Value { ty: 99, ..absent::<InMemory>(()) }), "(unknown)");
-    }
-
-    struct Panics;
-
-    impl Debug for Panics {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("half of it ")?;
-            panic!("the field's own");
-        }
-    }
-
-    /// Takes some text, then panics.
-    struct Full(String);
-
-    impl Write for Full {
-        fn write_str(&mut self, text: &str) -> fmt::Result {
-            assert!(self.0.is_empty(), "the consumer's own");
-            self.0.push_str(text);
-            Ok(())
-        }
-    }
-
-    #[test]
-    #[cfg(feature = "std")]
-    fn a_panic_belongs_to_whose_it_is() {
-        use std::panic::{AssertUnwindSafe, catch_unwind};
-
-        let kept = shown_as_debug(&Panics).keep();
-        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
-        let failed = crate::failed_captures();
-        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
-        assert_eq!(crate::failed_captures() - failed, 1);
-        let list = [1, 2];
-        let kept = shown_as_debug(&list).keep();
-        let value = debug::<InMemory, _>(&kept);
-        let mut full = Full(String::new());
-        let result = catch_unwind(AssertUnwindSafe(|| write!(full, "{}", value.get())));
-        assert_eq!(result.unwrap_err().downcast_ref(), Some(&"the consumer's own"));
-        assert_eq!((full.0.as_str(), crate::failed_captures() - failed), ("[", 1));
     }
 }
