@@ -215,3 +215,6 @@ fn conditional(attribute: &Group) -> Vec<Group> {
     let parts = inner.split(|tree| matches!(tree, TokenTree::Punct(punct) if punct.as_char() == ','));
     parts.skip(1).map(|part| Group::new(Delimiter::Bracket, part.iter().cloned().collect())).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -291,3 +291,6 @@ fn word(name: &Ident) -> Expr {
 fn is_word(expr: &Expr, word: &str) -> bool {
     matches!(expr, Expr::Path(path) if path.path.is_ident(word))
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,3 +70,6 @@ fn conditions(attributes: &[Group]) -> Vec<TokenStream> {
     let is_condition = |attribute: &&Group| matches!(attribute.stream().into_iter().next(), Some(TokenTree::Ident(word)) if word == "cfg");
     attributes.iter().filter(is_condition).map(|attribute| quote!(# #attribute)).collect()
 }
+
+#[cfg(test)]
+mod tests;

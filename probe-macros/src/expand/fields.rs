@@ -75,3 +75,6 @@ pub(crate) fn closure(
 pub(crate) fn is_unit(ty: &Type) -> bool {
     matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }
+
+#[cfg(test)]
+mod tests;
