@@ -185,11 +185,10 @@ impl Recipe {
     fn link(&self, objects: &[PathBuf], library: &Path) {
         let mut command = Command::new(self.compiler.program(self.language));
         command.args(["-shared", "-o"]).arg(library).args(objects).args(["-lm", "-Wl,--gc-sections"]);
-        command.args(
-            self.flags
-                .iter()
-                .filter(|flag| flag.starts_with("-fsanitize=address") || flag.starts_with("-shared-lib")),
-        );
+        let needs_runtime = |flag: &&&str| {
+            matches!(**flag, "-fsanitize=address" | "-fsanitize=thread") || flag.starts_with("-shared-lib")
+        };
+        command.args(self.flags.iter().filter(needs_runtime));
         if self.compiler == Compiler::Clang && is_there("ld.lld") {
             command.arg("-fuse-ld=lld");
         }

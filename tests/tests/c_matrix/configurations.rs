@@ -1,8 +1,6 @@
 //! Which flags are tried with which strategy.
 
 use std::env;
-use std::path::PathBuf;
-use std::process::Command;
 
 use probe_build::Sites;
 use probe_tests::c::{Compiler, Language, Recipe};
@@ -94,16 +92,4 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
         }
     }
     flags
-}
-
-/// The shared runtime of a compiler's address sanitizer, if it is installed.
-pub(super) fn address_sanitizer(compiler: Compiler) -> Option<PathBuf> {
-    let name = match compiler {
-        Compiler::Gcc => "libasan.so",
-        Compiler::Clang => "libclang_rt.asan-x86_64.so",
-    };
-    let output =
-        Command::new(compiler.program(Language::C)).arg(format!("-print-file-name={name}")).output().ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    path.is_absolute().then_some(path)
 }

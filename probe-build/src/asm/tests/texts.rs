@@ -161,6 +161,16 @@ f.cold:
 }
 
 #[test]
+fn a_trap_is_an_end_without_an_exit() {
+    for trap in ["ud2", "ud1l\t1(%eax), %eax", "ud1l 7(%rax), %eax"] {
+        let source = function(&format!("\tcallq\tg\n\t{trap}\n"));
+        let placed = place(&source, &request(Sites::EntryReturn, Family::Clang)).expect("understood");
+        let expected = Outcome::Placed { entries: 1, exits: 0, dead_ends: 1, unknown_hooks: 0 };
+        assert_eq!(placed.functions[0].1, expected, "{trap}");
+    }
+}
+
+#[test]
 fn a_conditional_tail_call_becomes_a_jump_around_it() {
     let source = function("\ttestl\t%edi, %edi\n\tje\tg@PLT                           # TAILCALL\n\tretq\n");
     let (text, _) = placed(&source, &request(Sites::EntryReturn, Family::Clang));
