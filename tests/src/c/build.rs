@@ -189,7 +189,12 @@ impl Recipe {
             matches!(**flag, "-fsanitize=address" | "-fsanitize=thread") || flag.starts_with("-shared-lib")
         };
         command.args(self.flags.iter().filter(needs_runtime));
-        if self.compiler == Compiler::Clang && is_there("ld.lld") {
+        // With a function's blocks in sections of their own, C++ that lld 14 has linked does not find its handlers, with or without
+        // sites. GNU ld drops what lld drops if it is told to.
+        let is_apart = self.flags.iter().any(|flag| flag.starts_with("-fbasic-block-sections"));
+        if is_apart {
+            command.args(["-fuse-ld=bfd", "-Wl,-z,start-stop-gc"]);
+        } else if self.compiler == Compiler::Clang && is_there("ld.lld") {
             command.arg("-fuse-ld=lld");
         }
         succeed(&mut command);

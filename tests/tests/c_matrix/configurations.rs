@@ -40,14 +40,13 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             &["-O1 -g", "-O2 -fno-plt"],
         ),
     };
-    // Parts of functions in sections of their own, jumps from one into another. (clang 14's C++ does not find its handlers then,
-    // with or without sites.)
-    let apart: &[&str] = match (compiler, language) {
-        (Compiler::Clang, Language::C) => &["-O2 -fbasic-block-sections=all"],
-        _ => &[],
+    // Parts of functions in sections of their own, jumps from one into another; returns by way of a thunk.
+    let special: &[&str] = match compiler {
+        Compiler::Clang => &["-O2 -fbasic-block-sections=all"],
+        Compiler::Gcc => &["-O2 -mfunction-return=thunk -fcf-protection=none"],
     };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
-    [with(strategies[0], entry_return), with(strategies[0], apart), with(strategies[1], hooks)].concat()
+    [with(strategies[0], entry_return), with(strategies[0], special), with(strategies[1], hooks)].concat()
 }
 
 /// Flags that go with every level.
@@ -81,14 +80,12 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
             "-fira-hoist-pressure -fipa-pta",
             "-freorder-blocks-algorithm=stc",
             "-mindirect-branch=thunk",
+            "-mfunction-return=thunk -fcf-protection=none",
             "-fno-dwarf2-cfi-asm",
             "-fverbose-asm",
         ]),
         Compiler::Clang => {
-            flags.extend(["-mretpoline", "-faddrsig", "-gz=none"]);
-            if language == Language::C {
-                flags.push("-fbasic-block-sections=all");
-            }
+            flags.extend(["-mretpoline", "-faddrsig", "-gz=none", "-fbasic-block-sections=all"]);
         }
     }
     flags
