@@ -45,8 +45,19 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
         Compiler::Clang => &["-O2 -fbasic-block-sections=all"],
         Compiler::Gcc => &["-O2 -mfunction-return=thunk -fcf-protection=none"],
     };
+    // Where handlers of exceptions lie apart, there are hooks among them.
+    let hooks_apart: &[&str] = match (compiler, language) {
+        (Compiler::Clang, Language::Cpp) => special,
+        _ => &[],
+    };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
-    [with(strategies[0], entry_return), with(strategies[0], special), with(strategies[1], hooks)].concat()
+    [
+        with(strategies[0], entry_return),
+        with(strategies[0], special),
+        with(strategies[1], hooks),
+        with(strategies[1], hooks_apart),
+    ]
+    .concat()
 }
 
 /// Flags that go with every level.

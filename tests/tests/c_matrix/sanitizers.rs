@@ -15,13 +15,13 @@ use super::{play_all, reference};
 fn undefined_behaviour() {
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         let flags = "-O1 -g -fsanitize=undefined -fsanitize-undefined-trap-on-error";
-        with_both(compiler, Language::C, flags, Vec::new());
+        with_both(compiler, Language::C, flags, &[]);
         let without = match compiler {
             Compiler::Gcc => "",
             // With it, clang 14 makes no object of a coroutine, with or without sites.
             Compiler::Clang => "-fno-sanitize=function",
         };
-        with_both(compiler, Language::Cpp, &format!("{flags} {without}"), Vec::new());
+        with_both(compiler, Language::Cpp, &format!("{flags} {without}"), &[]);
     }
 }
 
@@ -36,7 +36,7 @@ fn addresses() {
         for language in [Language::C, Language::Cpp] {
             let Some(first) = runtime_of(compiler, language, runtime) else { continue };
             let variables = vec![("LD_PRELOAD", first), ("ASAN_OPTIONS", options.into())];
-            with_both(compiler, language, flags, variables);
+            with_both(compiler, language, flags, &variables);
         }
     }
 }
@@ -52,13 +52,13 @@ fn races() {
             // memory as it does now, in an empty program, too.
             let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
             let variables = vec![("LD_PRELOAD", first), ("TSAN_OPTIONS", options.into())];
-            with_both(compiler, language, "-O1 -g -fsanitize=thread", variables);
+            with_both(compiler, language, "-O1 -g -fsanitize=thread", &variables);
         }
     }
 }
 
 /// Plays both strategies, with further variables.
-fn with_both(compiler: Compiler, language: Language, flags: &str, variables: Vec<(&str, OsString)>) {
+fn with_both(compiler: Compiler, language: Language, flags: &str, variables: &[(&str, OsString)]) {
     let root = env!("CARGO_TARGET_TMPDIR");
     let notes = reference::of(compiler, language, root);
     let recipes = [Sites::EntryReturn, Sites::InstrumentFunctions]
