@@ -66,8 +66,8 @@
 //! # Cost
 //! A first hit takes some 2.1 µs where text is open, and 1.5 where it is sealed; with its share of opening and sealing pages, which takes the kernel 5.3 µs each time, 3.0 in the mean
 //! (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments. Active, one that lies in a word is some 2.5 ns,
-//! as for Rust's sites; one across two words, and that is every other one, is a call of the hook again, which looks it up: 14 ns with a
-//! hundred call sites known, 90 with 30,000. 400 bytes of memory a call site.
+//! as for Rust's sites; one across two words, and that is every other one, is a call of the hook again, which looks it up: 14 ns in a
+//! small program, some 95 in the figure's, with 30,000 call sites. 400 bytes of memory a call site.
 //!
 //! An operation looks at all that was discovered if there is something new: 14 ms with 20,000 call sites. If there is not, it looks at what it
 //! is about.
