@@ -61,23 +61,26 @@ fn options(args: &[OsString]) -> impl Iterator<Item = (&str, &[OsString])> {
 pub(crate) fn obstacle(args: &[OsString]) -> Option<PlainReason> {
     // Each of these can be taken back by a later flag.
     let (mut lto, mut split_stack, mut split_dwarf, mut intel) = (None, None, None, None);
-    let mut others = None;
+    let (mut stabs, mut others) = (None, None);
     for (flag, option) in options(args) {
         match flag {
             "-fno-lto" => lto = None,
             "-fno-split-stack" => split_stack = None,
             "-gno-split-dwarf" => split_dwarf = None,
+            "-g0" => stabs = None,
             "-fsplit-stack" => split_stack = Some(flag),
             "-emit-llvm" | "-fsyntax-only" | "-S" | "-E" | "-M" | "-MM" => others = Some(flag),
             "-x" => others = others.or(option.get(1).and_then(|name| foreign_language(name))),
             _ if flag == "-flto" || flag.starts_with("-flto=") => lto = Some(flag),
             _ if flag.starts_with("-gsplit-dwarf") => split_dwarf = Some(flag),
+            // Debug information that says lines in another way.
+            _ if flag.starts_with("-gstabs") => stabs = (!flag.ends_with('0')).then_some(flag),
             _ if flag.starts_with("-masm=") => intel = (flag != "-masm=att").then_some(flag),
             _ if flag.starts_with("-x") => others = others.or(foreign_language(OsStr::new(&flag[2..]))),
             _ => {}
         }
     }
-    let flag = lto.or(split_stack).or(split_dwarf).or(intel).or(others)?;
+    let flag = lto.or(split_stack).or(split_dwarf).or(stabs).or(intel).or(others)?;
     Some(PlainReason::Flag(flag.to_owned()))
 }
 
@@ -90,7 +93,7 @@ fn foreign_language(name: &OsStr) -> Option<&str> {
 /// Whether the arguments ask for debug info.
 pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
     let level = |flag: &str| match flag {
-        "-g0" | "-ggdb0" => Some(false),
+        "-g0" | "-ggdb0" | "-gstabs0" => Some(false),
         "-g"
         | "-g1"
         | "-g2"
@@ -170,6 +173,10 @@ mod tests {
             ("-fsplit-stack -fno-split-stack", None),
             ("-gsplit-dwarf", Some("-gsplit-dwarf")),
             ("-gsplit-dwarf=single", Some("-gsplit-dwarf=single")),
+            ("-gstabs", Some("-gstabs")),
+            ("-g -gstabs+ -O2", Some("-gstabs+")),
+            ("-gstabs -g0", None),
+            ("-gstabs0", None),
             ("-masm=intel", Some("-masm=intel")),
             ("-masm=intel -masm=att", None),
             ("-emit-llvm", Some("-emit-llvm")),

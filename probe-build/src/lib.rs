@@ -47,7 +47,7 @@
 //! |---|---|---|
 //! | the code | the compiler's own, untouched | compiled with `-finstrument-functions`, each call of a hook replaced by a NOP |
 //! | inlined functions | are part of their callers | have sites |
-//! | latent | 1.02 of the plain time (`SQLite`) | 1.39 |
+//! | latent | 1.02 of the plain time (`SQLite`) | 1.22 |
 //! | an active site | keeps all registers, vector state too | is a call that the compiler knows of: cheaper |
 //! | left by exception or `longjmp` | no exit | an exception is an exit where the compiler makes it one |
 //!
@@ -58,9 +58,9 @@
 //! - Functions from the system's headers (mostly instances of the standard library's templates), unless [`Build::system_headers`];
 //!   those that [`Build::exclude_functions`], [`Build::exclude_files`] and [`Build::min_instructions`] name.
 //! - Functions that are not understood: naked ones, inline assembly that returns, an indirect jump of which the compiler does not say
-//!   whether it leaves the function. Each is named in a warning, a handful for each file; [`Report`] has them all.
+//!   whether it leaves the function; what returns in a way of its own (`-mlvi-cfi`, `-mfunction-return=thunk-inline`). Each is named in a warning, a handful for each file; [`Report`] has them all.
 //! - Files that are not C or C++; code for targets other than x86-64 Linux with 64-bit pointers; what `-flto`, `-emit-llvm`,
-//!   `-fsplit-stack`, `-gsplit-dwarf`, `-masm=intel`, `-mcmodel=medium` and `large` make; what compilers other than gcc and clang make. These are plain objects,
+//!   `-fsplit-stack`, `-gsplit-dwarf`, `-gstabs`, `-masm=intel`, `-mcmodel=medium` and `large` make; what compilers other than gcc and clang make. These are plain objects,
 //!   as cc alone makes them, with a warning: [`PlainReason`].
 //! - Everything, silently, in a build with `--cfg probe_off` or with this crate's feature `off`; with a warning, under
 //!   `--cfg probe_portable`. The feature is for applications, beside `probe-runtime`'s of the same name: build scripts don't see that one.

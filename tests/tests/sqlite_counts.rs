@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use probe_tests::real::accounts::unknown_hooks;
 use probe_tests::real::{SQLITE, Way, checks};
-use probe_tests::scenario::{asked, runs_in_a_child};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
@@ -15,16 +14,13 @@ const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const ROWS: u64 = if cfg!(debug_assertions) { 10_000 } else { 100_000 };
 
 fn scenario(name: &str, way: Way) {
-    if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT, way);
-        return runs_in_a_child(name, name);
-    }
-    let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);
-    let unpaired = checks::unpaired(&counts);
-    let unknown = unknown_hooks(&SQLITE.build(ROOT, way).accounts);
-    // Nothing in it throws, jumps far away or ends the program.
-    assert_eq!((unpaired, unknown), (BTreeMap::new(), 0));
-    println!("done: {name}");
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        let counts = checks::counts_are_right(&SQLITE, ROOT, way, ROWS);
+        let unpaired = checks::unpaired(&counts);
+        let unknown = unknown_hooks(&SQLITE.build(ROOT, way).accounts);
+        // Nothing in it throws, jumps far away or ends the program.
+        assert_eq!((unpaired, unknown), (BTreeMap::new(), 0));
+    });
 }
 
 #[test]

@@ -4,26 +4,20 @@
 
 use probe_runtime::{Kind, probes};
 use probe_tests::real::{SQLITE, Way, checks};
-use probe_tests::scenario::{asked, runs_in_a_child};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn scenario(name: &str, way: Way) {
-    if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT, way);
-        return runs_in_a_child(name, name);
-    }
-    let built = SQLITE.build(ROOT, way);
-    checks::accounts_are_complete(&built);
-    checks::listing_is_right(&SQLITE, &built);
-    let _loaded = built.load();
-    let kinds = |path: &str| {
-        let found =
-            probes().into_iter().filter(|it| it.path() == path && it.file().ends_with("sqlite3/sqlite3.c"));
-        found.map(|it| it.kind()).collect::<Vec<_>>()
-    };
-    assert_eq!(kinds("sqlite3VdbeExec"), [Kind::Entry, Kind::Exit]);
-    println!("done: {name}");
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        let _loaded = checks::listing(&SQLITE, ROOT, way).load();
+        let kinds = |path: &str| {
+            let found = probes()
+                .into_iter()
+                .filter(|it| it.path() == path && it.file().ends_with("sqlite3/sqlite3.c"));
+            found.map(|it| it.kind()).collect::<Vec<_>>()
+        };
+        assert_eq!(kinds("sqlite3VdbeExec"), [Kind::Entry, Kind::Exit]);
+    });
 }
 
 #[test]

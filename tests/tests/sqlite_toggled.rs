@@ -4,7 +4,6 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_tests::real::{SQLITE, Way, checks};
-use probe_tests::scenario::{asked, runs_in_a_child};
 
 const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 const ROWS: u64 = 5_000;
@@ -12,12 +11,9 @@ const SELECTORS: [&str; 5] =
     ["sqlite3VdbeExec", "sqlite3*", "**", "sqlite3Btree* kind=exit, sqlite3Vdbe*", "*, !sqlite3VdbeExec"];
 
 fn scenario(name: &str, way: Way) {
-    if asked().is_none() {
-        checks::prepare(&SQLITE, ROOT, way);
-        return runs_in_a_child(name, name);
-    }
-    checks::toggling_changes_nothing(&SQLITE, ROOT, way, ROWS, &SELECTORS);
-    println!("done: {name}");
+    checks::in_a_child(&SQLITE, ROOT, name, way, |way| {
+        checks::toggling_changes_nothing(&SQLITE, ROOT, way, ROWS, &SELECTORS);
+    });
 }
 
 #[test]

@@ -142,7 +142,9 @@ impl Function<'_, '_> {
                 }
                 Statement::Instruction(it) if it.mnemonic.is_empty() => prefix = true,
                 Statement::Instruction(it) => {
-                    seen += usize::from(!matches!(it.mnemonic, "nop" | "ud2" | "endbr64" | "int3"));
+                    seen += usize::from(
+                        !(is_trap(it.mnemonic) || matches!(it.mnemonic, "nop" | "endbr64" | "int3")),
+                    );
                     let flow =
                         self.flow(it, &self.lines[at], part, index - 1).map_err(|cause| (cause, at))?;
                     let labelled = !self.lines[at].labels.is_empty();
@@ -162,7 +164,7 @@ impl Function<'_, '_> {
                 }
             }
         }
-        let ends = last.is_some_and(|it| it.starts_with("call") || matches!(it, "ud2" | "hlt"));
+        let ends = last.is_some_and(|it| it.starts_with("call") || is_trap(it) || it == "hlt");
         found.dead_ends += usize::from(ends);
         found.runs_on |= last.is_some_and(|it| !ends && !it.starts_with('j') && !it.starts_with("ret"));
         Ok(seen)
@@ -320,6 +322,14 @@ fn called(it: &Instruction<'_>) -> Result<(), Cause> {
         return Err(Cause::SplitStack);
     }
     Ok(())
+}
+
+/// Instructions that are invalid for good: `ud2`; clang's checks of undefined behaviour end in `ud1`, which says which it was.
+pub(super) fn is_trap(mnemonic: &str) -> bool {
+    matches!(
+        mnemonic,
+        "ud0" | "ud1" | "ud2" | "ud0l" | "ud1l" | "ud0q" | "ud1q" | "ud0w" | "ud1w" | "ud2a" | "ud2b"
+    )
 }
 
 /// Whether the operand lies at a negative offset from the stack pointer.

@@ -14,9 +14,9 @@ pub(super) struct Name<'a> {
 /// Copies of a function for certain arguments, or renamed: sites of the same probe.
 const CLONES: [&str; 5] = ["constprop", "isra", "llvm", "lto_priv", "cold"];
 
-/// The function that a symbol of a cold part belongs to: `f` of `f.cold`, `f.cold.3` and `f.__part.1`.
+/// The function that a symbol of a part belongs to: `f` of `f.cold`, `f.cold.3`, `f.__part.1` and, where handlers of exceptions lie apart, `f.eh`.
 pub(super) fn whole_of(symbol: &str) -> Option<&str> {
-    if let Some(whole) = symbol.strip_suffix(".cold") {
+    if let Some(whole) = symbol.strip_suffix(".cold").or_else(|| symbol.strip_suffix(".eh")) {
         return Some(whole);
     }
     let (rest, number) = symbol.rsplit_once('.')?;

@@ -151,7 +151,8 @@ pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
 
 /// After it comes nothing.
 pub(super) fn ends(it: &Instruction<'_>) -> bool {
-    matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "ud2" | "hlt")
+    matches!(it.mnemonic, "jmp" | "jmpq" | "ret" | "retq" | "hlt")
+        || exits::is_trap(it.mnemonic)
         || (it.mnemonic.starts_with("call")
             && it.operands.first().is_some_and(|target| never_returns(target.trim_end_matches("@PLT"))))
 }

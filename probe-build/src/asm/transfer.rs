@@ -13,6 +13,7 @@
 //!   fixed distance from the stack pointer, or from a register that is known to point into the frame on every way that leads
 //!   there (frame pointer, base pointer). So stores through other pointers leave them alone.
 
+use super::exits::is_trap;
 use super::line::Instruction;
 use super::operand::{Place, address, number, place, read, result, write};
 use super::register::Register;
@@ -179,7 +180,7 @@ fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     match name {
         // String instructions may go without operands.
         _ if operands.is_empty() && is_string(name) => strings_alone(state),
-        _ if reads => {}
+        _ if reads || is_trap(name) => {}
         "cltq" | "cwtl" | "cbtw" => state.set(Register::RAX, Value::default()),
         "cqto" | "cltd" | "cwtd" => state.set(Register::RDX, Value::default()),
         "imul" | "imulw" | "imull" | "imulq" if operands.len() > 1 => last(operands, state),
@@ -187,7 +188,7 @@ fn other<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
             state.set(Register::RAX, Value::default());
             state.set(Register::RDX, Value::default());
         }
-        "mfence" | "lfence" | "sfence" | "emms" | "vzeroupper" | "ldmxcsr" | "ud2" | "hlt" | "int3" | "" => {}
+        "mfence" | "lfence" | "sfence" | "emms" | "vzeroupper" | "ldmxcsr" | "hlt" | "int3" | "" => {}
         _ if name.contains("cmpestr") || name.contains("cmpistr") => {
             state.set(Register::RCX, Value::default());
         }

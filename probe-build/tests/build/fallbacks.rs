@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use probe_build::{Build, FileReport, PlainReason, Report, Sites};
 
@@ -50,6 +51,22 @@ fn flags() {
         assert_eq!(reason(&report), &PlainReason::Flag(flags[0].to_owned()));
         assert_plain(&report.files()[0]);
     }
+}
+
+/// gcc has it up to version 12.
+#[test]
+fn stabs() {
+    let mut is_known = Command::new("gcc");
+    is_known.args(["-gstabs", "-w", "-fsyntax-only", "-x", "c", "/dev/null"]).stderr(Stdio::null());
+    if !is_known.status().is_ok_and(|status| status.success()) {
+        println!("skipped: gcc does not know -gstabs");
+        return;
+    }
+    let report = compile("stabs", "gcc", |build| {
+        build.flag("-gstabs");
+    });
+    assert_eq!(reason(&report), &PlainReason::Flag("-gstabs".to_owned()));
+    assert_plain(&report.files()[0]);
 }
 
 #[test]
@@ -147,8 +164,7 @@ fn targets() {
 
 /// Where `stdarg.h` is.
 fn builtin_headers() -> String {
-    let output =
-        std::process::Command::new("gcc").arg("-print-file-name=include").output().expect("gcc runs");
+    let output = Command::new("gcc").arg("-print-file-name=include").output().expect("gcc runs");
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 

@@ -9,6 +9,7 @@ mod environment;
 mod exclusions;
 mod fallbacks;
 mod mistakes;
+mod mitigations;
 mod objects;
 mod place;
 mod programs;

@@ -185,12 +185,16 @@ impl Recipe {
     fn link(&self, objects: &[PathBuf], library: &Path) {
         let mut command = Command::new(self.compiler.program(self.language));
         command.args(["-shared", "-o"]).arg(library).args(objects).args(["-lm", "-Wl,--gc-sections"]);
-        command.args(
-            self.flags
-                .iter()
-                .filter(|flag| flag.starts_with("-fsanitize=address") || flag.starts_with("-shared-lib")),
-        );
-        if self.compiler == Compiler::Clang && is_there("ld.lld") {
+        let needs_runtime = |flag: &&&str| {
+            matches!(**flag, "-fsanitize=address" | "-fsanitize=thread") || flag.starts_with("-shared-lib")
+        };
+        command.args(self.flags.iter().filter(needs_runtime));
+        // With a function's blocks in sections of their own, C++ that lld 14 has linked does not find its handlers, with or without
+        // sites. GNU ld drops what lld drops if it is told to.
+        let is_apart = self.flags.iter().any(|flag| flag.starts_with("-fbasic-block-sections"));
+        if is_apart {
+            command.args(["-fuse-ld=bfd", "-Wl,-z,start-stop-gc"]);
+        } else if self.compiler == Compiler::Clang && is_there("ld.lld") {
             command.arg("-fuse-ld=lld");
         }
         succeed(&mut command);

@@ -12,14 +12,41 @@ use probe_runtime::{Count, Counts, Kind, TextPolicy, Visibility, probes, select,
 use super::accounts::{Account, Outcome};
 use super::object_file::{functions, hook_references};
 use super::{Built, CodeBase, Way};
+use crate::scenario::{asked, runs_in_a_child};
 
 /// All that the checks of this way need is built, side by side.
-pub fn prepare(base: &CodeBase, root: &str, way: Way) {
+fn prepare(base: &CodeBase, root: &str, way: Way) {
     thread::scope(|scope| {
         for way in [Way::Plain, Way::Counted, way] {
             scope.spawn(move || base.build(root, way));
         }
     });
+}
+
+/// Plays a scenario on a build, in a child that finds all it needs built; both are the test of the scenario's name.
+///
+/// # Panics
+/// If it fails.
+#[track_caller]
+pub fn in_a_child(base: &CodeBase, root: &str, name: &str, way: Way, check: impl FnOnce(Way)) {
+    if asked().is_none() {
+        prepare(base, root, way);
+        return runs_in_a_child(name, name);
+    }
+    check(way);
+    println!("done: {name}");
+}
+
+/// Each function has its account, and is listed; gives the build.
+///
+/// # Panics
+/// If not.
+#[must_use]
+pub fn listing(base: &CodeBase, root: &str, way: Way) -> Built {
+    let built = base.build(root, way);
+    accounts_are_complete(&built);
+    listing_is_right(base, &built);
+    built
 }
 
 /// Every function symbol of every object has an account, every account is of a function, and of the hooks no trace is left.

@@ -1,8 +1,6 @@
 //! Which flags are tried with which strategy.
 
 use std::env;
-use std::path::PathBuf;
-use std::process::Command;
 
 use probe_build::Sites;
 use probe_tests::c::{Compiler, Language, Recipe};
@@ -42,14 +40,24 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             &["-O1 -g", "-O2 -fno-plt"],
         ),
     };
-    // Parts of functions in sections of their own, jumps from one into another. (clang 14's C++ does not find its handlers then,
-    // with or without sites.)
-    let apart: &[&str] = match (compiler, language) {
-        (Compiler::Clang, Language::C) => &["-O2 -fbasic-block-sections=all"],
+    // Parts of functions in sections of their own, jumps from one into another; returns by way of a thunk.
+    let special: &[&str] = match compiler {
+        Compiler::Clang => &["-O2 -fbasic-block-sections=all"],
+        Compiler::Gcc => &["-O2 -mfunction-return=thunk -fcf-protection=none"],
+    };
+    // Where handlers of exceptions lie apart, there are hooks among them.
+    let hooks_apart: &[&str] = match (compiler, language) {
+        (Compiler::Clang, Language::Cpp) => special,
         _ => &[],
     };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
-    [with(strategies[0], entry_return), with(strategies[0], apart), with(strategies[1], hooks)].concat()
+    [
+        with(strategies[0], entry_return),
+        with(strategies[0], special),
+        with(strategies[1], hooks),
+        with(strategies[1], hooks_apart),
+    ]
+    .concat()
 }
 
 /// Flags that go with every level.
@@ -83,27 +91,13 @@ fn more(compiler: Compiler, language: Language) -> Vec<&'static str> {
             "-fira-hoist-pressure -fipa-pta",
             "-freorder-blocks-algorithm=stc",
             "-mindirect-branch=thunk",
+            "-mfunction-return=thunk -fcf-protection=none",
             "-fno-dwarf2-cfi-asm",
             "-fverbose-asm",
         ]),
         Compiler::Clang => {
-            flags.extend(["-mretpoline", "-faddrsig", "-gz=none"]);
-            if language == Language::C {
-                flags.push("-fbasic-block-sections=all");
-            }
+            flags.extend(["-mretpoline", "-faddrsig", "-gz=none", "-fbasic-block-sections=all"]);
         }
     }
     flags
-}
-
-/// The shared runtime of a compiler's address sanitizer, if it is installed.
-pub(super) fn address_sanitizer(compiler: Compiler) -> Option<PathBuf> {
-    let name = match compiler {
-        Compiler::Gcc => "libasan.so",
-        Compiler::Clang => "libclang_rt.asan-x86_64.so",
-    };
-    let output =
-        Command::new(compiler.program(Language::C)).arg(format!("-print-file-name={name}")).output().ok()?;
-    let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    path.is_absolute().then_some(path)
 }

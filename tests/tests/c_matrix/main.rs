@@ -9,6 +9,7 @@
 mod configurations;
 mod play;
 mod reference;
+mod sanitizers;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -37,36 +38,6 @@ fn clang_cpp() {
     matrix(Compiler::Clang, Language::Cpp);
 }
 
-/// Sanitizers check the functions while sites are active beneath them; their runtime comes first in the child.
-#[test]
-fn sanitizers() {
-    let root = env!("CARGO_TARGET_TMPDIR");
-    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
-        let (plain, _) = Recipe::new(compiler, Language::C, Sites::None, "-O1").build(root);
-        let notes = plain.with_extension("notes");
-        scenario::pass("reference", &variables(compiler, Language::C, Sites::None, &plain, &notes));
-        let recipe = |flags| Recipe::new(compiler, Language::C, Sites::EntryReturn, flags);
-        play_all(
-            vec![recipe("-O1 -g -fsanitize=undefined -fsanitize-undefined-trap-on-error")],
-            root,
-            &notes,
-            |_| Vec::new(),
-        );
-        let Some(runtime) = configurations::address_sanitizer(compiler) else {
-            println!("skipped: no shared runtime of {compiler:?}'s address sanitizer");
-            continue;
-        };
-        let options = "detect_leaks=0:verify_asan_link_order=0:detect_stack_use_after_return=0:handle_segv=0";
-        let recipes = match compiler {
-            Compiler::Gcc => recipe("-O1 -g -fsanitize=address"),
-            Compiler::Clang => recipe("-O1 -g -fsanitize=address -shared-libasan"),
-        };
-        play_all(vec![recipes], root, &notes, |_| {
-            vec![("LD_PRELOAD", runtime.as_os_str()), ("ASAN_OPTIONS", options.as_ref())]
-        });
-    }
-}
-
 #[test]
 fn scenario() {
     match scenario::asked().as_deref() {
@@ -89,19 +60,12 @@ fn matrix(compiler: Compiler, language: Language) {
         return;
     }
     let root = env!("CARGO_TARGET_TMPDIR");
-    let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
-    let notes = plain.with_extension("notes");
-    scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
-    play_all(configurations::of(compiler, language), root, &notes, |_| Vec::new());
+    let notes = reference::of(compiler, language, root);
+    play_all(configurations::of(compiler, language), root, &notes, &[]);
 }
 
 /// Plays recipes against what was noted without sites, with further variables.
-fn play_all<'a>(
-    recipes: Vec<Recipe>,
-    root: &str,
-    notes: &Path,
-    further: impl Fn(&Recipe) -> Vec<(&'static str, &'a OsStr)>,
-) {
+fn play_all(recipes: Vec<Recipe>, root: &str, notes: &Path, further: &[(&str, &OsStr)]) {
     let mut failures = Vec::new();
     for recipe in recipes {
         let (compiler, language) = (recipe.compiler, recipe.language);
@@ -117,7 +81,7 @@ fn play_all<'a>(
         println!("{}: named as not wholly placed: {named}", recipe.name());
         let mut variables = variables(compiler, language, recipe.sites, &object, notes);
         variables.push((NAMED, named.as_ref()));
-        variables.extend(further(&recipe));
+        variables.extend(further);
         let output = scenario::play("play", &variables);
         if !output.status.success() {
             failures.push(format!(

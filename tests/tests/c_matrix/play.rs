@@ -196,7 +196,7 @@ fn is_made_by_the_compiler_or_uncounted(path: &str) -> bool {
         "_mm_",
         "_sub_I_",
         "_sub_D_",
-        "asan.module_",
+        "san.module_",
         "TLSwrapper",
         "TLSinit",
         "__cxx_global_var_init",

@@ -4,9 +4,19 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use probe_tests::c::{Language, Notes, Object};
+use probe_build::Sites;
+use probe_tests::c::{Compiler, Language, Notes, Object, Recipe};
+use probe_tests::scenario;
 
-use super::{NOTES, OBJECT, play};
+use super::{NOTES, OBJECT, play, variables};
+
+/// Builds the sources without sites, and has a child write what they note; gives the file.
+pub(super) fn of(compiler: Compiler, language: Language, root: &str) -> PathBuf {
+    let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
+    let notes = plain.with_extension("notes");
+    scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
+    notes
+}
 
 /// The path that a variable holds.
 pub(super) fn path(variable: &str) -> PathBuf {

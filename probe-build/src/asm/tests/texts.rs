@@ -160,6 +160,40 @@ f.cold:
     assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 1, dead_ends: 1, unknown_hooks: 0 });
 }
 
+/// clang's `-fbasic-block-sections`: the blocks that handle exceptions lie apart, and may return.
+#[test]
+fn handlers_that_lie_apart_are_of_their_function() {
+    let source = "\t.text
+\t.type\tf,@function
+f:                                      # @f
+\tcallq\tg
+\tretq
+\t.section\t.text.eh.f,\"ax\",@progbits
+f.eh:
+\tcallq\th
+\tretq
+.LBB_END0_1:
+\t.size\tf.eh, .LBB_END0_1-f.eh
+\t.text
+.Lfunc_end0:
+\t.size\tf, .Lfunc_end0-f
+";
+    let (text, functions) = placed(source, &request(Sites::EntryReturn, Family::Clang));
+    assert_eq!(text, source.replace("# @f\n", "# @f\n\tSITE 0\n").replace("\tretq", "\tSITE 1\n\tretq"));
+    assert_eq!(functions.len(), 1);
+    assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 2, dead_ends: 0, unknown_hooks: 0 });
+}
+
+#[test]
+fn a_trap_is_an_end_without_an_exit() {
+    for trap in ["ud2", "ud1l\t1(%eax), %eax", "ud1l 7(%rax), %eax"] {
+        let source = function(&format!("\tcallq\tg\n\t{trap}\n"));
+        let placed = place(&source, &request(Sites::EntryReturn, Family::Clang)).expect("understood");
+        let expected = Outcome::Placed { entries: 1, exits: 0, dead_ends: 1, unknown_hooks: 0 };
+        assert_eq!(placed.functions[0].1, expected, "{trap}");
+    }
+}
+
 #[test]
 fn a_conditional_tail_call_becomes_a_jump_around_it() {
     let source = function("\ttestl\t%edi, %edi\n\tje\tg@PLT                           # TAILCALL\n\tretq\n");

@@ -1,0 +1,91 @@
+//! Sanitizers check the functions while sites are active beneath them; their runtime comes first in the child.
+//!
+//! Their own code is in the functions, before and after each access; the sites lie where they lie without it, and count the same.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+
+use probe_build::Sites;
+use probe_tests::c::{Compiler, Language, Recipe};
+
+use super::{play_all, reference};
+
+#[test]
+fn undefined_behaviour() {
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        let flags = "-O1 -g -fsanitize=undefined -fsanitize-undefined-trap-on-error";
+        with_both(compiler, Language::C, flags, &[]);
+        let without = match compiler {
+            Compiler::Gcc => "",
+            // With it, clang 14 makes no object of a coroutine, with or without sites.
+            Compiler::Clang => "-fno-sanitize=function",
+        };
+        with_both(compiler, Language::Cpp, &format!("{flags} {without}"), &[]);
+    }
+}
+
+#[test]
+fn addresses() {
+    let options = "detect_leaks=0:verify_asan_link_order=0:detect_stack_use_after_return=0:handle_segv=0";
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        let (runtime, flags) = match compiler {
+            Compiler::Gcc => ("libasan.so", "-O1 -g -fsanitize=address"),
+            Compiler::Clang => ("libclang_rt.asan-x86_64.so", "-O1 -g -fsanitize=address -shared-libsan"),
+        };
+        for language in [Language::C, Language::Cpp] {
+            let Some(first) = runtime_of(compiler, language, runtime) else { continue };
+            let variables = vec![("LD_PRELOAD", first), ("ASAN_OPTIONS", options.into())];
+            with_both(compiler, language, flags, &variables);
+        }
+    }
+}
+
+/// What the runtime sees of Rust is what it intercepts, without the atomics that order it: it is told not to look there.
+#[test]
+fn races() {
+    let options =
+        "report_signal_unsafe=0:handle_segv=0:ignore_interceptors_accesses=1:exitcode=66:halt_on_error=1";
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for language in [Language::C, Language::Cpp] {
+            // Code of either compiler calls the same functions, and the shared one of clang 14 crashes where Linux lays out
+            // memory as it does now, in an empty program, too.
+            let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
+            let variables = vec![("LD_PRELOAD", first), ("TSAN_OPTIONS", options.into())];
+            with_both(compiler, language, "-O1 -g -fsanitize=thread", &variables);
+        }
+    }
+}
+
+/// Plays both strategies, with further variables.
+fn with_both(compiler: Compiler, language: Language, flags: &str, variables: &[(&str, OsString)]) {
+    let root = env!("CARGO_TARGET_TMPDIR");
+    let notes = reference::of(compiler, language, root);
+    let recipes = [Sites::EntryReturn, Sites::InstrumentFunctions]
+        .map(|sites| Recipe::new(compiler, language, sites, flags));
+    let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
+    play_all(recipes.to_vec(), root, &notes, &variables);
+}
+
+/// What to load before everything else: a sanitizer's runtime. If it is not installed, says so.
+fn runtime_of(compiler: Compiler, language: Language, name: &str) -> Option<OsString> {
+    let Some(runtime) = library(compiler, name) else {
+        println!("skipped: {compiler:?} has no {name}");
+        return None;
+    };
+    let mut first = runtime.into_os_string();
+    if language == Language::Cpp {
+        // It looks up the functions that throw when it is loaded, and this program has no C++.
+        first.push(":");
+        first.push(library(compiler, "libstdc++.so.6").expect("a compiler of C++ has its library"));
+    }
+    Some(first)
+}
+
+/// A library of a compiler's, if it is installed.
+fn library(compiler: Compiler, name: &str) -> Option<PathBuf> {
+    let output =
+        Command::new(compiler.program(Language::C)).arg(format!("-print-file-name={name}")).output().ok()?;
+    let path = PathBuf::from(OsStr::new(String::from_utf8(output.stdout).ok()?.trim()));
+    path.is_absolute().then_some(path)
+}
