@@ -110,6 +110,7 @@ mod chain {
 
     impl Share {
         /// Nothing.
+        #[expect(clippy::unused_self, reason = "as where something can be installed")]
         #[inline(always)]
         pub fn left(&self) -> Left<'_> {
             Left(PhantomData)

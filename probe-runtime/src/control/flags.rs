@@ -18,7 +18,7 @@ use crate::registry::{ProbeId, ProbeState};
 
 /// No text is patched, so none is open.
 #[derive(Default)]
-pub(super) struct HeldText;
+pub(super) struct HeldText(());
 
 impl Control {
     /// The hook is the switch: shows or hides it.
@@ -33,7 +33,7 @@ impl Control {
     }
 
     pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
-        Ok(HeldText)
+        Ok(HeldText::default())
     }
 
     pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {

@@ -48,8 +48,8 @@ fn races() {
         "report_signal_unsafe=0:handle_segv=0:ignore_interceptors_accesses=1:exitcode=66:halt_on_error=1";
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
-            // Code of either compiler calls the same functions, and the shared one of clang 14 crashes where Linux lays out
-            // memory as it does now, in an empty program, too.
+            // Code of either compiler calls the same functions, and the shared one of clang 14 crashes on kernels of today, in an
+            // empty program, too.
             let Some(first) = runtime_of(Compiler::Gcc, language, "libtsan.so") else { continue };
             let variables = vec![("LD_PRELOAD", first), ("TSAN_OPTIONS", options.into())];
             with_both(compiler, language, "-O1 -g -fsanitize=thread", &variables);
