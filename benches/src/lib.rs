@@ -19,6 +19,7 @@ mod scale;
 
 pub mod baseline;
 pub mod bulk;
+pub mod callgrind;
 pub mod code;
 pub mod instrumented;
 pub mod plot;

@@ -25,8 +25,9 @@ pub fn warnings(folder: &Path, target: &Path, arguments: &[&str]) -> (Warnings, 
     let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
     let mut command = nested(folder, target);
     let mut child = command
-        .args(arguments)
+        .arg(arguments[0])
         .args(["--offline", "--message-format=json"])
+        .args(&arguments[1..])
         .stdout(Stdio::piped())
         .stderr(stderr)
         .spawn()
