@@ -74,7 +74,7 @@ fn field(Field { name, style, expr }: &Field) -> TokenStream {
 fn probed(settings: &Settings, function: Function) -> TokenStream {
     let probe = named(settings, &function.name);
     let span = function.name.span();
-    let Function { head, body, .. } = function;
+    let Function { name, head, body, .. } = function;
     let body = match body {
         Ok(body) => body,
         // The check has refused it.
@@ -85,8 +85,16 @@ fn probed(settings: &Settings, function: Function) -> TokenStream {
     // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(settings.krate.as_ref(), span);
     let probe = quote_spanned!(span=> #krate::__private::v1::function!(#probe););
-    let body = body::rebuilt(&body, quote!(#inner_attributes #probe #statements));
+    let place = place_of(&name, body.span());
+    let mut body = body::rebuilt(&body, quote!(#inner_attributes #probe #statements));
+    body.set_span(place);
     quote!(#head #body)
+}
+
+/// The braces of a body. Clippy wants those of `clone` and `partial_cmp` to hold one expression, of `Copy` and of `Ord` types, and can't
+/// tell whether they still do; where they come from a macro, it does not ask.
+fn place_of(function: &Ident, body: Span) -> Span {
+    if function == "clone" || function == "partial_cmp" { Span::mixed_site().located_at(body) } else { body }
 }
 
 /// The function with the probes of a future around the one that it returns.
