@@ -82,7 +82,7 @@ fn compare(scale: Scale, it: &Crate, dependencies: &str) {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("crates")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("driven")
 }
 
 /// The driver's program, with this copy.
