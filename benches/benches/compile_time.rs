@@ -46,22 +46,32 @@ fn runtime_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("probe-runtime")
 }
 
-/// Builds `probe-runtime` as a library has it; returns where cargo put it, and all that it needs.
+/// Builds `probe-runtime` as a library has it; returns its file, beside which is all that it needs.
 fn runtime() -> PathBuf {
     let folder = root().join("runtime");
     fs::create_dir_all(folder.join("src")).expect("a folder can be made");
     fs::write(folder.join("src/lib.rs"), "").expect("a file can be written");
     let manifest = format!(
         "[package]\nname = \"user\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         probe-runtime = {{ path = {:?}, default-features = false }}\n",
-        runtime_folder()
+         probe-runtime = {{ path = '{}', default-features = false }}\n",
+        runtime_folder().display()
     );
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root().join("target/runtime");
     let status = nested(&folder, &target).args(["build", "-q", "--offline"]).status().expect("cargo runs");
     assert!(status.success(), "probe-runtime does not build");
-    target.join("debug")
+    let libraries = fs::read_dir(target.join("debug/deps"))
+        .expect("what was built")
+        .map(|it| it.expect("an entry").path());
+    let is_runtime = |path: &PathBuf| {
+        let name = path.file_name().expect("a file").to_string_lossy();
+        name.starts_with("libprobe_runtime-") && name.ends_with(".rlib")
+    };
+    // A changed source has a new hash in its name.
+    let newest =
+        libraries.filter(is_runtime).max_by_key(|it| it.metadata().and_then(|it| it.modified()).ok());
+    newest.expect("the library")
 }
 
 fn generated(runtime: &Path, functions: usize, rounds: u64, mode: &str, flags: &[&str]) {
@@ -77,10 +87,11 @@ fn generated(runtime: &Path, functions: usize, rounds: u64, mode: &str, flags: &
             .args(flags)
             .arg("--out-dir")
             .arg(root().join("out"));
+        rustc.arg("--extern").arg(format!("probe_runtime={}", runtime.display()));
         rustc
-            .arg("--extern")
-            .arg(format!("probe_runtime={}", runtime.join("libprobe_runtime.rlib").display()));
-        rustc.arg("-L").arg(format!("dependency={}", runtime.join("deps").display())).arg(file);
+            .arg("-L")
+            .arg(format!("dependency={}", runtime.parent().expect("a folder").display()))
+            .arg(file);
         cost::run(&mut rustc)
     };
     let name = format!("{functions}-{mode}");

@@ -88,11 +88,11 @@ fn root() -> PathBuf {
 /// The driver's program, with this copy.
 fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf {
     let folder = root().join(variant).join(format!("{}-driver", it.name));
-    let path = &copy.folder;
     let manifest = format!(
         "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [profile.release]\ncodegen-units = 1\n\n[dependencies]\n{} = {{ path = {path:?} }}\n{dependencies}",
-        it.name
+         [profile.release]\ncodegen-units = 1\n\n[dependencies]\n{} = {{ path = '{}' }}\n{dependencies}",
+        it.name,
+        copy.folder.display()
     );
     fs::create_dir_all(folder.join("src")).expect("a folder can be made");
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(format!("{}.rs", it.name));

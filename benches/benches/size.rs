@@ -47,7 +47,8 @@ fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u6
     let runtime = here.parent().expect("the workspace").join("probe-runtime");
     let manifest = format!(
         "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[profile.release]\nstrip = \"none\"\n\n\
-         [dependencies]\nprobe-runtime = {{ path = {runtime:?}, default-features = false }}\n"
+         [dependencies]\nprobe-runtime = {{ path = '{}', default-features = false }}\n",
+        runtime.display()
     );
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     // All are referred to, so that the linker keeps them.

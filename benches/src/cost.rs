@@ -25,6 +25,7 @@ pub struct Cost {
 /// If it can't be run, or fails.
 pub fn run(command: &mut Command) -> Cost {
     let start = Instant::now();
+    #[expect(clippy::zombie_processes, reason = "wait4(2) waits for it, and tells what it took")]
     let child = command.spawn().expect("the program runs");
     let pid = libc::pid_t::try_from(child.id()).expect("a process");
     let (mut status, mut usage) = (0, MaybeUninit::<libc::rusage>::zeroed());
