@@ -1,7 +1,7 @@
 //! `compile_time`: seconds and memory that rustc takes for code with a probe in each function, beside the same code without.
 //!
-//! Generated libraries of 100, 1,000 and 10,000 functions, compiled by one rustc each; then crates of others, by cargo, of which
-//! only the crate itself is stale. `probe-runtime` and `probe-macros` are built before: a project builds them once.
+//! Crates of others, by cargo, of which only the crate itself is stale; then generated libraries of 100, 1,000 and 10,000 functions,
+//! compiled by one rustc each. `probe-runtime` and `probe-macros` are built before: a project builds them once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,19 +22,19 @@ const MODES: [(&str, &[&str]); 3] = [
 
 fn main() {
     let scale = Scale::from_args();
+    let crates = if scale == Scale::Full { &CRATES[..] } else { &CRATES[2..3] };
+    crates.iter().for_each(|it| real(it, scale.of(5)));
     let runtime = runtime();
     let sizes: &[(usize, u64)] =
-        if scale == Scale::Full { &[(100, 7), (1_000, 5), (10_000, 1)] } else { &[(10, 1)] };
+        if scale == Scale::Full { &[(100, 5), (1_000, 3), (10_000, 1)] } else { &[(10, 1)] };
     for &(functions, rounds) in sizes {
         for (mode, flags) in MODES {
-            // A release build of 10,000 takes minutes, and tells nothing more.
-            if functions < 10_000 || mode != "release" {
+            // A release build of more takes minutes, and tells nothing more.
+            if functions <= 100 || mode != "release" {
                 generated(&runtime, functions, rounds, mode, flags);
             }
         }
     }
-    let crates = if scale == Scale::Full { &CRATES[..] } else { &CRATES[2..3] };
-    crates.iter().for_each(|it| real(it, scale.of(7)));
 }
 
 fn root() -> PathBuf {
