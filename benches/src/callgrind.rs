@@ -15,13 +15,20 @@ pub fn is_there() -> bool {
     found
 }
 
-/// How many instructions `program` executes with these arguments, and what it prints.
+/// How many instructions `program` executes with these arguments, and what it prints. Only those of the function of this name, and of
+/// what it calls, if there is one: threads and clocks of a program's own may take a different number each time.
 ///
 /// # Panics
 /// If it fails, or valgrind can't run it.
-pub fn instructions(program: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> (u64, String) {
+pub fn instructions(
+    program: &Path,
+    arguments: &[&str],
+    variables: &[(&str, &str)],
+    only: Option<&str>,
+) -> (u64, String) {
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program).args(arguments);
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+    command.args(only.map(|name| format!("--toggle-collect=*{name}*"))).arg(program).args(arguments);
     let output = command.envs(variables.iter().copied()).output().expect("valgrind runs");
     let [stdout, stderr] =
         [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
