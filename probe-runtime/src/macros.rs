@@ -137,7 +137,7 @@ macro_rules! __probe_v1_definition {
 }
 
 /// Has the linker collect a definition: an element of the slice, as `linkme` places it. By hand, since `linkme` adds a function with a
-/// closure to each, to check the type, which is fixed here: the compiler would take longer over those than over the rest of a probe.
+/// closure to each, to check the type, which is fixed here: a good third of what the compiler took for a probe.
 #[cfg(all(probe_backend = "x86_64", probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]

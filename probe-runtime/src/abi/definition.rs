@@ -144,7 +144,7 @@ impl Definition {
         assert!(path_len + file_len + notes_len <= bytes.len(), "the text is shorter than its parts");
         let fields_len = bytes.len() - path_len - file_len - notes_len;
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
-        // In one go: the compiler evaluates this for each probe, and a loop over the text takes it longer than all the rest.
+        // In one go: the compiler evaluates this for each probe, a loop step by step.
         let mut inline = [0; INLINE_TEXT];
         if bytes.len() <= INLINE_TEXT {
             inline.split_at_mut(bytes.len()).0.copy_from_slice(bytes);
