@@ -1,8 +1,12 @@
 //! `async_latent`: what a future that nobody listens to costs, beside the bare one and those of `tracing` and `fastrace` that nobody
-//! listens to.
+//! listens to: in time, and in instructions, which callgrind counts.
+//!
+//! The time of so short a loop depends on where its code lies in memory by more than probes cost; the count does not.
+
+use std::env;
 
 use probe_benches::yielding::{YIELDS, drive};
-use probe_benches::{Case, Scale, interleave, pin, timing, yielding};
+use probe_benches::{Case, Scale, callgrind, figure, interleave, pin, timing, yielding};
 use probe_runtime::probe;
 
 yielding!(bare);
@@ -20,9 +24,26 @@ yielding!(
     traced
 );
 
+/// Names the case that this process is to run, and nothing else, so many times.
+const COUNTED: [&str; 2] = ["PROBE_BENCH_CASE", "PROBE_BENCH_TIMES"];
+
+/// Drives so many futures.
+type Drive = fn(u64);
+
+const CASES: [(&str, Drive); 5] = [
+    ("bare", |times| (0..times).for_each(|_| drive(bare(YIELDS)))),
+    ("bare-again", |times| (0..times).for_each(|_| drive(bare_again(YIELDS)))),
+    ("probe", |times| (0..times).for_each(|_| drive(probed(YIELDS)))),
+    ("tracing", |times| (0..times).for_each(|_| drive(instrumented(YIELDS)))),
+    ("fastrace", |times| (0..times).for_each(|_| drive(traced(YIELDS)))),
+];
+
 fn main() {
+    if let [Ok(case), Ok(times)] = COUNTED.map(env::var) {
+        let (_, drive) = CASES.iter().find(|it| it.0 == case).expect("one of the cases");
+        return counted_futures(*drive, times.parse().expect("a number"));
+    }
     let scale = Scale::from_args();
-    pin(0);
     assert_eq!(size_of_val(&bare(0)), size_of_val(&probed(0)), "nothing is added to the future");
     for (name, size) in [
         ("bare", size_of_val(&bare(0))),
@@ -32,15 +53,46 @@ fn main() {
     ] {
         println!("size of a future, {name}: {size} bytes");
     }
+    if callgrind::is_there() {
+        count(scale);
+    }
+    time(scale);
+}
+
+/// What callgrind counts: no more than this, since `fastrace` measures the clock when the program starts.
+#[inline(never)]
+fn counted_futures(drive: Drive, times: u64) {
+    drive(times);
+}
+
+/// Instructions from a future's making to its end, ten polls.
+fn count(scale: Scale) {
+    let program = env::current_exe().expect("the bench's own file");
+    let futures = scale.of(10_000);
+    let run = |case: &str, times: u64| {
+        let variables = [(COUNTED[0], case), (COUNTED[1], &times.to_string())];
+        callgrind::instructions(&program, &[], &variables, Some("counted_futures")).0
+    };
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    let each = CASES.map(|(case, _)| run(case, futures) as f64 / futures as f64);
+    for ((case, _), instructions) in CASES.iter().zip(each) {
+        let value = format_args!("{instructions:.1}");
+        figure(
+            &format!("async_latent/{case}-instructions"),
+            value,
+            "instructions",
+            instructions / each[0],
+            "bare",
+        );
+    }
+}
+
+/// Nanoseconds.
+fn time(scale: Scale) {
+    pin(0);
     let futures = scale.of(5_000);
-    let mut cases = [
-        Case::new("bare", futures, |times| (0..times).for_each(|_| drive(bare(YIELDS)))),
-        Case::new("bare-again", futures, |times| (0..times).for_each(|_| drive(bare_again(YIELDS)))),
-        Case::new("probe", futures, |times| (0..times).for_each(|_| drive(probed(YIELDS)))),
-        Case::new("tracing", futures, |times| (0..times).for_each(|_| drive(instrumented(YIELDS)))),
-        Case::new("fastrace", futures, |times| (0..times).for_each(|_| drive(traced(YIELDS)))),
-    ];
-    let medians = interleave(scale.of(2_000), &mut cases);
+    let medians =
+        interleave(scale.of(2_000), &mut CASES.map(|(name, drive)| Case::new(name, futures, drive)));
     for case in medians.names() {
         timing("async_latent", &medians, case, "bare");
     }

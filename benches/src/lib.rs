@@ -19,7 +19,10 @@ mod scale;
 
 pub mod baseline;
 pub mod bulk;
+pub mod callgrind;
 pub mod code;
+pub mod cost;
+pub mod functions;
 pub mod instrumented;
 pub mod plot;
 pub mod table;

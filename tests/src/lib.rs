@@ -11,6 +11,7 @@ pub mod call_sites;
 pub mod cancel;
 #[cfg(target_os = "linux")]
 pub mod code;
+pub mod crates;
 #[cfg(target_arch = "x86_64")]
 pub mod destroyer;
 pub mod fixture;
@@ -29,6 +30,5 @@ pub mod real;
 pub mod sandbox;
 #[cfg(unix)]
 pub mod scenario;
-#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod sources;
 pub mod text;

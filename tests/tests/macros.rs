@@ -348,3 +348,38 @@ fn closures_and_nested_functions() {
     let expected = "+inside_out in-closure +item in-item -item in-closure +item in-item -item -inside_out";
     check(|| inside_out(&[1, 2]), 3, expected);
 }
+
+/// Clippy has views on what these two methods of a type that is `Copy` and `Ord` may look like; a probe changes none of them.
+#[derive(PartialEq, Eq, Debug)]
+struct Number(u32);
+
+impl Copy for Number {}
+
+#[expect(clippy::expl_impl_clone_on_copy, reason = "what is tested")]
+impl Clone for Number {
+    #[probe(name = "Number::clone")]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl Ord for Number {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Number {
+    #[probe(name = "Number::partial_cmp")]
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[test]
+fn canonical_methods() {
+    #[expect(clippy::clone_on_copy, reason = "what is tested")]
+    let clone = || Number(1).clone();
+    check(clone, Number(1), "+Number::clone -Number::clone");
+    check(|| Number(1) < Number(2), true, "+Number::partial_cmp -Number::partial_cmp");
+}

@@ -83,14 +83,15 @@ impl Definition {
         assert!(path_len + file_len + notes_len <= bytes.len(), "the text is shorter than its parts");
         let fields_len = bytes.len() - path_len - file_len - notes_len;
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
+        // In one go: the compiler evaluates this for each probe, a loop step by step.
         let mut inline = [0; INLINE_TEXT];
+        if bytes.len() <= INLINE_TEXT {
+            inline.split_at_mut(bytes.len()).0.copy_from_slice(bytes);
+        }
         let mut field_count = 0;
-        let mut at = 0;
-        while at < bytes.len() {
-            if bytes.len() <= INLINE_TEXT {
-                inline[at] = bytes[at];
-            }
-            if at >= path_len + file_len && at < path_len + file_len + fields_len && bytes[at] == b'\n' {
+        let mut at = path_len + file_len;
+        while at < path_len + file_len + fields_len {
+            if bytes[at] == b'\n' {
                 field_count += 1;
             }
             at += 1;

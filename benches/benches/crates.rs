@@ -1,0 +1,117 @@
+//! `crates`: instructions that crates of others execute with a latent probe in each of their functions, beside bare NOPs at the same
+//! places, and beside the crates as they are. Counted by callgrind, so the same in each run.
+//!
+//! A driver of ours (`../drivers`) does so many rounds of work with the crate; what the program takes without any is subtracted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
+use probe_tests::crates::{
+    BB8, Copy, Crate, Dependency, HASHBROWN, ITERTOOLS, SMALLVEC, lend_lock_file, nested,
+};
+
+const ROUNDS: u64 = 2_000;
+
+/// A driver, and the further dependencies that it has.
+const DRIVERS: [(Crate, &str); 4] = [
+    (BB8, "tokio = { version = \"1\", features = [\"rt\", \"time\"] }\n"),
+    (ITERTOOLS, ""),
+    (SMALLVEC, ""),
+    (HASHBROWN, ""),
+];
+
+const MAIN: &str = "mod driver;\n\nfn main() {\n    let times = std::env::args().nth(1).and_then(|it| it.parse().ok());\n    \
+                    println!(\"{}\", driver::work(times.expect(\"a number of rounds\")));\n}\n";
+
+fn main() {
+    let scale = Scale::from_args();
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return;
+    }
+    if !callgrind::is_there() {
+        return;
+    }
+    // A taste is one small crate.
+    let drivers = if scale == Scale::Full { &DRIVERS[..] } else { &DRIVERS[2..3] };
+    for (it, dependencies) in drivers {
+        compare(scale, it, dependencies);
+    }
+}
+
+fn compare(scale: Scale, it: &Crate, dependencies: &str) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let runtime = here.parent().expect("the workspace").join("probe-runtime");
+    let bare = here.join("bare");
+    let counts =
+        [("plain", None), ("bare", Some(("bare", &bare))), ("probes", Some(("probe-runtime", &runtime)))]
+            .map(|(variant, stand_in)| {
+                let folder = root().join(variant).join(it.name);
+                let copy = match stand_in {
+                    None => Copy::plain(it, &folder),
+                    Some((package, folder_of_it)) => {
+                        let dependency = Dependency {
+                            kind: "dependencies",
+                            name: "probe-runtime",
+                            package,
+                            folder: folder_of_it,
+                        };
+                        Copy::patched(it, &folder, &[dependency], "")
+                    }
+                };
+                count(&build(it, variant, &copy, dependencies), scale.of(ROUNDS))
+            });
+    let [plain, bare, probes] = counts;
+    assert_eq!((&plain.1, &plain.1), (&bare.1, &probes.1), "the same results");
+    for (name, instructions, baseline, of) in [
+        ("plain", plain.0, "itself", plain.0),
+        ("bare", bare.0, "plain", plain.0),
+        ("probes", probes.0, "bare NOPs", bare.0),
+        ("probes-all", probes.0, "plain", plain.0),
+    ] {
+        let value = format_args!("{instructions:.1}");
+        figure(
+            &format!("crates/{}-{name}", it.name),
+            value,
+            "instructions a round",
+            instructions / of,
+            baseline,
+        );
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("driven")
+}
+
+/// The driver's program, with this copy.
+fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf {
+    let folder = root().join(variant).join(format!("{}-driver", it.name));
+    let manifest = format!(
+        "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [profile.release]\ncodegen-units = 1\n\n[dependencies]\n{} = {{ path = '{}' }}\n{dependencies}",
+        it.name,
+        copy.folder.display()
+    );
+    fs::create_dir_all(folder.join("src")).expect("a folder can be made");
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(format!("{}.rs", it.name));
+    fs::copy(&driver, folder.join("src/driver.rs")).expect("the driver can be copied");
+    fs::write(folder.join("src/main.rs"), MAIN).expect("a file can be written");
+    fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
+    lend_lock_file(&folder);
+    let target = root().join("target").join(variant).join(it.name);
+    let output =
+        nested(&folder, &target).args(["build", "--release", "--offline"]).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join("release/driver")
+}
+
+/// Instructions a round, and what came of them.
+fn count(program: &Path, rounds: u64) -> (f64, String) {
+    let (all, digest) = callgrind::instructions(program, &[&rounds.to_string()], &[], None);
+    let (none, _) = callgrind::instructions(program, &["0"], &[], None);
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    let each = (all - none) as f64 / rounds as f64;
+    (each, digest)
+}

@@ -1,0 +1,83 @@
+//! `size`: bytes that a site takes in a program, section by section, and in its file: generated functions with an entry and an exit
+//! each, in a release build, against the same functions without.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use object::{Object, ObjectSection, SectionKind};
+use probe_benches::{IS_PATCHED, Scale, figure, functions};
+use probe_tests::crates::{lend_lock_file, nested};
+
+const FUNCTIONS: usize = 1_000;
+const RECORD: u64 = 16;
+
+fn main() {
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return;
+    }
+    let functions = if Scale::from_args() == Scale::Full { FUNCTIONS } else { 20 };
+    let plain = measure("plain", functions, "");
+    let probed = measure("probed", functions, "#[::probe_runtime::probe]");
+    let sites = probed["probe_sites"] / RECORD;
+    assert!(sites >= 2 * functions as u64, "{sites} sites in {functions} functions");
+    println!("{functions} functions, {sites} sites, copies included");
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    for (section, bytes) in &probed {
+        let before = plain.get(section).copied().unwrap_or(0);
+        let each = (*bytes as f64 - before as f64) / sites as f64;
+        if each.abs() >= 0.05 {
+            let (ratio, baseline) = match before {
+                0 => (1.0, "itself: there is none without probes"),
+                _ => (*bytes as f64 / before as f64, "the same program without probes, in all"),
+            };
+            figure(&format!("size/{section}"), format_args!("{each:.1}"), "bytes a site", ratio, baseline);
+        }
+    }
+}
+
+/// Bytes of each section that is loaded; of all text, all read-only data, and the file, also stripped.
+fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u64> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("size");
+    let folder = root.join(name);
+    fs::create_dir_all(folder.join("src")).expect("a folder can be made");
+    let runtime = here.parent().expect("the workspace").join("probe-runtime");
+    let manifest = format!(
+        "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[profile.release]\nstrip = \"none\"\n\n\
+         [dependencies]\nprobe-runtime = {{ path = '{}', default-features = false }}\n",
+        runtime.display()
+    );
+    fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
+    // All are referred to, so that the linker keeps them.
+    let mut text = functions::source(functions, attribute);
+    text.push_str("type F = fn(&[u64], u64) -> u64;\nstatic ALL: &[F] = &[");
+    for at in 0..functions {
+        write!(text, "m{}::f{at:05}, ", at / 100).expect("memory");
+    }
+    text.push_str("];\nfn main() {\n    println!(\"{}\", std::hint::black_box(ALL).iter().map(|it| it(&[1, 2], 5)).sum::<u64>());\n}\n");
+    fs::write(folder.join("src/main.rs"), text).expect("a file can be written");
+    lend_lock_file(&folder);
+    let target = root.join("target");
+    let output =
+        nested(&folder, &target).args(["build", "--release", "--offline"]).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let data = fs::read(target.join("release").join(name)).expect("the program");
+    let file = object::File::parse(&*data).expect("a program");
+    let mut sizes = BTreeMap::new();
+    let mut add = |name: &str, bytes| *sizes.entry(name.to_owned()).or_insert(0) += bytes;
+    add("file", data.len() as u64);
+    for section in file.sections().filter(|it| it.address() != 0) {
+        let (name, size) = (section.name().expect("a name"), section.size());
+        add(name, size);
+        add("all loaded sections", size);
+        match section.kind() {
+            SectionKind::Text => add("all text", size),
+            SectionKind::ReadOnlyData => add("all read-only data", size),
+            _ => {}
+        }
+    }
+    sizes
+}

@@ -1,0 +1,46 @@
+//! Crates that others wrote, with `#[probe]` on every function: copies of what cargo's registry holds, patched as text.
+//!
+//! ```text
+//! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ cargo (nested) ▶ warnings, tests, what was hit
+//! ```
+//! Nothing of theirs is in this repository; `tests/Cargo.toml` pins the versions (see [`sources`](crate::sources)). The attribute goes
+//! before each function as text, on the function's own line: everything else, macros too, stays as its author wrote it.
+//! Functions that can't take it are counted by reason, none is passed over in silence.
+
+mod cargo;
+mod copy;
+mod manifest;
+mod patch;
+mod warnings;
+
+pub use cargo::{TestRun, armed_hits, lend_lock_file, nested};
+pub use copy::{Copy, Dependency};
+pub use patch::{Left, Tally, patched};
+pub use warnings::{Warnings, warnings};
+
+/// A crate, and what of its manifest the copies do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Crate {
+    /// The package's name.
+    pub name: &'static str,
+    /// Dependencies of its tests that only its benchmarks, or features that are not built, use.
+    pub unused: &'static [&'static str],
+    /// Tests that need a feature which is not built.
+    pub without: &'static [&'static str],
+}
+
+/// `async`: a pool of connections; `async fn`, futures from trait methods, timeouts, under tokio.
+pub const BB8: Crate = Crate { name: "bb8", unused: &[], without: &[] };
+
+/// Generics: adaptors over adaptors, closures through all of them.
+pub const ITERTOOLS: Crate = Crate { name: "itertools", unused: &["criterion"], without: &[] };
+
+/// `unsafe`: a vector with room inside, made of raw pointers.
+pub const SMALLVEC: Crate = Crate { name: "smallvec", unused: &["bincode1"], without: &[] };
+
+/// `unsafe` and generic: the hash table of the standard library.
+pub const HASHBROWN: Crate =
+    Crate { name: "hashbrown", unused: &["bumpalo", "criterion"], without: &["serde", "rayon"] };
+
+/// All of them.
+pub const CRATES: [Crate; 4] = [BB8, ITERTOOLS, SMALLVEC, HASHBROWN];

@@ -1,0 +1,67 @@
+//! What the compiler has to say.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use cargo_metadata::Message;
+use cargo_metadata::diagnostic::DiagnosticLevel;
+
+use super::nested;
+
+/// Each warning, by its lint and text, and how often it is given.
+pub type Warnings = BTreeMap<(String, String), usize>;
+
+/// The warnings about a package itself from `cargo <arguments>`, and the programs that were built.
+///
+/// # Panics
+/// If it does not compile; the message has what the compiler said.
+#[must_use]
+pub fn warnings(folder: &Path, target: &Path, arguments: &[&str]) -> (Warnings, Vec<(String, PathBuf)>) {
+    // What cargo itself says goes to a file: nobody reads a second pipe meanwhile.
+    let said = target.with_extension("stderr");
+    let stderr = File::create(&said).unwrap_or_else(|error| panic!("{}: {error}", said.display()));
+    let mut command = nested(folder, target);
+    let mut child = command
+        .arg(arguments[0])
+        .args(["--offline", "--message-format=json"])
+        .args(&arguments[1..])
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .expect("cargo runs");
+    let (mut warnings, mut programs, mut errors) = (Warnings::new(), Vec::new(), String::new());
+    for message in Message::parse_stream(BufReader::new(child.stdout.take().expect("it is piped"))) {
+        match message.expect("cargo's messages are JSON") {
+            Message::CompilerMessage(it) if it.target.src_path.as_std_path().starts_with(folder) => {
+                let said = it.message;
+                match said.level {
+                    // "N warnings emitted" is no warning of its own.
+                    DiagnosticLevel::Warning if !said.spans.is_empty() => {
+                        let code = said.code.map_or_else(String::new, |code| code.code);
+                        *warnings.entry((code, said.message)).or_default() += 1;
+                    }
+                    DiagnosticLevel::Error | DiagnosticLevel::Ice => {
+                        errors += &said.rendered.unwrap_or(said.message);
+                    }
+                    _ => {}
+                }
+            }
+            Message::CompilerMessage(it) if it.message.level == DiagnosticLevel::Error => {
+                errors += &it.message.rendered.unwrap_or(it.message.message);
+            }
+            Message::CompilerArtifact(it) if it.target.src_path.as_std_path().starts_with(folder) => {
+                if let Some(program) = it.executable {
+                    programs.push((it.target.name.clone(), program.into_std_path_buf()));
+                }
+            }
+            _ => {}
+        }
+    }
+    let status = child.wait().expect("cargo runs");
+    let said = fs::read_to_string(&said).unwrap_or_default();
+    assert!(status.success(), "{} does not compile: {errors}\n{said}", folder.display());
+    (warnings, programs)
+}

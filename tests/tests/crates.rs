@@ -1,0 +1,137 @@
+//! `#[probe]` on every function of crates that others wrote: they compile without a new warning, and pass their own tests, both
+//! latent and with every probe active. Then each entry has its exit.
+//!
+//! One small crate always; all of them, with clippy's warnings and their documentation's examples, with `PROBE_SOAK_CRATES=1`
+//! (some minutes), or one by its name. Examples run latent only: their programs are rustdoc's own, and nothing arms them.
+
+// Once is enough: the copies are built for the machine at hand, whatever the flags of this build.
+#![cfg(all(target_os = "linux", not(any(probe_portable, probe_off, probe_seen))))]
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use probe_tests::crates::{CRATES, Copy, Crate, Dependency, SMALLVEC};
+use probe_tests::crates::{TestRun, Warnings, armed_hits, nested, warnings};
+
+/// The crate's copies, side by side.
+struct Pair {
+    plain: Copy,
+    probed: Copy,
+    target: PathBuf,
+}
+
+fn pair(it: &Crate) -> Pair {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crates");
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let runtime = tests.parent().expect("the workspace").join("probe-runtime");
+    let dependencies = [
+        Dependency {
+            kind: "dependencies",
+            name: "probe-runtime",
+            package: "probe-runtime",
+            folder: &runtime,
+        },
+        Dependency {
+            kind: "dev-dependencies",
+            name: "armed",
+            package: "armed",
+            folder: &tests.join("armed"),
+        },
+    ];
+    let plain = Copy::plain(it, &root.join("plain").join(it.name));
+    let probed = Copy::patched(
+        it,
+        &root.join("probed").join(it.name),
+        &dependencies,
+        "#[cfg(test)] extern crate armed as _;",
+    );
+    println!("{}: {}", it.name, probed.tally);
+    Pair { plain, probed, target: root.join("target") }
+}
+
+/// The warnings of one copy that the other has not, or has less often.
+fn new_ones(probed: &Warnings, plain: &Warnings) -> Vec<String> {
+    let is_new =
+        |(warning, times): &(&(String, String), &usize)| plain.get(warning).is_none_or(|it| it < times);
+    probed
+        .iter()
+        .filter(is_new)
+        .map(|((code, text), times)| format!("{code}: {text} ({times} times)"))
+        .collect()
+}
+
+/// Builds the tests of both copies, and runs them: plain, latent, active.
+fn holds(it: &Crate) {
+    let Pair { plain, probed, target } = pair(it);
+    let build = ["test", "--no-run", "--lib", "--tests"];
+    let (plain_warnings, plain_programs) = warnings(&plain.folder, &target, &build);
+    let (probed_warnings, programs) = warnings(&probed.folder, &target, &build);
+    assert_eq!(new_ones(&probed_warnings, &plain_warnings), [""; 0], "{}", it.name);
+    let names = |programs: &[(String, PathBuf)]| programs.iter().map(|it| it.0.clone()).collect::<Vec<_>>();
+    assert_eq!(sorted(names(&plain_programs)), sorted(names(&programs)));
+    let mut total = BTreeMap::new();
+    let mut passed = 0;
+    for (name, program) in &programs {
+        let (_, plain_program) = plain_programs.iter().find(|it| it.0 == *name).expect("the same programs");
+        let expected = TestRun::of(plain_program, &plain.folder, "").passed;
+        assert_eq!(TestRun::of(program, &probed.folder, "").passed, expected, "{name}, latent");
+        let active = TestRun::of(program, &probed.folder, "**=count");
+        assert_eq!(active.passed, expected, "{name}, active");
+        assert!(!active.stderr.contains("lost hits"), "{name}: {}", active.stderr);
+        passed += expected;
+        for (probe, hits) in armed_hits(&active.stderr) {
+            *total.entry(probe).or_insert(0) += hits;
+        }
+    }
+    assert_ne!(passed, 0, "{} has no tests", it.name);
+    pairs_up(it, &total);
+    println!("{}: {passed} tests, {} hits", it.name, total.values().sum::<u64>());
+}
+
+/// As often as something is entered, it is left, or dropped.
+fn pairs_up(it: &Crate, hits: &BTreeMap<(String, String), u64>) {
+    let of = |name: &str, kind: &str| hits.get(&(name.to_owned(), kind.to_owned())).copied().unwrap_or(0);
+    let mut entered = 0;
+    for (name, kind) in hits.keys().filter(|(_, kind)| kind == "entry") {
+        let entries = of(name, kind);
+        assert_eq!(entries, of(name, "exit") + of(name, "drop"), "{} in {}", name, it.name);
+        entered += u64::from(entries != 0);
+    }
+    assert_ne!(entered, 0, "nothing of {} was entered", it.name);
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
+}
+
+/// What clippy says, and the examples in the documentation.
+fn holds_at_length(it: &Crate) {
+    let Pair { plain, probed, target } = pair(it);
+    // What a crate's author has not run clippy on may hold what it denies.
+    let lint = ["clippy", "--lib", "--tests", "--", "--cap-lints=warn"];
+    let [plain_says, probed_says] = [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &lint).0);
+    assert_eq!(new_ones(&probed_says, &plain_says), [""; 0], "{}", it.name);
+    let output =
+        nested(&probed.folder, &target).args(["test", "--offline", "--doc"]).output().expect("cargo runs");
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+}
+
+#[test]
+fn a_small_one() {
+    holds(&SMALLVEC);
+}
+
+#[test]
+fn all_of_them() {
+    let Ok(asked) = env::var("PROBE_SOAK_CRATES") else {
+        println!("set PROBE_SOAK_CRATES=1 to build and test {} crates", CRATES.len());
+        return;
+    };
+    for it in CRATES.iter().filter(|it| asked == "1" || asked == it.name) {
+        holds(it);
+        holds_at_length(it);
+    }
+}
