@@ -5,7 +5,7 @@ pub use core::marker::{Send, Sync};
 pub use core::mem::forget;
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
-pub use core::primitive::{bool, str, u64, usize};
+pub use core::primitive::{bool, str, usize};
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
@@ -34,8 +34,8 @@ pub use {
 
 #[cfg(probe_backend = "x86_64")]
 pub use {
-    crate::abi::{Formatting, Passage, Type, field_index},
-    crate::arch::backend::failed,
+    crate::abi::field_index,
+    crate::arch::backend::{Stub, Typed, call, call_failed, call_with_all, call_with_one, call_with_two},
     core::arch::{asm, naked_asm},
 };
 

@@ -103,7 +103,7 @@ pub struct InRegisters;
 
 /// What [`InRegisters`] passes on.
 #[derive(Debug)]
-pub struct Words<'a>(pub [u64; 3], PhantomData<&'a ()>);
+pub struct Words<'a>(pub(crate) [u64; 3], pub(crate) PhantomData<&'a ()>);
 
 impl Passage for InRegisters {
     type Out<'a> = Words<'a>;

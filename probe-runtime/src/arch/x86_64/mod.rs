@@ -1,9 +1,11 @@
 //! x86-64 on Linux: sites are patched in place.
 
-mod failed;
+mod call;
 pub mod site;
+mod typed;
 
-pub use failed::failed;
+pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_two};
+pub use typed::Typed;
 
 #[cfg(feature = "std")]
 pub(crate) mod enter;

@@ -28,8 +28,6 @@
 //! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function* links in
 //!   every kind of output, also from a generic function that another shared object instantiates, where a
 //!   reference to data would need a copy relocation or fail to link.
-//! - One or two fields go to the stack word by word, from registers: their address is never taken, so nothing
-//!   is computed outside of the cold block. More go through an array of the compiler's.
 
 /// The definition and stub of a probe.
 #[doc(hidden)]
@@ -38,16 +36,19 @@ macro_rules! __probe_v1_define {
     ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
 
-        #[unsafe(naked)]
-        extern "C" fn __probe_stub() {
-            $crate::__private::v1::naked_asm!(
-                // rustc exports it from a `dylib`, but only the stub refers to it.
-                ".hidden {definition}",
-                "push rdi",
-                "lea rdi, [rip + {definition}]",
-                "jmp [rdi]",
-                definition = sym __PROBE_DEFINITION,
-            )
+        enum __Probe {}
+        impl $crate::__private::v1::Stub for __Probe {
+            #[unsafe(naked)]
+            extern "C" fn stub() {
+                $crate::__private::v1::naked_asm!(
+                    // rustc exports it from a `dylib`, but only the stub refers to it.
+                    ".hidden {definition}",
+                    "push rdi",
+                    "lea rdi, [rip + {definition}]",
+                    "jmp [rdi]",
+                    definition = sym __PROBE_DEFINITION,
+                )
+            }
         }
     };
 }
@@ -118,7 +119,7 @@ macro_rules! __probe_v1_nop {
                 ".altmacro",
                 "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
                 ".noaltmacro",
-                stub = sym __probe_stub,
+                stub = sym <__Probe as $crate::__private::v1::Stub>::stub,
                 cold = label $cold,
                 options(nomem, nostack, preserves_flags),
             )
@@ -126,144 +127,62 @@ macro_rules! __probe_v1_nop {
     };
 }
 
-/// The rest of the cold block: the fields' values on the stack (docs/abi.md, "Values"), then the call of the stub.
+/// The rest of the cold block: the fields' values, and the call of the stub.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_deliver {
     ([$($done:tt)*]) => {{
-        $crate::__private::v1::call! { [sym __probe_stub], ["add rsp, -128"], ["sub rsp, -128"], [] }
+        // SAFETY: a cold block.
+        unsafe { $crate::__private::v1::call::<__Probe>() }
         $($done)*
     }};
     // `match`, so that temporaries in the expressions outlive the call.
-    ([$($done:tt)*] $field:literal = $how:ident($value:expr)) => {{
-        $crate::__private::v1::typed! { InRegisters }
-        match $crate::__private::v1::pass!(__ProbeField<0>, $how, $value).0 {
-            [__probe_ty, __probe_low, __probe_high] => {
-                $crate::__private::v1::call! {
-                    [sym __probe_stub],
-                    ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
-                    ["add rsp, 192"],
-                    [ty = in(reg) __probe_ty, low = in(reg) __probe_low, high = in(reg) __probe_high,]
-                }
+    ([$($done:tt)*] $field:literal = $how:ident($value:expr)) => {
+        match $crate::__private::v1::passed!(0, InRegisters, $how, $value) {
+            __probe_value => {
+                // SAFETY: a cold block, and the one field's value.
+                unsafe { $crate::__private::v1::call_with_one::<__Probe>(__probe_value) }
                 $($done)*
-            }
-        }
-    }};
-    (
-        [$($done:tt)*]
-        $field1:literal = $how1:ident($value1:expr), $field2:literal = $how2:ident($value2:expr)
-    ) => {{
-        $crate::__private::v1::typed! { InRegisters }
-        match (
-            $crate::__private::v1::pass!(__ProbeField<0>, $how1, $value1).0,
-            $crate::__private::v1::pass!(__ProbeField<1>, $how2, $value2).0,
-        ) {
-            ([__probe_ty1, __probe_low1, __probe_high1], [__probe_ty2, __probe_low2, __probe_high2]) => {
-                $crate::__private::v1::call! {
-                    [sym __probe_stub],
-                    [
-                        "sub rsp, 192",
-                        "mov [rsp], {ty1}", "mov [rsp + 8], {low1}", "mov [rsp + 16], {high1}",
-                        "mov [rsp + 24], {ty2}", "mov [rsp + 32], {low2}", "mov [rsp + 40], {high2}"
-                    ],
-                    ["add rsp, 192"],
-                    [
-                        ty1 = in(reg) __probe_ty1, low1 = in(reg) __probe_low1, high1 = in(reg) __probe_high1,
-                        ty2 = in(reg) __probe_ty2, low2 = in(reg) __probe_low2, high2 = in(reg) __probe_high2,
-                    ]
-                }
-                $($done)*
-            }
-        }
-    }};
-    ([$($done:tt)*] $($field:literal = $how:ident($value:expr)),+) => {{
-        $crate::__private::v1::typed! { InMemory }
-        const __PROBE_FIELDS: &$crate::__private::v1::str = $crate::__private::v1::concat!($($field, "\n"),+);
-        match [$($crate::__private::v1::pass!(
-            __ProbeField<{ $crate::__private::v1::field_index(__PROBE_FIELDS, $field) }>, $how, $value
-        )),+] {
-            __probe_values => {
-                $crate::__private::v1::call! {
-                    [sym __probe_stub],
-                    ["sub rsp, 192", "mov [rsp + 56], {values}"],
-                    ["add rsp, 192"],
-                    [values = in(reg) __probe_values.as_ptr(),]
-                }
-                $($done)*
-            }
-        }
-    }};
-}
-
-/// A passage as `$passage`, which also says the type of what it passes: a record among the sites', and not one instruction.
-/// Nothing but the code that is made for a type knows it, and that lies wherever the compiler put the cold block.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_typed {
-    ($passage:ident) => {
-        enum __ProbeField<const INDEX: $crate::__private::v1::usize> {}
-
-        impl<const INDEX: $crate::__private::v1::usize> $crate::__private::v1::Passage for __ProbeField<INDEX> {
-            type Out<'value> =
-                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::Out<'value>;
-
-            #[inline(always)]
-            fn one<'value, const TY: $crate::__private::v1::u64>(low: $crate::__private::v1::u64) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, TY }
-                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::one::<TY>(low)
-            }
-
-            #[inline(always)]
-            fn two<'value, const TY: $crate::__private::v1::u64>(low: $crate::__private::v1::u64, high: $crate::__private::v1::u64) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, TY }
-                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::two::<TY>(low, high)
-            }
-
-            #[inline(always)]
-            fn text<'value, const AT: $crate::__private::v1::usize, const LEN: $crate::__private::v1::u64>() -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Str as $crate::__private::v1::u64 }
-                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::text::<AT, LEN>()
-            }
-
-            #[inline(always)]
-            fn formatted<'value, F: $crate::__private::v1::Formatting>(data: *const ()) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Format as $crate::__private::v1::u64 }
-                <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::formatted::<F>(data)
             }
         }
     };
+    (
+        [$($done:tt)*]
+        $field1:literal = $how1:ident($value1:expr), $field2:literal = $how2:ident($value2:expr)
+    ) => {
+        match (
+            $crate::__private::v1::passed!(0, InRegisters, $how1, $value1),
+            $crate::__private::v1::passed!(1, InRegisters, $how2, $value2),
+        ) {
+            (__probe_value1, __probe_value2) => {
+                // SAFETY: a cold block, and the two fields' values.
+                unsafe { $crate::__private::v1::call_with_two::<__Probe>(__probe_value1, __probe_value2) }
+                $($done)*
+            }
+        }
+    };
+    ([$($done:tt)*] $($field:literal = $how:ident($value:expr)),+) => {{
+        const __PROBE_FIELDS: &$crate::__private::v1::str = $crate::__private::v1::concat!($($field, "\n"),+);
+        match [$($crate::__private::v1::passed!(
+            { $crate::__private::v1::field_index(__PROBE_FIELDS, $field) }, InMemory, $how, $value
+        )),+] {
+            __probe_values => {
+                // SAFETY: a cold block, and all fields' values.
+                unsafe { $crate::__private::v1::call_with_all::<__Probe>(&__probe_values) }
+                $($done)*
+            }
+        }
+    }};
 }
 
-/// The record of a field's type (docs/abi.md, "Records").
+/// The value of the field with this index, by a passage that also says its type.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_field_type {
-    ($index:ident, $ty:expr) => {
-        // SAFETY: directives for other sections, and a label: no instruction.
-        unsafe {
-            $crate::__private::v1::asm!(
-                // As for a site: once per assembler context, and a counter for the labels.
-                ".ifndef .Lprobe_v1_types",
-                ".set .Lprobe_v1_types, 0",
-                ".macro probe_v1_type n, index, ty, stub",
-                ".Lprobe_v1_type_\\n\\():",
-                ".pushsection probe_sites, \"ao\", @progbits, .Lprobe_v1_type_\\n",
-                ".p2align 2",
-                ".byte 1, 12, 3, \\index",
-                ".long \\ty, \\stub@PLT - .",
-                ".popsection",
-                ".endm",
-                ".endif",
-                ".set .Lprobe_v1_types, .Lprobe_v1_types + 1",
-                ".altmacro",
-                "probe_v1_type %.Lprobe_v1_types, {index}, {ty}, {stub}",
-                ".noaltmacro",
-                index = const $index,
-                ty = const $ty,
-                stub = sym __probe_stub,
-                options(nomem, nostack, preserves_flags),
-            )
-        }
+macro_rules! __probe_v1_passed {
+    ($index:tt, $passage:ident, $how:ident, $value:expr) => {
+        $crate::__private::v1::pass!(
+            $crate::__private::v1::Typed<__Probe, $crate::__private::v1::$passage, $index>, $how, $value
+        )
     };
 }
 
@@ -272,41 +191,13 @@ macro_rules! __probe_v1_field_type {
 #[macro_export]
 macro_rules! __probe_v1_deliver_failed {
     () => {
-        $crate::__private::v1::failed(__probe_stub)
-    };
-}
-
-/// Steps over the red zone, calls the stub, steps back.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_call {
-    ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
-        // SAFETY: the stub enters the owner of the probe, which keeps every register that is not named
-        // here (docs/abi.md, "Entry") and reads the values, which are alive until after the call. The red
-        // zone is stepped over, and the stack pointer is what it was.
-        unsafe {
-            $crate::__private::v1::asm!(
-                $($before,)+
-                "call {stub}",
-                $($after,)+
-                stub = $($stub)+, $($values)*
-                out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
-                out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
-                out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _, out("xmm16") _, out("xmm17") _,
-                out("xmm18") _, out("xmm19") _, out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
-                out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _, out("xmm28") _, out("xmm29") _,
-                out("xmm30") _, out("xmm31") _, out("k0") _, out("k1") _, out("k2") _, out("k3") _,
-                out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _,
-                out("st(6)") _, out("st(7)") _,
-                options(nostack),
-            )
-        }
+        // SAFETY: a cold block.
+        unsafe { $crate::__private::v1::call_failed(<__Probe as $crate::__private::v1::Stub>::stub) }
     };
 }
 
 pub use crate::{
-    __probe_v1_call as call, __probe_v1_define as define, __probe_v1_deliver as deliver,
-    __probe_v1_deliver_failed as deliver_failed, __probe_v1_field_type as field_type, __probe_v1_nop as nop,
-    __probe_v1_place as place, __probe_v1_replace_site as replace_site, __probe_v1_typed as typed,
+    __probe_v1_define as define, __probe_v1_deliver as deliver, __probe_v1_deliver_failed as deliver_failed,
+    __probe_v1_nop as nop, __probe_v1_passed as passed, __probe_v1_place as place,
+    __probe_v1_replace_site as replace_site,
 };

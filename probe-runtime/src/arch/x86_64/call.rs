@@ -1,0 +1,142 @@
+//! The call of a probe's stub, out of a cold block: with the fields' values on the stack (docs/abi.md, "Values").
+//!
+//! Everything is inlined into the cold block. It is made here, and not by the site's macros, for the time of those who compile: a
+//! call names some seventy registers, which the compiler checks once here, instead of once at each site.
+//!
+//! One or two fields go to the stack word by word, from registers: their address is never taken, so nothing is computed outside of the
+//! cold block. More go through an array of the compiler's.
+
+// Safety: relies on the stub entering the owner of the probe, which keeps every register that is not named here (docs/abi.md, "Entry")
+// and reads the values, which the caller keeps alive. The red zone is stepped over, and the stack pointer is what it was.
+#![expect(unsafe_code, reason = "see above")]
+
+use core::arch::asm;
+
+use crate::abi::{Value, Words};
+
+/// A probe, by its stub, as a type: what functions that are made for a probe can name.
+pub trait Stub {
+    /// The stub of the probe.
+    extern "C" fn stub();
+}
+
+/// Steps over the red zone, calls the stub, steps back.
+macro_rules! call {
+    ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
+        asm!(
+            $($before,)+
+            "call {stub}",
+            $($after,)+
+            stub = $($stub)+, $($values)*
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _, out("xmm4") _, out("xmm5") _,
+            out("xmm6") _, out("xmm7") _, out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _, out("xmm16") _, out("xmm17") _,
+            out("xmm18") _, out("xmm19") _, out("xmm20") _, out("xmm21") _, out("xmm22") _, out("xmm23") _,
+            out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _, out("xmm28") _, out("xmm29") _,
+            out("xmm30") _, out("xmm31") _, out("k0") _, out("k1") _, out("k2") _, out("k3") _,
+            out("k4") _, out("k5") _, out("k6") _, out("k7") _,
+            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _,
+            out("st(6)") _, out("st(7)") _,
+            options(nostack),
+        )
+    };
+}
+
+/// The hit of a probe without fields.
+///
+/// # Safety
+/// This is the cold block of a site of the probe.
+#[inline(always)]
+pub unsafe fn call<S: Stub>() {
+    // SAFETY: see above.
+    unsafe { call!([sym S::stub], ["add rsp, -128"], ["sub rsp, -128"], []) }
+}
+
+/// The hit of a probe with one field.
+///
+/// # Safety
+/// As of [`call`]; the value is that field's.
+#[inline(always)]
+pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
+    // SAFETY: see above.
+    unsafe {
+        call!(
+            [sym S::stub],
+            ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
+            ["add rsp, 192"],
+            [ty = in(reg) ty, low = in(reg) low, high = in(reg) high,]
+        );
+    }
+}
+
+/// The hit of a probe with two fields.
+///
+/// # Safety
+/// As of [`call`]; the values are those fields'.
+#[inline(always)]
+pub unsafe fn call_with_two<S: Stub>(
+    Words([ty1, low1, high1], _): Words<'_>,
+    Words([ty2, low2, high2], _): Words<'_>,
+) {
+    // SAFETY: see above.
+    unsafe {
+        call!(
+            [sym S::stub],
+            [
+                "sub rsp, 192",
+                "mov [rsp], {ty1}", "mov [rsp + 8], {low1}", "mov [rsp + 16], {high1}",
+                "mov [rsp + 24], {ty2}", "mov [rsp + 32], {low2}", "mov [rsp + 40], {high2}"
+            ],
+            ["add rsp, 192"],
+            [
+                ty1 = in(reg) ty1, low1 = in(reg) low1, high1 = in(reg) high1,
+                ty2 = in(reg) ty2, low2 = in(reg) low2, high2 = in(reg) high2,
+            ]
+        );
+    }
+}
+
+/// The hit of a probe with more fields.
+///
+/// # Safety
+/// As of [`call`]; the values are those of all fields.
+#[inline(always)]
+pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
+    // SAFETY: see above.
+    unsafe {
+        call!(
+            [sym S::stub],
+            ["sub rsp, 192", "mov [rsp + 56], {values}"],
+            ["add rsp, 192"],
+            [values = in(reg) values.as_ptr(),]
+        );
+    }
+}
+
+/// As many as a probe has fields at most.
+static FAILED: [Value<'static>; 32] = [Value::FAILED; 32];
+
+/// The hit of a probe with fields, one of which panicked: with values that say so. Both places for values are filled, whatever their
+/// number.
+///
+/// # Safety
+/// As of [`call`]; it is the stub of the probe.
+#[cold]
+#[inline(never)]
+pub unsafe fn call_failed(stub: extern "C" fn()) {
+    let [first, _] = Value::FAILED.words;
+    // SAFETY: see above.
+    unsafe {
+        call!(
+            [in(reg) stub],
+            [
+                "sub rsp, 192",
+                "mov [rsp], {ty}", "mov [rsp + 8], {zero}", "mov [rsp + 16], {zero}",
+                "mov [rsp + 24], {ty}", "mov [rsp + 32], {zero}", "mov [rsp + 40], {zero}",
+                "mov [rsp + 56], {values}"
+            ],
+            ["add rsp, 192"],
+            [ty = in(reg) Value::FAILED.ty, zero = in(reg) first, values = in(reg) FAILED.as_ptr(),]
+        );
+    }
+}
