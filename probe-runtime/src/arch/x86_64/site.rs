@@ -29,6 +29,11 @@
 //!   every kind of output, also from a generic function that another shared object instantiates, where a
 //!   reference to data would need a copy relocation or fail to link.
 
+// Safety: relies on a NOP having no effect, and on what each macro says where it stands.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::call::Stub;
+
 /// The definition and stub of a probe.
 #[doc(hidden)]
 #[macro_export]
@@ -57,9 +62,19 @@ macro_rules! __probe_v1_define {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_place {
+    // The compiler reads it once, in the runtime.
+    ([]) => {
+        $crate::__private::v1::bare::<__Probe>()
+    };
     ($($captures:tt)*) => {
         $crate::__private::v1::nop! { { $crate::__private::v1::capture! { $($captures)* } } }
     };
+}
+
+/// A site without fields.
+#[inline(always)]
+pub fn bare<__Probe: Stub>() {
+    crate::__private::v1::nop! { { crate::__private::v1::deliver! { [] } } }
 }
 
 /// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
