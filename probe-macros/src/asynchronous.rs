@@ -20,7 +20,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, GenericArgument, Pat, PatType, PathArguments, ReturnType, Signature, Type,
+    Attribute, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReturnType, Signature, Type,
     TypeParamBound, Visibility,
 };
 
@@ -122,7 +122,12 @@ impl Asynchronous {
                 let (binds, signature, output) = self.converted(krate);
                 let anchor = output
                     .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
-                let block = body::rebuilt(body, quote!(#anchor #binds #entered #statements));
+                // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
+                // borrows from these is dropped first. That takes braces of the edition 2024. The item is for rustc, which
+                // would call the user's braces unnecessary.
+                let statements = body::rebuilt(body, quote!(const _: () = (); #statements));
+                let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
+                block.set_span(Span::mixed_site().located_at(body.span()));
                 (signature, wrap(quote!(async move #block)))
             }
             Wrapped::Block { .. } => {
@@ -141,7 +146,9 @@ impl Asynchronous {
 
     /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
     fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
-        let Self { attributes, visibility, mut signature, .. } = self;
+        let Self { mut attributes, visibility, mut signature, .. } = self;
+        // A future must be used in any case, and clippy says so. What the user says of it stays.
+        attributes.retain(|it| !matches!(&it.meta, Meta::Path(path) if path.is_ident("must_use")));
         let mut binds = TokenStream::new();
         for (number, input) in signature.inputs.iter_mut().enumerate() {
             match input {
@@ -168,19 +175,20 @@ impl Asynchronous {
     }
 }
 
-/// Moves a parameter into the future, and makes the function's own a plain name.
+/// Moves a parameter into the future, and makes the function's own a plain name. Its attributes (`cfg`, lints) hold for both.
 fn bind(typed: &mut PatType, number: usize) -> TokenStream {
+    let attributes = typed.attrs.clone();
     if let Pat::Ident(it) = &mut *typed.pat
         && it.by_ref.is_none()
         && it.subpat.is_none()
     {
         let mutability = it.mutability.take();
         let name = &it.ident;
-        return quote!(let #mutability #name = #name;);
+        return quote!(#(#attributes)* let #mutability #name = #name;);
     }
     let name = format_ident!("__probe_arg{number}", span = typed.pat.span());
     let pattern = std::mem::replace(&mut *typed.pat, syn::parse_quote!(#name));
-    quote!(let #name = #name; let #pattern = #name;)
+    quote!(#(#attributes)* let #name = #name; #(#attributes)* let #pattern = #name;)
 }
 
 /// The one type argument of `name<…>`.
