@@ -413,6 +413,12 @@ impl<T: Copy + Into<u64> + 'static> Of<T> {
     fn value(&self) -> u64 {
         self.0.into()
     }
+
+    /// Its signature does not tell of which type it is.
+    #[probe(replace(method))]
+    fn size(count: usize) -> usize {
+        size_of::<T>() * count
+    }
 }
 
 /// In a generic `impl` whose types are `'static`, each type has closures of its own.
@@ -422,4 +428,6 @@ fn types_of_a_generic_impl_are_apart() {
     assert_eq!((Of(1_u8).value(), Of(1_u16).value()), (101, 1));
     let _wide = Of::<u16>::value_install(|original, this| original(&Of(this.0 + 1))).unwrap();
     assert_eq!((Of(1_u8).value(), Of(1_u16).value(), Of(1_u32).value()), (101, 2, 1));
+    let _small = Of::<u8>::size_install(|original, count| original(count) + 10).unwrap();
+    assert_eq!((Of::<u8>::size(2), Of::<u16>::size(2)), (12, 4));
 }
