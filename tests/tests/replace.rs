@@ -2,7 +2,7 @@
 //! Each test has functions of its own.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -324,6 +324,21 @@ fn consumers_see_the_replacement_and_what_runs() {
     drop(twice);
     hits.resume();
     assert_eq!((observed(1), kinds()), (1, (5, 5, 5, 5)));
+}
+
+#[probe(replace)]
+#[track_caller]
+fn tracked() -> u32 {
+    Location::caller().line()
+}
+
+/// Also while the site is active, as long as no closure stands between.
+#[test]
+fn the_callers_location_is_seen() {
+    assert_eq!(tracked(), line!());
+    let hits = select("replace::tracked kind=replace").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(tracked(), line!());
+    assert_eq!(hits.total(), 1);
 }
 
 #[probe(replace)]

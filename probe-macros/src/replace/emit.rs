@@ -213,6 +213,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
             }
         },
         quote! {
+            #(#tracked)*
             #run_signature {
                 match __probe_left.next::<#owner, dyn #closure>() {
                     #v1::Some((__probe_closure, __probe_left)) => {
