@@ -38,6 +38,7 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
         );
     }
     let is_future = wrapped.is_some();
+    conditional(&signature, settings, is_future, errors);
     Captures {
         entry: settings
             .args
@@ -48,6 +49,28 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
             let ty = if is_future { unit() } else { ty(function, &signature, errors) };
             ExitCaptures { result: ret.key.clone(), fields, ty, moves: moves(&variables) }
         }),
+    }
+}
+
+/// An argument that is there in some builds only could be neither a field nor moved: the macro does not see which build this is.
+fn conditional(signature: &Signature, settings: &Settings, is_future: bool, errors: &mut Errors) {
+    let takes_all = settings.args.as_ref().is_some_and(|args| args.all);
+    let may_move = settings.ret.is_some() && !is_future;
+    if !takes_all && !may_move {
+        return;
+    }
+    for input in &signature.inputs {
+        let attributes = match input {
+            FnArg::Receiver(receiver) => &receiver.attrs,
+            FnArg::Typed(typed) => &typed.attrs,
+        };
+        for attribute in attributes.iter().filter(|it| it.path().is_ident("cfg")) {
+            errors.at(
+                attribute,
+                "`args(*)` and `ret` take the same arguments in each build: put `cfg` on two functions instead, or name the \
+                 fields that are always there, as in `args(id)`",
+            );
+        }
     }
 }
 
