@@ -20,7 +20,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReturnType, Signature, Type,
+    Attribute, Error, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReturnType, Signature, Type,
     TypeParamBound, Visibility,
 };
 
@@ -75,6 +75,15 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
             None => return Ok(None),
         },
     };
+    if wrapped == Wrapped::Call
+        && let Some(tracked) = attributes.iter().find(|it| it.path().is_ident("track_caller"))
+    {
+        return Err(Error::new_spanned(
+            tracked.path(),
+            "`#[probe]` on a function that returns a future makes a closure of its body, which would not see the caller's \
+             location; end the body with an `async` block, or remove one of the two",
+        ));
+    }
     Ok(Some(Asynchronous { attributes, visibility, signature, wrapped }))
 }
 
