@@ -6,7 +6,7 @@
 use crate::abi::Value;
 
 /// As many as a probe has fields at most.
-static VALUES: [Value<'static>; 32] = [Value::FAILED; 32];
+const VALUES: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
 /// Calls the stub of a probe with fields as its cold block would, with values that say what happened. Both places for values
 /// (docs/abi.md, "Values") are filled, whatever their number.
