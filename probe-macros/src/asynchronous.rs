@@ -20,8 +20,8 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReturnType, Signature, Type,
-    TypeParamBound, Visibility,
+    Attribute, Error, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReceiverKind, ReturnType,
+    Signature, Type, TypeParamBound, Visibility,
 };
 
 use crate::body;
@@ -33,6 +33,8 @@ pub(crate) struct Asynchronous {
     visibility: Visibility,
     signature: Signature,
     wrapped: Wrapped,
+    /// What the future of a function that is not `async` has as its output, if that can be named.
+    output: Option<Type>,
 }
 
 /// What of a function is the future.
@@ -84,7 +86,8 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
              location; end the body with an `async` block, or remove one of the two",
         ));
     }
-    Ok(Some(Asynchronous { attributes, visibility, signature, wrapped }))
+    let output = if is_async { None } else { output(&signature) };
+    Ok(Some(Asynchronous { attributes, visibility, signature, wrapped, output }))
 }
 
 /// What a function that is not `async` returns.
@@ -108,6 +111,34 @@ fn returned(signature: &Signature) -> Returned {
     }
 }
 
+/// The `X` of `impl Future<Output = X>` and `Pin<Box<dyn Future<Output = X>>>`.
+fn output(signature: &Signature) -> Option<Type> {
+    let ReturnType::Type(_, ty) = &signature.output else { return None };
+    let bounds = match &**ty {
+        Type::ImplTrait(it) => &it.bounds,
+        ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box"))? {
+            Type::TraitObject(it) => &it.bounds,
+            _ => return None,
+        },
+    };
+    let TypeParamBound::Trait(bound) = bounds.iter().find(|it| is_future(it))? else { return None };
+    let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments else {
+        return None;
+    };
+    let output = arguments.args.iter().find_map(|it| match it {
+        GenericArgument::AssocType(it) if it.ident == "Output" => Some(it.ty.clone()),
+        _ => None,
+    })?;
+    let is_nameable =
+        !mentions(&quote!(#output), "impl") && !matches!(output, Type::Never(_) | Type::Macro(_));
+    is_nameable.then_some(output)
+}
+
+/// A statement that says what a block returns, which the signature does not tell through a wrapper.
+fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
+    quote!(if false { return #krate::__private::v1::returned::<#output>(); })
+}
+
 impl Asynchronous {
     pub(crate) fn wrapped(&self) -> Wrapped {
         self.wrapped
@@ -129,8 +160,7 @@ impl Asynchronous {
             Wrapped::Body => {
                 let statements = rewrite(statements);
                 let (binds, signature, output) = self.converted(krate);
-                let anchor = output
-                    .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
+                let anchor = output.map(|output| anchor(krate, &output));
                 // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
                 // borrows from these is dropped first. That takes braces of the edition 2024. The item is for rustc, which
                 // would call the user's braces unnecessary.
@@ -141,13 +171,18 @@ impl Asynchronous {
             }
             Wrapped::Block { .. } => {
                 let last = last_block(&rewrite(statements));
-                let statements = last.map(|last| last.wrap(entered, wrap));
+                let anchor = self.output.map(|output| anchor(krate, &output));
+                // As in `function!`.
+                let first = anchor.map(|anchor| quote!(#anchor const _: () = ();));
+                let first = (first.is_some() || entered.is_some()).then(|| quote!(#first #entered));
+                let statements = last.map(|last| last.wrap(first, wrap));
                 (function.head.clone(), statements.unwrap_or_default())
             }
             Wrapped::Call => {
                 let statements = rewrite(statements);
                 let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
-                (function.head.clone(), wrap(quote!(#call(move || { #statements }))))
+                let output = self.output.map_or_else(|| quote!(_), |output| quote!(#output));
+                (function.head.clone(), wrap(quote!(#call::<_, #output>(move || { #statements }))))
             }
         };
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
@@ -164,6 +199,11 @@ impl Asynchronous {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token;
                     binds.extend(quote!(let _ = &#this;));
+                    // It can't be bound anew, and what a block has taken and drops, rustc does not count as used then.
+                    if receiver.mutability.is_some() && !matches!(receiver.kind, ReceiverKind::Reference(..))
+                    {
+                        attributes.push(syn::parse_quote!(#[allow(unused_assignments)]));
+                    }
                 }
                 FnArg::Typed(typed) => binds.extend(bind(typed, number)),
             }

@@ -152,7 +152,13 @@ fn an_impl_future() {
             ::probe_runtime::__private::v1::future! {
                 ("f", "");
                 ::probe_runtime::__private::v1::Told;
-                async move { x }
+                async move {
+                    if false {
+                        return ::probe_runtime::__private::v1::returned::<u8>();
+                    }
+                    const _: () = ();
+                    x
+                }
             }
         }
     };
@@ -172,7 +178,7 @@ fn an_impl_future() {
                     ::probe_runtime::__private::v1::future! {
                         ("f", "");
                         ::probe_runtime::__private::v1::Noted::Fresh;
-                        ::probe_runtime::__private::v1::call_once(move || { #body })
+                        ::probe_runtime::__private::v1::call_once::<_, u8>(move || { #body })
                     }
                 }
             },
@@ -194,7 +200,13 @@ fn a_pinned_box() {
                 Box::pin(::probe_runtime::__private::v1::future! {
                     ("f", "");
                     ::probe_runtime::__private::v1::Told;
-                    async move { 1 }
+                    async move {
+                        if false {
+                            return ::probe_runtime::__private::v1::returned::<u8>();
+                        }
+                        const _: () = ();
+                        1
+                    }
                 })
             }
         },

@@ -61,8 +61,9 @@ impl<T> Returning for fn() -> T {
     type Output = T;
 }
 
-/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference.
+/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference. `T` is what
+/// the signature says of the future, and the compiler would have to guess.
 #[inline(always)]
-pub fn call_once<F: Future>(body: impl FnOnce() -> F) -> F {
+pub fn call_once<F: Future<Output = T>, T>(body: impl FnOnce() -> F) -> F {
     body()
 }
