@@ -103,7 +103,7 @@ fn future(
     let stage = if found.wrapped() == Wrapped::Call { quote!(Noted::Fresh) } else { quote!(Told) };
     let entered = entry.map(|entry| quote_spanned!(span=> #krate::__private::v1::entered!(#probe #entry);));
     let statements = |statements| points(statements, settings);
-    found.expand(function, body, &krate, entered, statements, |future| {
+    found.expand(function, body, &krate, entered.as_ref(), statements, |future| {
         quote_spanned!(span=> #krate::__private::v1::future! {
             #probe; #sites #krate::__private::v1::#stage; #future
         })
