@@ -74,17 +74,17 @@ macro_rules! __probe_v1_future {
             $crate::__private::v1::entry_site! { $entry $probe }
 
             #[inline(always)]
-            fn resume(at: usize) {
+            fn resume(at: $crate::__private::v1::usize) {
                 $crate::__private::v1::site! { Resume, $probe; "future" = value(&at) }
             }
 
             #[inline(always)]
-            fn suspend(at: usize) {
+            fn suspend(at: $crate::__private::v1::usize) {
                 $crate::__private::v1::site! { Suspend, $probe; "future" = value(&at) }
             }
 
             #[inline(always)]
-            fn drop(at: usize) {
+            fn drop(at: $crate::__private::v1::usize) {
                 $crate::__private::v1::site! { Drop, $probe; "future" = value(&at) }
             }
         }
@@ -104,15 +104,15 @@ macro_rules! __probe_v1_future {
 macro_rules! __probe_v1_entry_site {
     (outside $probe:tt) => {
         #[inline(always)]
-        fn entry(at: usize) {
+        fn entry(at: $crate::__private::v1::usize) {
             $crate::__private::v1::site! { Entry, $probe; "future" = value(&at) }
         }
     };
     (inside $probe:tt) => {
-        const ENTERS_INSIDE: bool = true;
+        const ENTERS_INSIDE: $crate::__private::v1::bool = true;
 
         #[inline(always)]
-        fn entry(_: usize) {}
+        fn entry(_: $crate::__private::v1::usize) {}
     };
 }
 

@@ -194,7 +194,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
     [
         quote_spanned! {subject.signature.ident.span()=>
             #[inline(always)]
-            fn #site<const ASKED: bool>() -> #v1::Passed {
+            fn #site<const ASKED: #v1::bool>() -> #v1::Passed {
                 #v1::replace_site! { ASKED, #probe }
             }
         },

@@ -33,7 +33,7 @@ fn a_free_function() {
             clippy::pedantic)]
         impl price {
             #[inline(always)]
-            fn __probe_site<const ASKED: bool>() -> k::__private::v1::Passed {
+            fn __probe_site<const ASKED: k::__private::v1::bool>() -> k::__private::v1::Passed {
                 k::__private::v1::replace_site! { ASKED, ("price", "") }
             }
             #[inline(never)]

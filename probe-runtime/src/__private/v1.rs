@@ -5,6 +5,7 @@ pub use core::marker::{Send, Sync};
 pub use core::mem::forget;
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
+pub use core::primitive::{bool, str, u64, usize};
 pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;

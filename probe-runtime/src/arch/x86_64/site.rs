@@ -178,7 +178,7 @@ macro_rules! __probe_v1_deliver {
     }};
     ([$($done:tt)*] $($field:literal = $how:ident($value:expr)),+) => {{
         $crate::__private::v1::typed! { InMemory }
-        const __PROBE_FIELDS: &str = $crate::__private::v1::concat!($($field, "\n"),+);
+        const __PROBE_FIELDS: &$crate::__private::v1::str = $crate::__private::v1::concat!($($field, "\n"),+);
         match [$($crate::__private::v1::pass!(
             __ProbeField<{ $crate::__private::v1::field_index(__PROBE_FIELDS, $field) }>, $how, $value
         )),+] {
@@ -201,33 +201,33 @@ macro_rules! __probe_v1_deliver {
 #[macro_export]
 macro_rules! __probe_v1_typed {
     ($passage:ident) => {
-        enum __ProbeField<const INDEX: usize> {}
+        enum __ProbeField<const INDEX: $crate::__private::v1::usize> {}
 
-        impl<const INDEX: usize> $crate::__private::v1::Passage for __ProbeField<INDEX> {
+        impl<const INDEX: $crate::__private::v1::usize> $crate::__private::v1::Passage for __ProbeField<INDEX> {
             type Out<'value> =
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::Out<'value>;
 
             #[inline(always)]
-            fn one<'value, const TY: u64>(low: u64) -> Self::Out<'value> {
+            fn one<'value, const TY: $crate::__private::v1::u64>(low: $crate::__private::v1::u64) -> Self::Out<'value> {
                 $crate::__private::v1::field_type! { INDEX, TY }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::one::<TY>(low)
             }
 
             #[inline(always)]
-            fn two<'value, const TY: u64>(low: u64, high: u64) -> Self::Out<'value> {
+            fn two<'value, const TY: $crate::__private::v1::u64>(low: $crate::__private::v1::u64, high: $crate::__private::v1::u64) -> Self::Out<'value> {
                 $crate::__private::v1::field_type! { INDEX, TY }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::two::<TY>(low, high)
             }
 
             #[inline(always)]
-            fn text<'value, const AT: usize, const LEN: u64>() -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Str as u64 }
+            fn text<'value, const AT: $crate::__private::v1::usize, const LEN: $crate::__private::v1::u64>() -> Self::Out<'value> {
+                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Str as $crate::__private::v1::u64 }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::text::<AT, LEN>()
             }
 
             #[inline(always)]
             fn formatted<'value, F: $crate::__private::v1::Formatting>(data: *const ()) -> Self::Out<'value> {
-                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Format as u64 }
+                $crate::__private::v1::field_type! { INDEX, $crate::__private::v1::Type::Format as $crate::__private::v1::u64 }
                 <$crate::__private::v1::$passage as $crate::__private::v1::Passage>::formatted::<F>(data)
             }
         }
