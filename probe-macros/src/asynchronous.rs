@@ -13,19 +13,21 @@
 //! and are dropped in the same order. The `impl` comes from this crate's edition, 2024, so that it captures every lifetime, as an
 //! `async fn` does in every edition. (A block inside an `async fn` would hold its parameters and its state twice.)
 
-use std::iter;
+mod deferred;
 
-use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
+pub(crate) use deferred::{DEFERRED, deferred, is_early};
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, GenericArgument, Pat, PatType, PathArguments, ReturnType, Signature, Type,
-    TypeParamBound, Visibility,
+    Attribute, Error, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReceiverKind, ReturnType,
+    Signature, Type, TypeParamBound, Visibility,
 };
 
 use crate::body;
-use crate::model::{Function, Settings};
+use crate::model::Function;
 
 /// What a function that returns a future is made of.
 pub(crate) struct Asynchronous {
@@ -33,6 +35,8 @@ pub(crate) struct Asynchronous {
     visibility: Visibility,
     signature: Signature,
     wrapped: Wrapped,
+    /// What the future of a function that is not `async` has as its output, if that can be named.
+    output: Option<Type>,
 }
 
 /// What of a function is the future.
@@ -75,7 +79,17 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
             None => return Ok(None),
         },
     };
-    Ok(Some(Asynchronous { attributes, visibility, signature, wrapped }))
+    if wrapped == Wrapped::Call
+        && let Some(tracked) = attributes.iter().find(|it| it.path().is_ident("track_caller"))
+    {
+        return Err(Error::new_spanned(
+            tracked.path(),
+            "`#[probe]` on a function that returns a future makes a closure of its body, which would not see the caller's \
+             location; end the body with an `async` block, or remove one of the two",
+        ));
+    }
+    let output = if is_async { None } else { output(&signature) };
+    Ok(Some(Asynchronous { attributes, visibility, signature, wrapped, output }))
 }
 
 /// What a function that is not `async` returns.
@@ -99,26 +113,37 @@ fn returned(signature: &Signature) -> Returned {
     }
 }
 
+/// The `X` of `impl Future<Output = X>` and `Pin<Box<dyn Future<Output = X>>>`.
+fn output(signature: &Signature) -> Option<Type> {
+    let ReturnType::Type(_, ty) = &signature.output else { return None };
+    let bounds = match &**ty {
+        Type::ImplTrait(it) => &it.bounds,
+        ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box"))? {
+            Type::TraitObject(it) => &it.bounds,
+            _ => return None,
+        },
+    };
+    let TypeParamBound::Trait(bound) = bounds.iter().find(|it| is_future(it))? else { return None };
+    let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments else {
+        return None;
+    };
+    let output = arguments.args.iter().find_map(|it| match it {
+        GenericArgument::AssocType(it) if it.ident == "Output" => Some(it.ty.clone()),
+        _ => None,
+    })?;
+    let is_nameable =
+        !mentions(&quote!(#output), "impl") && !matches!(output, Type::Never(_) | Type::Macro(_));
+    is_nameable.then_some(output)
+}
+
+/// A statement that says what a block returns, which the signature does not tell through a wrapper.
+fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
+    quote!(if false { return #krate::__private::v1::returned::<#output>(); })
+}
+
 impl Asynchronous {
     pub(crate) fn wrapped(&self) -> Wrapped {
         self.wrapped
-    }
-
-    /// The type of the result, where it can be named and rustc has not been told it yet.
-    pub(crate) fn output(&self) -> Option<Type> {
-        if self.wrapped == Wrapped::Body {
-            return None;
-        }
-        let ReturnType::Type(_, ty) = &self.signature.output else { return None };
-        let bounds = match &**ty {
-            Type::ImplTrait(it) => &it.bounds,
-            ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
-                Some(Type::TraitObject(it)) => &it.bounds,
-                _ => return None,
-            },
-        };
-        let output = bounds.iter().find_map(output_of)?;
-        (!mentions(&quote!(#output), "impl")).then(|| output.clone())
     }
 
     /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
@@ -128,7 +153,7 @@ impl Asynchronous {
         function: &Function,
         body: &Group,
         krate: &TokenStream,
-        entered: Option<TokenStream>,
+        entered: Option<&TokenStream>,
         rewrite: impl Fn(TokenStream) -> TokenStream,
         wrap: impl Fn(TokenStream) -> TokenStream,
     ) -> (TokenStream, Group) {
@@ -137,20 +162,29 @@ impl Asynchronous {
             Wrapped::Body => {
                 let statements = rewrite(statements);
                 let (binds, signature, output) = self.converted(krate);
-                let anchor = output
-                    .map(|output| quote!(if false { return #krate::__private::v1::returned::<#output>(); }));
-                let block = body::rebuilt(body, quote!(#anchor #binds #entered #statements));
+                let anchor = output.map(|output| anchor(krate, &output));
+                // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
+                // borrows from these is dropped first. That takes braces of the edition 2024. The item is for rustc, which
+                // would call the user's braces unnecessary.
+                let statements = body::rebuilt(body, quote!(const _: () = (); #statements));
+                let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
+                block.set_span(Span::mixed_site().located_at(body.span()));
                 (signature, wrap(quote!(async move #block)))
             }
             Wrapped::Block { .. } => {
                 let last = last_block(&rewrite(statements));
-                let statements = last.map(|last| last.wrap(entered, wrap));
+                let anchor = self.output.map(|output| anchor(krate, &output));
+                // As in `function!`.
+                let first = anchor.map(|anchor| quote!(#anchor const _: () = ();));
+                let first = (first.is_some() || entered.is_some()).then(|| quote!(#first #entered));
+                let statements = last.map(|last| last.wrap(first, wrap));
                 (function.head.clone(), statements.unwrap_or_default())
             }
             Wrapped::Call => {
                 let statements = rewrite(statements);
                 let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
-                (function.head.clone(), wrap(quote!(#call(move || { #statements }))))
+                let output = self.output.map_or_else(|| quote!(_), |output| quote!(#output));
+                (function.head.clone(), wrap(quote!(#call::<_, #output>(move || { #statements }))))
             }
         };
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
@@ -158,13 +192,20 @@ impl Asynchronous {
 
     /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
     fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
-        let Self { attributes, visibility, mut signature, .. } = self;
+        let Self { mut attributes, visibility, mut signature, .. } = self;
+        // A future must be used in any case, and clippy says so. What the user says of it stays.
+        attributes.retain(|it| !matches!(&it.meta, Meta::Path(path) if path.is_ident("must_use")));
         let mut binds = TokenStream::new();
         for (number, input) in signature.inputs.iter_mut().enumerate() {
             match input {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token;
                     binds.extend(quote!(let _ = &#this;));
+                    // It can't be bound anew, and what a block has taken and drops, rustc does not count as used then.
+                    if receiver.mutability.is_some() && !matches!(receiver.kind, ReceiverKind::Reference(..))
+                    {
+                        attributes.push(syn::parse_quote!(#[allow(unused_assignments)]));
+                    }
                 }
                 FnArg::Typed(typed) => binds.extend(bind(typed, number)),
             }
@@ -185,19 +226,20 @@ impl Asynchronous {
     }
 }
 
-/// Moves a parameter into the future, and makes the function's own a plain name.
+/// Moves a parameter into the future, and makes the function's own a plain name. Its attributes (`cfg`, lints) hold for both.
 fn bind(typed: &mut PatType, number: usize) -> TokenStream {
+    let attributes = typed.attrs.clone();
     if let Pat::Ident(it) = &mut *typed.pat
         && it.by_ref.is_none()
         && it.subpat.is_none()
     {
         let mutability = it.mutability.take();
         let name = &it.ident;
-        return quote!(let #mutability #name = #name;);
+        return quote!(#(#attributes)* let #mutability #name = #name;);
     }
     let name = format_ident!("__probe_arg{number}", span = typed.pat.span());
     let pattern = std::mem::replace(&mut *typed.pat, syn::parse_quote!(#name));
-    quote!(let #name = #name; let #pattern = #name;)
+    quote!(#(#attributes)* let #name = #name; #(#attributes)* let #pattern = #name;)
 }
 
 /// The one type argument of `name<…>`.
@@ -213,17 +255,6 @@ fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
 
 fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
-}
-
-/// The type in `Future<Output = type>`.
-fn output_of(bound: &TypeParamBound) -> Option<&Type> {
-    let TypeParamBound::Trait(bound) = bound else { return None };
-    let last = bound.path.segments.last().filter(|it| it.ident == "Future")?;
-    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
-    arguments.args.iter().find_map(|it| match it {
-        GenericArgument::AssocType(it) if it.ident == "Output" => Some(&it.ty),
-        _ => None,
-    })
 }
 
 fn mentions(tokens: &TokenStream, word: &str) -> bool {
@@ -324,73 +355,6 @@ fn block_at_end(trees: &[TokenTree]) -> Option<usize> {
         }
         _ => None,
     }
-}
-
-/// Attributes that are no macros: what is under the others is not what it seems.
-const INERT: [&str; 33] = [
-    "allow",
-    "automatically_derived",
-    "cfg",
-    "cfg_attr",
-    "clippy",
-    "cold",
-    "coverage",
-    "debugger_visualizer",
-    "deny",
-    "deprecated",
-    "diagnostic",
-    "doc",
-    "expect",
-    "export_name",
-    "forbid",
-    "ignore",
-    "inline",
-    "link_section",
-    "miri",
-    "must_use",
-    "naked",
-    "no_mangle",
-    "no_sanitize",
-    "optimize",
-    "rust_analyzer",
-    "rustc",
-    "rustfmt",
-    "should_panic",
-    "target_feature",
-    "track_caller",
-    "unsafe",
-    "warn",
-    "test",
-];
-
-/// Whether an attribute is a macro of somebody's, as far as can be told.
-fn is_macro(attribute: &Group) -> bool {
-    match attribute.stream().into_iter().next() {
-        Some(TokenTree::Ident(word)) => !INERT.iter().any(|known| word == known),
-        _ => true,
-    }
-}
-
-/// Whether macros that stand after the attribute have to go first.
-pub(crate) fn is_early(settings: &Settings, function: &Function) -> bool {
-    !settings.is_deferred && function.attributes.iter().any(is_macro)
-}
-
-/// The word by which the attribute says that it has let others go first.
-pub(crate) const DEFERRED: &str = "__deferred";
-
-/// `function` with the attribute behind all others, so that macros among these see an `async fn`.
-pub(crate) fn deferred(krate: &TokenStream, args: TokenStream, function: &Function) -> TokenStream {
-    let mut head: Vec<TokenTree> = function.head.clone().into_iter().collect();
-    let rest = head.split_off(2 * function.attributes.len());
-    let marker = Ident::new(DEFERRED, Span::call_site());
-    let body = match &function.body {
-        Ok(body) => TokenTree::Group(body.clone()),
-        Err(end) => end.clone(),
-    };
-    let comma = (!args.is_empty()).then(|| Punct::new(',', Spacing::Alone).into());
-    let args: TokenStream = iter::once(marker.into()).chain(comma).chain(args).collect();
-    quote!(#(#head)* #[#krate::probe(#args)] #(#rest)* #body)
 }
 
 #[cfg(test)]

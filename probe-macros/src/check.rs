@@ -199,6 +199,13 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
         }
         PointName::Other(tokens) => errors.at(tokens, name_not_literal("probe!(\"name\", …)")),
     }
+    if let (Some(_), Some(first)) = (&point.future, point.fields.first()) {
+        let name = &first.name;
+        errors.at(
+            name,
+            format!("a probe around a future has no fields of its own; put `probe!(\"…\", {name})` into the future"),
+        );
+    }
     fields(&point.fields, errors);
     if let (Some(_), Some(field)) = (&point.future, point.fields.first()) {
         errors.at(

@@ -107,6 +107,8 @@ pub(crate) struct ExitCaptures {
     pub(crate) ty: Type,
     /// What the closure that becomes of the body takes by value, in this order.
     pub(crate) moves: Vec<Ident>,
+    /// Whether the body may assign to an argument.
+    pub(crate) is_assigned: bool,
 }
 
 /// What `#[probe]` was put on.

@@ -150,7 +150,7 @@ macro_rules! __probe_v1_entered {
     ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
         // In a block, so that the future does not keep it.
         {
-            // SAFETY: nothing has been awaited before, in a future that `future!` wraps with its entry inside.
+            // SAFETY: awaited in a future that `future!` wraps with its entry inside.
             let __probe_at = unsafe { $crate::__private::v1::address() }.await;
             $crate::__private::v1::site! {
                 Entry, $probe $($contained)?; "future" = value(&__probe_at), $($captures)*

@@ -11,7 +11,7 @@
 //! is that of the plain function.
 //!
 //! Which wrapper a call may run is decided by types alone: a wrapper is stored as `dyn Any`, and found by the type that the function's
-//! signature makes, in the one copy of the function it was installed through.
+//! signature makes, and that of the `impl` it stands in, in the one copy of the function it was installed through.
 
 use crate::abi::Definition;
 
@@ -75,12 +75,12 @@ mod chain {
     pub struct Left<'a>(Option<(&'static Definition, &'a [Arc<Wrapper>])>);
 
     impl<'a> Left<'a> {
-        /// The first one left that is of the function's own type, and what is left then.
-        pub fn next<W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
+        /// The first one left that is for the function of `O` and of its own type, and what is left then.
+        pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             let (definition, mut left) = self.0?;
             loop {
                 let (first, rest) = left.split_first()?;
-                if let Some(wrapper) = first.get::<W>(definition) {
+                if let Some(wrapper) = first.get::<O, W>(definition) {
                     return Some((wrapper, Self(Some((definition, rest)))));
                 }
                 left = rest;
@@ -125,7 +125,7 @@ mod chain {
         /// Nothing, which the compiler is not to know: it would find out that the function and what may run instead of it
         /// are the same, and use that ahead of the site.
         #[inline(always)]
-        pub fn next<W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
+        pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             core::hint::black_box(None)
         }
     }

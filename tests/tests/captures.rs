@@ -3,6 +3,7 @@
 #![expect(
     clippy::needless_pass_by_value,
     clippy::toplevel_ref_arg,
+    clippy::trivially_copy_pass_by_ref,
     reason = "how the arguments are passed is what is tested"
 )]
 

@@ -2,7 +2,7 @@
 //! Each test has functions of its own.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -327,6 +327,21 @@ fn consumers_see_the_replacement_and_what_runs() {
 }
 
 #[probe(replace)]
+#[track_caller]
+fn tracked() -> u32 {
+    Location::caller().line()
+}
+
+/// Also while the site is active, as long as no closure stands between.
+#[test]
+fn the_callers_location_is_seen() {
+    assert_eq!(tracked(), line!());
+    let hits = select("replace::tracked kind=replace").unwrap().attach(Count::new()).unwrap();
+    assert_eq!(tracked(), line!());
+    assert_eq!(hits.total(), 1);
+}
+
+#[probe(replace)]
 fn asked() -> u64 {
     1
 }
@@ -413,6 +428,12 @@ impl<T: Copy + Into<u64> + 'static> Of<T> {
     fn value(&self) -> u64 {
         self.0.into()
     }
+
+    /// Its signature does not tell of which type it is.
+    #[probe(replace(method))]
+    fn size(count: usize) -> usize {
+        size_of::<T>() * count
+    }
 }
 
 /// In a generic `impl` whose types are `'static`, each type has closures of its own.
@@ -422,4 +443,6 @@ fn types_of_a_generic_impl_are_apart() {
     assert_eq!((Of(1_u8).value(), Of(1_u16).value()), (101, 1));
     let _wide = Of::<u16>::value_install(|original, this| original(&Of(this.0 + 1))).unwrap();
     assert_eq!((Of(1_u8).value(), Of(1_u16).value(), Of(1_u32).value()), (101, 2, 1));
+    let _small = Of::<u8>::size_install(|original, count| original(count) + 10).unwrap();
+    assert_eq!((Of::<u8>::size(2), Of::<u16>::size(2)), (12, 4));
 }

@@ -54,8 +54,11 @@ fn an_async_fn() {
                         let (y, _) = __probe_arg1;
                         let __probe_arg2 = __probe_arg2;
                         let &z = __probe_arg2;
-                        ::probe_runtime::point!("p");
-                        x.y(y, z).await?
+                        {
+                            const _: () = ();
+                            ::probe_runtime::point!("p");
+                            x.y(y, z).await?
+                        }
                     }
                 }
             }
@@ -79,7 +82,44 @@ fn a_method() {
                     k::__private::v1::Told;
                     async move {
                         let _ = &self;
-                        self.g()
+                        {
+                            const _: () = ();
+                            self.g()
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+/// An argument that is there under a condition is bound under it.
+#[test]
+fn attributes_of_arguments() {
+    becomes(
+        quote!(),
+        quote! {
+            #[must_use]
+            #[must_use = "why"]
+            async fn f(#[cfg(a)] x: u8, #[allow(b)] (y, z): (u8, u8)) {}
+        },
+        &quote! {
+            #[must_use = "why"]
+            fn f(
+                #[cfg(a)] x: u8,
+                #[allow(b)] __probe_arg1: (u8, u8)
+            ) -> impl ::probe_runtime::__private::v1::Future<Output = ()> {
+                ::probe_runtime::__private::v1::future! {
+                    ("f", "");
+                    ::probe_runtime::__private::v1::Told;
+                    async move {
+                        #[cfg(a)]
+                        let x = x;
+                        #[allow(b)]
+                        let __probe_arg1 = __probe_arg1;
+                        #[allow(b)]
+                        let (y, z) = __probe_arg1;
+                        { const _: () = (); }
                     }
                 }
             }
@@ -112,7 +152,13 @@ fn an_impl_future() {
             ::probe_runtime::__private::v1::future! {
                 ("f", "");
                 ::probe_runtime::__private::v1::Told;
-                async move { x }
+                async move {
+                    if false {
+                        return ::probe_runtime::__private::v1::returned::<u8>();
+                    }
+                    const _: () = ();
+                    x
+                }
             }
         }
     };
@@ -132,7 +178,7 @@ fn an_impl_future() {
                     ::probe_runtime::__private::v1::future! {
                         ("f", "");
                         ::probe_runtime::__private::v1::Noted::Fresh;
-                        ::probe_runtime::__private::v1::call_once(move || { #body })
+                        ::probe_runtime::__private::v1::call_once::<_, u8>(move || { #body })
                     }
                 }
             },
@@ -154,7 +200,13 @@ fn a_pinned_box() {
                 Box::pin(::probe_runtime::__private::v1::future! {
                     ("f", "");
                     ::probe_runtime::__private::v1::Told;
-                    async move { 1 }
+                    async move {
+                        if false {
+                            return ::probe_runtime::__private::v1::returned::<u8>();
+                        }
+                        const _: () = ();
+                        1
+                    }
                 })
             }
         },

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, FnArg, Pat, ReceiverKind, ReturnType, Signature, Type};
+use syn::{Expr, FnArg, Pat, PatIdent, ReceiverKind, ReturnType, Signature, Type};
 
 use super::{MAX_FIELDS, too_many};
 use crate::asynchronous::{Wrapped, asynchronous};
@@ -38,6 +38,7 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
         );
     }
     let is_future = wrapped.is_some();
+    conditional(&signature, settings, is_future, errors);
     Captures {
         entry: settings
             .args
@@ -46,8 +47,31 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
         exit: settings.ret.as_ref().map(|ret| {
             let fields = result(ret, is_future, errors);
             let ty = if is_future { unit() } else { ty(function, &signature, errors) };
-            ExitCaptures { result: ret.key.clone(), fields, ty, moves: moves(&variables) }
+            let is_assigned = variables.iter().any(|variable| variable.is_mut);
+            ExitCaptures { result: ret.key.clone(), fields, ty, moves: moves(&variables), is_assigned }
         }),
+    }
+}
+
+/// An argument that is there in some builds only could be neither a field nor moved: the macro does not see which build this is.
+fn conditional(signature: &Signature, settings: &Settings, is_future: bool, errors: &mut Errors) {
+    let takes_all = settings.args.as_ref().is_some_and(|args| args.all);
+    let may_move = settings.ret.is_some() && !is_future;
+    if !takes_all && !may_move {
+        return;
+    }
+    for input in &signature.inputs {
+        let attributes = match input {
+            FnArg::Receiver(receiver) => &receiver.attrs,
+            FnArg::Typed(typed) => &typed.attrs,
+        };
+        for attribute in attributes.iter().filter(|it| it.path().is_ident("cfg")) {
+            errors.at(
+                attribute,
+                "`args(*)` and `ret` take the same arguments in each build: put `cfg` on two functions instead, or name the \
+                 fields that are always there, as in `args(id)`",
+            );
+        }
     }
 }
 
@@ -65,6 +89,8 @@ fn not_future(fields: &[Field], errors: &mut Errors) {
 struct Variable {
     name: Ident,
     hold: Hold,
+    /// Whether it is a `mut` one, which may be assigned to.
+    is_mut: bool,
 }
 
 /// How a variable holds its value, as far as its type's text tells.
@@ -91,10 +117,13 @@ fn variables(signature: &Signature) -> Vec<Variable> {
                     ReceiverKind::Typed(_, ty) => hold(ty, true),
                     _ => Hold::OwnedSelf,
                 };
-                found.push(Variable { name: receiver.self_token.into(), hold });
+                let is_mut =
+                    !matches!(receiver.kind, ReceiverKind::Reference(..)) && receiver.mutability.is_some();
+                found.push(Variable { name: receiver.self_token.into(), hold, is_mut });
             }
-            FnArg::Typed(typed) => bound(&typed.pat, true, &mut |name, is_all| {
-                found.push(Variable { name: name.clone(), hold: hold(&typed.ty, is_all) });
+            FnArg::Typed(typed) => bound(&typed.pat, true, &mut |ident, is_all| {
+                let (name, is_mut) = (ident.ident.clone(), ident.mutability.is_some());
+                found.push(Variable { name, hold: hold(&typed.ty, is_all), is_mut });
             }),
         }
     }
@@ -116,11 +145,11 @@ fn hold(ty: &Type, is_all: bool) -> Hold {
 }
 
 /// Every variable in a pattern, and whether it is the whole value.
-fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&Ident, bool)) {
+fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&PatIdent, bool)) {
     let mut part = |pattern: &Pat| bound(pattern, false, each);
     match pattern {
         Pat::Ident(ident) => {
-            each(&ident.ident, is_all && ident.by_ref.is_none());
+            each(ident, is_all && ident.by_ref.is_none());
             if let Some((_, pattern)) = &ident.subpat {
                 bound(pattern, false, each);
             }

@@ -58,7 +58,7 @@ pub(crate) fn exit(ExitCaptures { result, fields, .. }: &ExitCaptures) -> TokenS
 
 /// The body of a function whose result is recorded, as a closure. `krate` is shown at the function's name.
 pub(crate) fn closure(
-    ExitCaptures { ty, moves, .. }: &ExitCaptures,
+    ExitCaptures { ty, moves, is_assigned, .. }: &ExitCaptures,
     body: &Group,
     statements: &TokenStream,
     krate: &TokenStream,
@@ -68,7 +68,9 @@ pub(crate) fn closure(
     let moving =
         (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
     let block = body::rebuilt(body, quote!(#moving #statements));
-    quote!(|| -> #ty #block)
+    // What a closure has taken and drops, rustc does not count as used then, as it does of an argument: a guard that is disarmed.
+    let quiet = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));
+    quote!(#quiet || -> #ty #block)
 }
 
 /// The type `()`, as far as its text tells.

@@ -110,14 +110,8 @@ fn future(
     });
     let stage = if found.wrapped() == Wrapped::Call { quote!(Noted::Fresh) } else { quote!(Told) };
     let entered = entry.map(|entry| quote_spanned!(span=> #krate::__private::v1::entered!(#probe #entry);));
-    // The result's fields depend on its type.
-    let output = captures.exit.as_ref().and_then(|_| found.output());
     let statements = |statements| points(statements, settings);
-    found.expand(function, body, &krate, entered, statements, |future| {
-        let future = match &output {
-            Some(output) => quote_spanned!(span=> #krate::__private::v1::of_output::<#output, _>(#future)),
-            None => future,
-        };
+    found.expand(function, body, &krate, entered.as_ref(), statements, |future| {
         quote_spanned!(span=> #krate::__private::v1::future! {
             #probe; #sites #krate::__private::v1::#stage; #future
         })

@@ -194,7 +194,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
     [
         quote_spanned! {subject.signature.ident.span()=>
             #[inline(always)]
-            fn #site<const ASKED: bool>() -> #v1::Passed {
+            fn #site<const ASKED: #v1::bool>() -> #v1::Passed {
                 #v1::replace_site! { ASKED, #probe }
             }
         },
@@ -213,8 +213,9 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
             }
         },
         quote! {
+            #(#tracked)*
             #run_signature {
-                match __probe_left.next::<dyn #closure>() {
+                match __probe_left.next::<#owner, dyn #closure>() {
                     #v1::Some((__probe_closure, __probe_left)) => {
                         __probe_closure(&|#(#plain),*| #owner::#run(__probe_left, #(#plain),*), #(#plain),*)
                     }
@@ -227,7 +228,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
                 #(#[doc = #docs])*
                 #quiet_install
                     #installer {
-                    #v1::install::<dyn #closure, _>(#owner::#definition(), closure, |closure| #v1::Box::new(closure))
+                    #v1::install::<#owner, dyn #closure, _>(#owner::#definition(), closure, |closure| #v1::Box::new(closure))
                 }
             }
         },

@@ -33,7 +33,7 @@ fn a_free_function() {
             clippy::pedantic)]
         impl price {
             #[inline(always)]
-            fn __probe_site<const ASKED: bool>() -> k::__private::v1::Passed {
+            fn __probe_site<const ASKED: k::__private::v1::bool>() -> k::__private::v1::Passed {
                 k::__private::v1::replace_site! { ASKED, ("price", "") }
             }
             #[inline(never)]
@@ -46,7 +46,7 @@ fn a_free_function() {
                 price::__probe_run(price::__probe_definition().share().left(), item, n)
             }
             fn __probe_run<'__0>(__probe_left: k::__private::v1::Left<'_>, item: &'__0 Item, n: u32) -> Money {
-                match __probe_left.next::<dyn for<'__call_0> k::__private::v1::Fn(
+                match __probe_left.next::<price, dyn for<'__call_0> k::__private::v1::Fn(
                     &dyn for<'__original_0> k::__private::v1::Fn(&'__original_0 Item, u32) -> Money,
                     &'__call_0 Item, u32
                 ) -> Money + k::__private::v1::Send + k::__private::v1::Sync>() {
@@ -69,7 +69,7 @@ fn a_free_function() {
                 ) -> Money + k::__private::v1::Send + k::__private::v1::Sync + 'static)
                     -> k::__private::v1::Result<k::__private::v1::Replacement, k::__private::v1::Error>
                 {
-                    k::__private::v1::install::<dyn for<'__call_0> k::__private::v1::Fn(
+                    k::__private::v1::install::<price, dyn for<'__call_0> k::__private::v1::Fn(
                         &dyn for<'__original_0> k::__private::v1::Fn(&'__original_0 Item, u32) -> Money,
                         &'__call_0 Item, u32
                     ) -> Money + k::__private::v1::Send + k::__private::v1::Sync, _>(

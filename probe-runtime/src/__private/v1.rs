@@ -15,7 +15,7 @@ pub use crate::arch::backend::site::*;
 pub use crate::capture::{
     Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
 };
-pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, of_output, returned};
+pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::replaced::{Left, Passed};
 pub use crate::{
     __probe_v1_entered as entered, __probe_v1_exit_site as exit_site, __probe_v1_function as function,

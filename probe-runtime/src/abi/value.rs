@@ -76,7 +76,8 @@ impl Type {
 pub struct Value<'a> {
     pub(crate) ty: u64,
     pub(crate) words: [u64; 2],
-    pub(super) borrow: PhantomData<&'a ()>,
+    /// Neither `Send` nor `Sync`: what formats itself may be neither.
+    pub(super) borrow: PhantomData<&'a *const ()>,
 }
 
 const _: () = assert!(size_of::<Value<'_>>() == 24);

@@ -97,13 +97,14 @@ impl fmt::Debug for Replacement {
     }
 }
 
-/// What the macro's `install` calls: puts a closure of the type `W` in the way of a function's calls. `boxed` makes the closure a `W`; it
+/// What the macro's `install` calls: puts a closure of the type `W` in the way of calls of the function of `O`. `boxed` makes the closure a `W`; it
 /// is code of the object that the closure is of.
 ///
 /// # Errors
 /// [`Error::WithoutProbes`], [`Error::Unpinned`], [`Error::NotReplaced`].
-pub fn install<W, F>(function: Passed, closure: F, boxed: fn(F) -> Box<W>) -> Result<Replacement, Error>
+pub fn install<O, W, F>(function: Passed, closure: F, boxed: fn(F) -> Box<W>) -> Result<Replacement, Error>
 where
+    O: ?Sized + 'static,
     W: ?Sized + Send + Sync + 'static,
 {
     let definition = function.definition().ok_or(Error::WithoutProbes)?;
@@ -114,7 +115,7 @@ where
     ready::keep(std::ptr::from_ref(definition).addr())?;
     ready::keep((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
-    let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new(definition, call)));
+    let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
     let (number, report) = operate(|control| control.install(definition, &subscription));
     settle(Visibility::Synchronous);
     let replacement = Replacement { number, report };

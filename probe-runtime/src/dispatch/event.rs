@@ -85,7 +85,17 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The fields of a hit, see [`Event::fields`].
+/// The fields of a hit, see [`Event::fields`]. They stay on the thread of the hit, for a value that formats itself may be of a type that
+/// is neither [`Send`] nor [`Sync`]:
+///
+/// ```compile_fail,E0277
+/// # fn hit(event: &probe_runtime::Event<'_>) {
+/// let fields = event.fields();
+/// std::thread::scope(|scope| {
+///     scope.spawn(move || fields.count());
+/// });
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Fields<'a> {
     names: FieldNames<'a>,

@@ -5,7 +5,7 @@
 //! probes, attach, detach, and remove itself. It is freed when the last call that has a share ends.
 //! Cost: a hit's mark, and one reference counted up and down.
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,18 +23,26 @@ pub(crate) struct Wrapper {
     /// Where the copy's definition lies. Copies of one function in several objects are one probe, but may have been built
     /// from sources in which the arguments' types differ under the same names.
     definition: usize,
+    /// The type whose function it is for: those of a generic `impl` share a definition, and their signatures may be the same.
+    owner: TypeId,
     /// A `Box<W>`, where `W` is the type that the function's calls ask for.
     call: Box<dyn Any + Send + Sync>,
 }
 
 impl Wrapper {
-    pub(crate) fn new(definition: &'static Definition, call: Box<dyn Any + Send + Sync>) -> Self {
-        Self { definition: ptr::from_ref(definition).addr(), call }
+    pub(crate) fn new<O: ?Sized + 'static>(
+        definition: &'static Definition,
+        call: Box<dyn Any + Send + Sync>,
+    ) -> Self {
+        Self { definition: ptr::from_ref(definition).addr(), owner: TypeId::of::<O>(), call }
     }
 
-    /// The closure, if it is for this copy of the function, and of this type.
-    pub(crate) fn get<W: ?Sized + 'static>(&self, definition: &Definition) -> Option<&W> {
-        if self.definition != ptr::from_ref(definition).addr() {
+    /// The closure, if it is for this copy of the function of `O`, and of this type.
+    pub(crate) fn get<O: ?Sized + 'static, W: ?Sized + 'static>(
+        &self,
+        definition: &Definition,
+    ) -> Option<&W> {
+        if self.definition != ptr::from_ref(definition).addr() || self.owner != TypeId::of::<O>() {
             return None;
         }
         self.call.downcast_ref::<Box<W>>().map(|call| &**call)
@@ -76,13 +84,14 @@ mod tests {
         [const { Definition::new(Kind::Replace, "app::pricea.rs", 10, 4, 0, 1, 1) }; 2];
 
     #[test]
-    fn a_wrapper_is_for_one_copy_and_of_one_type() {
+    fn a_wrapper_is_for_one_copy_and_owner_and_of_one_type() {
         let [own, copy] = &COPIES;
         assert_eq!(own.identity(), copy.identity());
         let call: Box<One> = Box::new(|x| x + 1);
-        let wrapper = Wrapper::new(own, Box::new(call));
-        assert_eq!(wrapper.get::<One>(own).map(|call| call(1)), Some(2));
-        assert!(wrapper.get::<One>(copy).is_none());
-        assert!(wrapper.get::<Other>(own).is_none());
+        let wrapper = Wrapper::new::<u8>(own, Box::new(call));
+        assert_eq!(wrapper.get::<u8, One>(own).map(|call| call(1)), Some(2));
+        assert!(wrapper.get::<u8, One>(copy).is_none());
+        assert!(wrapper.get::<u8, Other>(own).is_none());
+        assert!(wrapper.get::<u16, One>(own).is_none());
     }
 }

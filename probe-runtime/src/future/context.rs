@@ -1,6 +1,6 @@
-//! How a future that is entered inside learns its own address: with its first poll's context.
+//! How a future that is entered inside learns its own address: with the context of its polls.
 
-// Safety: relies on `address` being awaited by the first poll of a future that `Probed` polls, which lends it an `Entered`.
+// Safety: relies on `address` being awaited in a future that `Probed` polls, which lends an `Entered` to each poll.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::future::Future;
@@ -9,7 +9,7 @@ use core::pin::Pin;
 use core::ptr;
 use core::task::{Context, Poll};
 
-/// The context of a first poll, and the address of what is polled.
+/// The context of a poll, and the address of what is polled.
 #[repr(C)]
 pub(super) struct Entered<'a> {
     context: Context<'a>,
@@ -41,7 +41,8 @@ pub struct Address(());
 /// The address of the future that this is awaited in.
 ///
 /// # Safety
-/// It is awaited before anything else in a future that [`Probed`](super::Probed) polls and whose sites enter inside.
+/// It is awaited in a future that [`Probed`](super::Probed) polls, whose sites enter inside, and by itself: not through another future that polls
+/// with a context of its own.
 #[inline(always)]
 pub const unsafe fn address() -> Address {
     Address(())
@@ -53,7 +54,7 @@ impl Future for Address {
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
         let entered = ptr::with_exposed_provenance::<Entered<'_>>((&raw const *context).addr());
-        // SAFETY: `Probed` lends the context of an `Entered` to the first poll (the caller's promise); it has exposed it, and
+        // SAFETY: `Probed` lends the context of an `Entered` to every poll (the caller's promise); it has exposed it, and
         // `at` is not borrowed.
         Poll::Ready(unsafe { (&raw const (*entered).at).read() })
     }

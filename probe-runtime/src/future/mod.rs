@@ -51,13 +51,6 @@ pub fn returned<T>() -> T {
     unreachable!("no code calls it")
 }
 
-/// A future as it is, of a type of result that the compiler is told so: it would otherwise learn it from the function's signature only
-/// after it has chosen how the result is recorded.
-#[inline(always)]
-pub fn of_output<T, F: Future<Output = T>>(future: F) -> F {
-    future
-}
-
 /// What a function pointer returns: the way to name `!`, which may only stand where a function's result does.
 pub trait Returning {
     /// The result.
@@ -68,8 +61,9 @@ impl<T> Returning for fn() -> T {
     type Output = T;
 }
 
-/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference.
+/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what the body was given by reference. `T` is what
+/// the signature says of the future, and the compiler would have to guess.
 #[inline(always)]
-pub fn call_once<F: Future>(body: impl FnOnce() -> F) -> F {
+pub fn call_once<F: Future<Output = T>, T>(body: impl FnOnce() -> F) -> F {
     body()
 }

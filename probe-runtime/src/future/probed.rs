@@ -54,18 +54,18 @@ where
         // SAFETY: nothing is moved out of it; `future` is polled through a pin of its own.
         let Self { future, stage, exit, .. } = unsafe { self.get_unchecked_mut() };
         let at = (&raw const *future).addr();
-        let mut entered;
-        let context = if stage.is_fresh(future) {
+        if stage.is_fresh(future) {
             stage.begin();
             S::entry(at);
-            if S::ENTERS_INSIDE {
-                entered = Entered::new(context, at);
-                entered.lend()
-            } else {
-                context
-            }
         } else {
             S::resume(at);
+        }
+        let mut entered;
+        // Each poll has it, whichever is the first: what the future reads does not rest on the stage.
+        let context = if S::ENTERS_INSIDE {
+            entered = Entered::new(context, at);
+            entered.lend()
+        } else {
             context
         };
         let mut end = End { at, stage, exit: &*exit, future: PhantomData::<F> };

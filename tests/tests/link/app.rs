@@ -235,7 +235,7 @@ fn renamed_dependency() {
         ("renamed::inside", "point", Exactly(1), 1),
         ("renamed::outside", "point", Exactly(1), 2),
     ];
-    let futures = ["renamed::find", "renamed::read"].into_iter().flat_map(|path| {
+    let futures = ["renamed::find", "renamed::lock", "renamed::read"].into_iter().flat_map(|path| {
         [("entry", 1), ("exit", 1), ("drop", 0), ("suspend", 0), ("resume", 0)]
             .map(|(kind, hits)| (path, kind, AtLeast(0), hits))
     });

@@ -19,6 +19,33 @@ fn fields(a: u32, b: &str, c: Shown, d: char) -> u32 {
     a + c.0 + u32::try_from(b.len()).unwrap() + u32::from(d)
 }
 
+struct Guard(bool);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        assert!(!self.0);
+    }
+}
+
+impl Guard {
+    #[probe(ret)]
+    fn disarmed(mut self) -> bool {
+        self.0 = false;
+        true
+    }
+
+    #[probe(args(*), ret)]
+    async fn disarmed_later(mut self) {
+        self.0 = false;
+    }
+}
+
+#[probe(args(*), ret)]
+fn disarm(mut guard: Guard, name: String) -> usize {
+    guard.0 = false;
+    name.len()
+}
+
 #[probe(args(*), ret)]
 fn nothing() -> Option<()> {
     None
@@ -50,6 +77,27 @@ where
 #[probe(ret)]
 fn future() -> impl Future<Output = Result<u8, String>> {
     async { Ok(1) }
+}
+
+/// What the signature says of the output, a body in a wrapper is told, too.
+#[probe(ret)]
+fn of_another() -> impl Future<Output = Option<String>> {
+    std::future::ready(None)
+}
+
+#[probe(args(*), ret)]
+fn coerced_later(n: &u32) -> impl Future<Output = Result<&u32, Box<dyn std::error::Error>>> {
+    async move {
+        if *n == 0 {
+            return Err("none".into());
+        }
+        Ok(n)
+    }
+}
+
+#[probe]
+fn unsized_later() -> impl Future<Output = Box<dyn Debug>> {
+    async { Box::new(1) }
 }
 
 #[probe(ret)]
@@ -146,6 +194,10 @@ macro_rules! made {
 made!(of_a_macro, n, u32, { n + 1 });
 
 fn main() {
+    assert!(Guard(true).disarmed());
+    drop((of_another(), coerced_later(&1), unsized_later()));
+    drop(Guard(false).disarmed_later());
+    assert_eq!(disarm(Guard(true), String::from("a")), 1);
     assert_eq!(fields(1, "a", Shown(2), 'a'), 101);
     assert!(nothing().is_none());
     assert_eq!(all(0, 1, 2, "x", [3], |n| n + 1, (Opaque, Shown(1))), Some(3));

@@ -49,8 +49,19 @@ mod user {
         probe!("here", stub = -stub, DEFINITION = -DEFINITION, values = -values, value, site = *site, ?_probe_exit);
         value + _probe_exit + stub
     }
+
+    #[probe(args(*), ret(a = 1, b = 2, c = 3))]
+    pub async fn g(n: i64, m: i64) -> i64 {
+        n + m
+    }
+
+    #[probe(replace, args(*), ret)]
+    pub fn h(n: i64) -> i64 {
+        n
+    }
 }
 
 fn main() {
-    assert_eq!(user::f(0, &1), 3);
+    assert_eq!((user::f(0, &1), user::h(4)), (3, 4));
+    drop(user::g(1, 2));
 }

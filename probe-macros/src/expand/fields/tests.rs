@@ -144,7 +144,10 @@ fn arguments_and_the_result_of_a_future() {
                         }
                         let id = id;
                         ::probe_runtime::__private::v1::entered!(("f", "group=net\n"); "id" = value(&(id)));
-                        g(id).await
+                        {
+                            const _: () = ();
+                            g(id).await
+                        }
                     }
                 }
             }
@@ -168,10 +171,14 @@ fn arguments_and_the_result_of_a_block_at_the_end() {
                 Box::pin(::probe_runtime::__private::v1::future! {
                     ("f", ""); entry inside; exit(ret; "ret" = any(&(*ret)));
                     ::probe_runtime::__private::v1::Told;
-                    ::probe_runtime::__private::v1::of_output::<u32, _>(async move {
+                    async move {
+                        if false {
+                            return ::probe_runtime::__private::v1::returned::<u32>();
+                        }
+                        const _: () = ();
                         ::probe_runtime::__private::v1::entered!(("f", "") contained; "id" = value(&(id + 1)));
                         id
-                    })
+                    }
                 })
             }
         },

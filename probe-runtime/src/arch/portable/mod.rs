@@ -26,7 +26,7 @@ pub fn is_active(definition: &'static Definition) -> bool {
 
 /// The values of a site of which a field panicked, as many as a probe has fields at most.
 #[cfg(probe_backend = "portable")]
-pub static FAILED: [Value<'static>; 32] = [Value::FAILED; 32];
+pub const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
 /// What an active site calls.
 #[cfg(probe_backend = "portable")]

@@ -40,7 +40,7 @@ macro_rules! __probe_v1_deliver {
 #[macro_export]
 macro_rules! __probe_v1_deliver_failed {
     () => {
-        $crate::__private::v1::hit(&__PROBE_DEFINITION, &$crate::__private::v1::FAILED)
+        $crate::__private::v1::hit(&__PROBE_DEFINITION, $crate::__private::v1::FAILED)
     };
 }
 

@@ -114,7 +114,7 @@ pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
 }
 
 /// As many as a probe has fields at most.
-static FAILED: [Value<'static>; 32] = [Value::FAILED; 32];
+const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
 /// The hit of a probe with fields, one of which panicked: with values that say so. Both places for values are filled, whatever their
 /// number.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 #[lp::probe(crate = lp)]
@@ -34,6 +35,12 @@ async unsafe fn read(at: *const u64) -> u64 {
     at.read()
 }
 
+/// What the last expression borrows from an argument is dropped before it, in this edition after the body's own variables.
+#[lp::probe(crate = lp)]
+async fn lock(number: Mutex<u64>) -> u64 {
+    *number.lock().unwrap()
+}
+
 fn ready<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
@@ -49,6 +56,7 @@ fn main() {
         let number = 7;
         // SAFETY: a number that lives for longer.
         assert_eq!(ready(unsafe { read(&number) }), 7);
+        assert_eq!(ready(lock(Mutex::new(3))), 3);
         assert_eq!(point(black_box(1)) + point(black_box(2)), 7);
     });
 }
