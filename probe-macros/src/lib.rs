@@ -200,7 +200,8 @@ use proc_macro::TokenStream;
 ///
 /// An `async fn` becomes a function that returns `impl Future<Output = …>`, and is shown as that by rustdoc. A future that an `async` block
 /// makes is not a byte larger; another one of `impl Future` has a byte beside it, and does not implement more than `Future` and auto traits.
-/// The body of a function with such another one becomes a closure, so it can't have `#[track_caller]`.
+/// The body of a function with such another one becomes a closure, so it can't have `#[track_caller]`. Of a `#[must_use] async fn`, rustc
+/// warns where the future is not used, no longer where its result is not.
 /// Latent, a poll costs two NOPs and a comparison.
 ///
 /// # What can be probed
