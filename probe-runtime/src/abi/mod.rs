@@ -18,9 +18,12 @@ mod record;
 pub use definition::{Definition, FieldNames, INLINE_TEXT, field_index};
 pub use formatted::{Sink, debug, display};
 pub use kind::{Convention, Kind};
-pub use passage::{Formatting, InMemory, InRegisters, Passage, Words, outcome};
+pub use passage::{Formatting, InMemory, Passage, outcome};
 pub(crate) use value::opaque;
 pub use value::{Field, Type, Value, ValueRef, absent, value};
+
+#[cfg(probe_backend = "x86_64")]
+pub use passage::{InRegisters, Words};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};

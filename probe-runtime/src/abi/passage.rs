@@ -98,13 +98,16 @@ impl Passage for InMemory {
 }
 
 /// As three words: the type, and the two that depend on it.
+#[cfg(probe_backend = "x86_64")]
 #[derive(Debug)]
 pub struct InRegisters;
 
 /// What [`InRegisters`] passes on.
+#[cfg(probe_backend = "x86_64")]
 #[derive(Debug)]
 pub struct Words<'a>(pub(crate) [u64; 3], pub(crate) PhantomData<&'a ()>);
 
+#[cfg(probe_backend = "x86_64")]
 impl Passage for InRegisters {
     type Out<'a> = Words<'a>;
 
@@ -168,26 +171,6 @@ fn format<F: Formatting>() -> u64 {
         );
     }
     address
-}
-
-#[cfg(not(probe_backend = "x86_64"))]
-#[inline(always)]
-fn text<const AT: usize>() -> u64 {
-    (&raw const TEXTS[AT]) as u64
-}
-
-#[cfg(not(probe_backend = "x86_64"))]
-#[inline(always)]
-fn format<F: Formatting>() -> u64 {
-    let format: FormatFn = F::format;
-    format as usize as u64
-}
-
-/// There are no registers to pass values in.
-#[cfg(not(probe_backend = "x86_64"))]
-#[inline(always)]
-fn constant<const VALUE: u64>() -> u64 {
-    VALUE
 }
 
 macro_rules! one_word {

@@ -18,7 +18,9 @@ use crate::registry::{ProbeId, ProbeState};
 
 /// No text is patched, so none is open.
 #[derive(Default)]
-pub(super) struct HeldText(());
+pub(super) struct HeldText {
+    _nothing: (),
+}
 
 impl Control {
     /// The hook is the switch: shows or hides it.

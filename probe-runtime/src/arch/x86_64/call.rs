@@ -55,7 +55,7 @@ pub unsafe fn call<S: Stub>() {
 /// The hit of a probe with one field.
 ///
 /// # Safety
-/// As of [`call`]; the value is that field's.
+/// As of `call`; the value is that field's.
 #[inline(always)]
 pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
     // SAFETY: see above.
@@ -72,7 +72,7 @@ pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
 /// The hit of a probe with two fields.
 ///
 /// # Safety
-/// As of [`call`]; the values are those fields'.
+/// As of `call`; the values are those fields'.
 #[inline(always)]
 pub unsafe fn call_with_two<S: Stub>(
     Words([ty1, low1, high1], _): Words<'_>,
@@ -99,7 +99,7 @@ pub unsafe fn call_with_two<S: Stub>(
 /// The hit of a probe with more fields.
 ///
 /// # Safety
-/// As of [`call`]; the values are those of all fields.
+/// As of `call`; the values are those of all fields.
 #[inline(always)]
 pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
     // SAFETY: see above.
@@ -120,7 +120,7 @@ const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 /// number.
 ///
 /// # Safety
-/// As of [`call`]; it is the stub of the probe.
+/// As of `call`; it is the stub of the probe.
 #[cold]
 #[inline(never)]
 pub unsafe fn call_failed(stub: extern "C" fn()) {
