@@ -47,6 +47,14 @@ fn other_manifest(manifest: &str) -> String {
     manifest
 }
 
+/// A file of a package, with its workspace said in its manifest: cargo would take one further up, if it knows that already.
+fn member(text: String) -> String {
+    match text.strip_prefix("[package]\n") {
+        Some(rest) => format!("[package]\nworkspace = \"..\"\n{rest}"),
+        None => text,
+    }
+}
+
 /// `tests/versions`, with the other version of the runtime beside it.
 fn workspace() -> &'static Path {
     static WORKSPACE: OnceLock<PathBuf> = OnceLock::new();
@@ -62,7 +70,7 @@ fn workspace() -> &'static Path {
         }
         let runtime = to.join("runtime");
         for part in ["probe-runtime", "probe-macros"] {
-            copy(&root.join(part), &runtime.join(part), &|text| text);
+            copy(&root.join(part), &runtime.join(part), &member);
         }
         copy(&root.join("Cargo.toml"), &runtime.join("Cargo.toml"), &|text| other_manifest(&text));
         to
