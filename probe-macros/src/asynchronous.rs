@@ -19,15 +19,15 @@ pub(crate) use deferred::{DEFERRED, deferred, is_early};
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
-use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, GenericArgument, Meta, Pat, PatType, PathArguments, ReceiverKind, ReturnType,
-    Signature, Type, TypeParamBound, Visibility,
+    Signature, Token, Type, TypeParamBound, Visibility,
 };
 
-use crate::body;
 use crate::model::Function;
+use crate::{body, parse};
 
 /// What a function that returns a future is made of.
 pub(crate) struct Asynchronous {
@@ -56,11 +56,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     if !is_async && !mentions(&function.head, "Future") {
         return Ok(None);
     }
-    let parser = |input: ParseStream| {
-        let head = (input.call(Attribute::parse_outer)?, input.parse()?, input.parse::<Signature>()?);
-        Ok(head)
-    };
-    let (attributes, visibility, signature) = match parser.parse2(function.head.clone()) {
+    let (attributes, visibility, signature) = match parse::head(function.head.clone()) {
         Ok(head) => head,
         Err(error) if is_async => return Err(error),
         // An ordinary function need not be understood.
@@ -103,26 +99,27 @@ enum Returned {
 }
 
 fn returned(signature: &Signature) -> Returned {
-    let ReturnType::Type(_, ty) = &signature.output else { return Returned::Other };
-    match &**ty {
-        Type::ImplTrait(it) if it.bounds.iter().any(is_future) => Returned::Future,
-        ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box")) {
-            Some(Type::TraitObject(it)) if it.bounds.iter().any(is_future) => Returned::Boxed,
-            _ => Returned::Other,
-        },
+    match promised(signature) {
+        Some((returned, bounds)) if bounds.iter().any(is_future) => returned,
+        _ => Returned::Other,
+    }
+}
+
+/// What a result is promised to be, where its type is `impl …` or `Pin<Box<dyn …>>`.
+fn promised(signature: &Signature) -> Option<(Returned, &Punctuated<TypeParamBound, Token![+]>)> {
+    let ReturnType::Type(_, ty) = &signature.output else { return None };
+    if let Type::ImplTrait(it) = &**ty {
+        return Some((Returned::Future, &it.bounds));
+    }
+    match argument(ty, "Pin").and_then(|it| argument(it, "Box"))? {
+        Type::TraitObject(it) => Some((Returned::Boxed, &it.bounds)),
+        _ => None,
     }
 }
 
 /// The `X` of `impl Future<Output = X>` and `Pin<Box<dyn Future<Output = X>>>`.
 fn output(signature: &Signature) -> Option<Type> {
-    let ReturnType::Type(_, ty) = &signature.output else { return None };
-    let bounds = match &**ty {
-        Type::ImplTrait(it) => &it.bounds,
-        ty => match argument(ty, "Pin").and_then(|it| argument(it, "Box"))? {
-            Type::TraitObject(it) => &it.bounds,
-            _ => return None,
-        },
-    };
+    let (_, bounds) = promised(signature)?;
     let TypeParamBound::Trait(bound) = bounds.iter().find(|it| is_future(it))? else { return None };
     let PathArguments::AngleBracketed(arguments) = &bound.path.segments.last()?.arguments else {
         return None;

@@ -201,6 +201,12 @@ fn comma(input: ParseStream) -> syn::Result<()> {
     Ok(())
 }
 
+/// All of a function's head.
+pub(crate) fn head(head: TokenStream) -> syn::Result<(Vec<Attribute>, Visibility, Signature)> {
+    let parser = |input: ParseStream| Ok((Attribute::parse_outer(input)?, input.parse()?, input.parse()?));
+    parser.parse2(head)
+}
+
 /// The signature at the end of a function's head.
 pub(crate) fn signature(head: TokenStream) -> syn::Result<Signature> {
     let parser = |input: ParseStream| {

@@ -21,11 +21,11 @@ pub(crate) use emit::emit;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::parse::Parser;
 use syn::{Attribute, FnArg, Pat, Receiver, ReceiverKind, Signature, Type, Visibility};
 
 use crate::errors::Errors;
 use crate::model::{Function, Settings};
+use crate::parse;
 use lifetimes::Lifetimes;
 
 /// A function that can be replaced.
@@ -56,10 +56,7 @@ pub(crate) fn replaceable(
     errors: &mut Errors,
 ) -> Option<Replaceable> {
     let replace = settings.replace.as_ref()?;
-    let parsed = |input: syn::parse::ParseStream| {
-        Ok((input.call(Attribute::parse_outer)?, input.parse::<Visibility>()?, input.parse::<Signature>()?))
-    };
-    let (attributes, visibility, signature) = match parsed.parse2(function.head.clone()) {
+    let (attributes, visibility, signature) = match parse::head(function.head.clone()) {
         Ok(parsed) => parsed,
         Err(error) => {
             errors.at_span(
