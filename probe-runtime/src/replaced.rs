@@ -133,6 +133,35 @@ mod chain {
 
 pub use chain::Left;
 
+/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
+/// site.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_replace_site {
+    ($asked:ident, $probe:tt) => {
+        $crate::__private::v1::define! { Replace, $probe; }
+        if $asked {
+            return $crate::__private::v1::Passed::Probe(&__PROBE_DEFINITION);
+        }
+        $crate::__private::v1::active! { {
+            $crate::__private::v1::deliver! { [] }
+            return $crate::__private::v1::Passed::Active;
+        } }
+        $crate::__private::v1::Passed::Latent
+    };
+}
+
+/// The site of a function that may be replaced, which is not there.
+#[cfg(probe_backend = "off")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_replace_site {
+    ($asked:ident, $probe:tt) => {
+        $crate::__private::v1::Passed::Latent
+    };
+}
+
 /// The function that installs, where something can be installed.
 #[cfg(feature = "std")]
 #[doc(hidden)]

@@ -26,15 +26,4 @@ macro_rules! __probe_v1_place {
     };
 }
 
-/// The site of a function that may be replaced, which is not there.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_replace_site {
-    ($asked:ident, $probe:tt) => {
-        $crate::__private::v1::Passed::Latent
-    };
-}
-
-pub use crate::{
-    __probe_v1_define as define, __probe_v1_place as place, __probe_v1_replace_site as replace_site,
-};
+pub use crate::{__probe_v1_define as define, __probe_v1_place as place};

@@ -14,9 +14,16 @@ macro_rules! __probe_v1_define {
 #[macro_export]
 macro_rules! __probe_v1_place {
     ($($captures:tt)*) => {
-        if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
-            $crate::__private::v1::capture! { $($captures)* }
-        }
+        $crate::__private::v1::active! { { $crate::__private::v1::capture! { $($captures)* } } }
+    };
+}
+
+/// The site itself, and where it leads while it is active.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_active {
+    ($cold:block) => {
+        if $crate::__private::v1::is_active(&__PROBE_DEFINITION) $cold
     };
 }
 
@@ -44,24 +51,7 @@ macro_rules! __probe_v1_deliver_failed {
     };
 }
 
-/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_replace_site {
-    ($asked:ident, $probe:tt) => {
-        $crate::__private::v1::define! { Replace, $probe; }
-        if $asked {
-            return $crate::__private::v1::Passed::Probe(&__PROBE_DEFINITION);
-        }
-        if $crate::__private::v1::is_active(&__PROBE_DEFINITION) {
-            $crate::__private::v1::deliver! { [] }
-            return $crate::__private::v1::Passed::Active;
-        }
-        $crate::__private::v1::Passed::Latent
-    };
-}
-
 pub use crate::{
-    __probe_v1_define as define, __probe_v1_deliver as deliver, __probe_v1_deliver_failed as deliver_failed,
-    __probe_v1_place as place, __probe_v1_replace_site as replace_site,
+    __probe_v1_active as active, __probe_v1_define as define, __probe_v1_deliver as deliver,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_place as place,
 };

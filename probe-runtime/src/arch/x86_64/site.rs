@@ -67,38 +67,20 @@ macro_rules! __probe_v1_place {
         $crate::__private::v1::bare::<__Probe>()
     };
     ($($captures:tt)*) => {
-        $crate::__private::v1::nop! { { $crate::__private::v1::capture! { $($captures)* } } }
+        $crate::__private::v1::active! { { $crate::__private::v1::capture! { $($captures)* } } }
     };
 }
 
 /// A site without fields.
 #[inline(always)]
 pub fn bare<__Probe: Stub>() {
-    crate::__private::v1::nop! { { crate::__private::v1::deliver! { [] } } }
-}
-
-/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
-/// site.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_replace_site {
-    ($asked:ident, $probe:tt) => {
-        $crate::__private::v1::define! { Replace, $probe; }
-        if $asked {
-            return $crate::__private::v1::Passed::Probe(&__PROBE_DEFINITION);
-        }
-        $crate::__private::v1::nop! { {
-            $crate::__private::v1::deliver! { [] }
-            return $crate::__private::v1::Passed::Active;
-        } }
-        $crate::__private::v1::Passed::Latent
-    };
+    crate::__private::v1::active! { { crate::__private::v1::deliver! { [] } } }
 }
 
 /// The site itself, and where it leads while it is active.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __probe_v1_nop {
+macro_rules! __probe_v1_active {
     ($cold:block) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
         // cold block, which is declared as a label and states its own effects.
@@ -212,7 +194,6 @@ macro_rules! __probe_v1_deliver_failed {
 }
 
 pub use crate::{
-    __probe_v1_define as define, __probe_v1_deliver as deliver, __probe_v1_deliver_failed as deliver_failed,
-    __probe_v1_nop as nop, __probe_v1_passed as passed, __probe_v1_place as place,
-    __probe_v1_replace_site as replace_site,
+    __probe_v1_active as active, __probe_v1_define as define, __probe_v1_deliver as deliver,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_passed as passed, __probe_v1_place as place,
 };
