@@ -4,6 +4,8 @@
 //! Everything here is reached through `__private::v1`, by `$crate` alone: user code may rename this crate
 //! and shadow `core`. Nothing here is public API.
 
+mod future;
+
 /// A probe at this place: `point!("name", field, field = expr, field = ?expr, field = %expr)`.
 ///
 /// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`: stable
@@ -37,147 +39,21 @@ macro_rules! point {
     ($($input:tt)*) => { $crate::__private::v1::expand_point! { $crate; $($input)* } };
 }
 
-/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out.
+/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out. Where neither has fields, both are the
+/// backend's `entry_and_exit!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($probe:tt) => {
-        $crate::__private::v1::function! { $probe; }
-    };
-    ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
-        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($entry)* }
-        let __probe_exit = {
-            struct __ProbeExit;
-            impl $crate::__private::v1::Drop for __ProbeExit {
-                #[inline(always)]
-                fn drop(&mut self) {
-                    $crate::__private::v1::site! { Exit, $probe; }
-                }
-            }
-            __ProbeExit
-        };
+        $crate::__private::v1::entry_and_exit! { $probe }
         // Clippy would blame the user for items at the beginning of the body, which now stand after a statement;
         // it stops looking at the first item that comes from a macro.
         const _: () = ();
     };
-}
-
-/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block, `Noted::Fresh` of another. The entry's site is
-/// here (`outside`) or, where it has fields besides the address, in the future (`inside`: `entered!`).
-#[cfg(not(probe_backend = "off"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_future {
-    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {{
-        struct __ProbeSites;
-        impl $crate::__private::v1::Sites for __ProbeSites {
-            $crate::__private::v1::entry_site! { $entry $probe }
-
-            #[inline(always)]
-            fn resume(at: $crate::__private::v1::usize) {
-                $crate::__private::v1::site! { Resume, $probe; "future" = value(&at) }
-            }
-
-            #[inline(always)]
-            fn suspend(at: $crate::__private::v1::usize) {
-                $crate::__private::v1::site! { Suspend, $probe; "future" = value(&at) }
-            }
-
-            #[inline(always)]
-            fn drop(at: $crate::__private::v1::usize) {
-                $crate::__private::v1::site! { Drop, $probe; "future" = value(&at) }
-            }
-        }
-        $crate::__private::v1::Probed::new(__ProbeSites, $future, $stage, |__probe_at, __probe_ended| {
-            $crate::__private::v1::ended! { $probe, __probe_at, __probe_ended; $($exit)* }
-        })
-    }};
-    ($probe:tt; $stage:expr; $future:expr) => {
-        $crate::__private::v1::future! { $probe; entry outside; exit(); $stage; $future }
-    };
-}
-
-/// Where a future's entry is.
-#[cfg(not(probe_backend = "off"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_entry_site {
-    (outside $probe:tt) => {
-        #[inline(always)]
-        fn entry(at: $crate::__private::v1::usize) {
-            $crate::__private::v1::site! { Entry, $probe; "future" = value(&at) }
-        }
-    };
-    (inside $probe:tt) => {
-        const ENTERS_INSIDE: $crate::__private::v1::bool = true;
-
-        #[inline(always)]
-        fn entry(_: $crate::__private::v1::usize) {}
-    };
-}
-
-/// The exit's site of a future: where `$ended` holds the result, or, of a panic, nothing.
-#[cfg(not(probe_backend = "off"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_ended {
-    ($probe:tt, $at:ident, $ended:ident;) => {{
-        let _ = $ended;
-        $crate::__private::v1::site! { Exit, $probe; "future" = value(&$at) }
-    }};
-    (
-        $probe:tt, $at:ident, $ended:ident;
-        $result:ident $($contained:ident)?; $($field:literal = $how:ident($value:expr)),*
-    ) => {{
-        $crate::__private::v1::define! { Exit, $probe; "future", "outcome" $(, $field)* }
-        match $ended {
-            $crate::__private::v1::Option::Some($result) => $crate::__private::v1::place! {
-                [$($contained)?]
-                "future" = value(&$at), "outcome" = outcome($result) $(, $field = $how($value))*
-            },
-            $crate::__private::v1::Option::None => $crate::__private::v1::place! {
-                [] "future" = value(&$at), "outcome" = panicked(()) $(, $field = nothing(()))*
-            },
-        }
-    }};
-}
-
-/// The first statement of a future that is entered inside: the entry's site.
-#[cfg(not(probe_backend = "off"))]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_entered {
-    ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
-        // In a block, so that the future does not keep it.
-        {
-            // SAFETY: awaited in a future that `future!` wraps with its entry inside.
-            let __probe_at = unsafe { $crate::__private::v1::address() }.await;
-            $crate::__private::v1::site! {
-                Entry, $probe $($contained)?; "future" = value(&__probe_at), $($captures)*
-            }
-        }
-        // As in `function!`.
-        const _: () = ();
-    };
-}
-
-/// The future as it is; in a block, since clippy would have the user write `async fn` for a body that is an `async` block.
-#[cfg(probe_backend = "off")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_future {
-    ($probe:tt; entry $entry:ident; exit($($exit:tt)*); $stage:expr; $future:expr) => {{ $future }};
-    ($probe:tt; $stage:expr; $future:expr) => {{ $future }};
-}
-
-/// Type-checks the fields.
-#[cfg(probe_backend = "off")]
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __probe_v1_entered {
-    ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
-        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($captures)* }
-        // As in `function!`.
+    ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
+        $crate::__private::v1::site! { Entry, $probe $($contained)?; $($entry)* }
+        $crate::__private::v1::exit! { $probe }
+        // As above.
         const _: () = ();
     };
 }
@@ -317,23 +193,35 @@ macro_rules! __probe_v1_skipped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_definition {
-    ($kind:ident, ($name:literal, $notes:literal); $($field:literal),*) => {
+    ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::collect! {
-        static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::Definition::new(
-            $crate::__private::v1::Kind::$kind,
+            static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::described! {
+                of_parts($crate::__private::v1::Kind::$kind), $probe; $($field),*
+            };
+        }
+    };
+}
+
+/// A definition's value, or values: by `Definition::$new`.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_described {
+    ($new:ident($($kind:expr)?), ($name:literal, $notes:literal); $($field:literal),*) => {
+        $crate::__private::v1::Definition::$new(
+            $($kind,)?
             $crate::__private::v1::concat!(
                 $crate::__private::v1::module_path!(), "::", $name,
                 $crate::__private::v1::file!(),
                 $($field, "\n",)*
                 $notes,
             ),
-            $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name).len(),
-            $crate::__private::v1::file!().len(),
-            $notes.len(),
+            $crate::__private::v1::concat!($crate::__private::v1::module_path!(), "::", $name),
+            $crate::__private::v1::file!(),
+            $notes,
             $crate::__private::v1::line!(),
             $crate::__private::v1::column!(),
-        );
-        }
+        )
     };
 }
 

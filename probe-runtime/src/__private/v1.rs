@@ -1,7 +1,7 @@
 //! Everything that expansions name, under one path.
 
 pub use core::future::Future;
-pub use core::marker::{Send, Sync};
+pub use core::marker::{PhantomData, Send, Sync};
 pub use core::mem::forget;
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
@@ -48,7 +48,7 @@ pub use {
     crate::abi::Definition,
     crate::{
         __probe_v1_capture as capture, __probe_v1_collect as collect, __probe_v1_definition as definition,
-        __probe_v1_ended as ended, __probe_v1_entry_site as entry_site,
+        __probe_v1_described as described, __probe_v1_ended as ended, __probe_v1_entry_site as entry_site,
     },
 };
 

@@ -83,10 +83,11 @@ impl Definition {
         assert!(path_len + file_len + notes_len <= bytes.len(), "the text is shorter than its parts");
         let fields_len = bytes.len() - path_len - file_len - notes_len;
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
-        // In one go: the compiler evaluates this for each probe, a loop step by step.
         let mut inline = [0; INLINE_TEXT];
         if bytes.len() <= INLINE_TEXT {
-            inline.split_at_mut(bytes.len()).0.copy_from_slice(bytes);
+            // Not by a slice's method: the compiler evaluates this for each probe, and each call inside takes it some microseconds.
+            // SAFETY: both have as many bytes.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), inline.as_mut_ptr(), bytes.len()) };
         }
         let mut field_count = 0;
         let mut at = path_len + file_len;
@@ -113,6 +114,41 @@ impl Definition {
             long: if bytes.len() <= INLINE_TEXT { ptr::null() } else { bytes.as_ptr() },
             text: inline,
         }
+    }
+
+    /// The same from the parts themselves, the fields left out; the lengths are asked for here, and not by each expansion, for the
+    /// time of those who compile.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub const fn of_parts(
+        kind: Kind,
+        text: &'static str,
+        path: &str,
+        file: &str,
+        notes: &str,
+        line: u32,
+        column: u32,
+    ) -> Self {
+        Self::new(kind, text, path.len(), file.len(), notes.len(), line, column)
+    }
+
+    /// The definitions of a function's entry and exit, one after the other.
+    ///
+    /// # Panics
+    /// As [`new`](Self::new).
+    pub const fn entry_and_exit(
+        text: &'static str,
+        path: &str,
+        file: &str,
+        notes: &str,
+        line: u32,
+        column: u32,
+    ) -> [Self; 2] {
+        [
+            Self::of_parts(Kind::Entry, text, path, file, notes, line, column),
+            Self::of_parts(Kind::Exit, text, path, file, notes, line, column),
+        ]
     }
 
     /// The definition of a discovered probe: as [`new`](Self::new), for sites where the compiler expects a call.

@@ -7,6 +7,20 @@ macro_rules! __probe_v1_define {
     ($($probe:tt)*) => {};
 }
 
+/// No entry, no exit.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entry_and_exit {
+    ($probe:tt) => {};
+}
+
+/// No exit.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_exit {
+    ($probe:tt) => {};
+}
+
 /// Type-checks the fields without evaluating them.
 #[doc(hidden)]
 #[macro_export]
@@ -26,4 +40,7 @@ macro_rules! __probe_v1_place {
     };
 }
 
-pub use crate::{__probe_v1_define as define, __probe_v1_place as place};
+pub use crate::{
+    __probe_v1_define as define, __probe_v1_entry_and_exit as entry_and_exit, __probe_v1_exit as exit,
+    __probe_v1_place as place,
+};

@@ -9,6 +9,34 @@ macro_rules! __probe_v1_define {
     };
 }
 
+/// The sites of an entry and an exit without fields.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entry_and_exit {
+    ($probe:tt) => {
+        $crate::__private::v1::site! { Entry, $probe; }
+        $crate::__private::v1::exit! { $probe }
+    };
+}
+
+/// The exit's guard.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_exit {
+    ($probe:tt) => {
+        let __probe_exit = {
+            struct __ProbeExit;
+            impl $crate::__private::v1::Drop for __ProbeExit {
+                #[inline(always)]
+                fn drop(&mut self) {
+                    $crate::__private::v1::site! { Exit, $probe; }
+                }
+            }
+            __ProbeExit
+        };
+    };
+}
+
 /// One site of the probe that was defined in a surrounding block.
 #[doc(hidden)]
 #[macro_export]
@@ -53,5 +81,6 @@ macro_rules! __probe_v1_deliver_failed {
 
 pub use crate::{
     __probe_v1_active as active, __probe_v1_define as define, __probe_v1_deliver as deliver,
-    __probe_v1_deliver_failed as deliver_failed, __probe_v1_place as place,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_entry_and_exit as entry_and_exit,
+    __probe_v1_exit as exit, __probe_v1_place as place,
 };

@@ -10,8 +10,6 @@
 // and reads the values, which the caller keeps alive. The red zone is stepped over, and the stack pointer is what it was.
 #![expect(unsafe_code, reason = "see above")]
 
-use core::arch::asm;
-
 use crate::abi::{Value, Words};
 
 /// A probe, by its stub, as a type: what functions that are made for a probe can name.
@@ -21,9 +19,11 @@ pub trait Stub {
 }
 
 /// Steps over the red zone, calls the stub, steps back.
-macro_rules! call {
+///
+/// The x87 stack is not named, for the time of those who compile: Rust has no value that lives there.
+macro_rules! call_stub {
     ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
-        asm!(
+        core::arch::asm!(
             $($before,)+
             "call {stub}",
             $($after,)+
@@ -35,12 +35,12 @@ macro_rules! call {
             out("xmm24") _, out("xmm25") _, out("xmm26") _, out("xmm27") _, out("xmm28") _, out("xmm29") _,
             out("xmm30") _, out("xmm31") _, out("k0") _, out("k1") _, out("k2") _, out("k3") _,
             out("k4") _, out("k5") _, out("k6") _, out("k7") _,
-            out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _, out("st(4)") _, out("st(5)") _,
-            out("st(6)") _, out("st(7)") _,
             options(nostack),
         )
     };
 }
+
+pub(super) use call_stub;
 
 /// The hit of a probe without fields.
 ///
@@ -49,18 +49,18 @@ macro_rules! call {
 #[inline(always)]
 pub unsafe fn call<S: Stub>() {
     // SAFETY: see above.
-    unsafe { call!([sym S::stub], ["add rsp, -128"], ["sub rsp, -128"], []) }
+    unsafe { call_stub!([sym S::stub], ["add rsp, -128"], ["sub rsp, -128"], []) }
 }
 
 /// The hit of a probe with one field.
 ///
 /// # Safety
-/// As of `call`; the value is that field's.
+/// This is the cold block of a site of the probe, and the value is that field's.
 #[inline(always)]
 pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
     // SAFETY: see above.
     unsafe {
-        call!(
+        call_stub!(
             [sym S::stub],
             ["sub rsp, 192", "mov [rsp], {ty}", "mov [rsp + 8], {low}", "mov [rsp + 16], {high}"],
             ["add rsp, 192"],
@@ -72,7 +72,7 @@ pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
 /// The hit of a probe with two fields.
 ///
 /// # Safety
-/// As of `call`; the values are those fields'.
+/// As of `call_with_one`; the values are those fields'.
 #[inline(always)]
 pub unsafe fn call_with_two<S: Stub>(
     Words([ty1, low1, high1], _): Words<'_>,
@@ -80,7 +80,7 @@ pub unsafe fn call_with_two<S: Stub>(
 ) {
     // SAFETY: see above.
     unsafe {
-        call!(
+        call_stub!(
             [sym S::stub],
             [
                 "sub rsp, 192",
@@ -99,12 +99,12 @@ pub unsafe fn call_with_two<S: Stub>(
 /// The hit of a probe with more fields.
 ///
 /// # Safety
-/// As of `call`; the values are those of all fields.
+/// As of `call_with_one`; the values are those of all fields.
 #[inline(always)]
 pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
     // SAFETY: see above.
     unsafe {
-        call!(
+        call_stub!(
             [sym S::stub],
             ["sub rsp, 192", "mov [rsp + 56], {values}"],
             ["add rsp, 192"],
@@ -120,14 +120,14 @@ const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 /// number.
 ///
 /// # Safety
-/// As of `call`; it is the stub of the probe.
+/// This is the cold block of a site of the probe, and it is the stub of the probe.
 #[cold]
 #[inline(never)]
 pub unsafe fn call_failed(stub: extern "C" fn()) {
     let [first, _] = Value::FAILED.words;
     // SAFETY: see above.
     unsafe {
-        call!(
+        call_stub!(
             [in(reg) stub],
             [
                 "sub rsp, 192",

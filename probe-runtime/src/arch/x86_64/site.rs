@@ -32,7 +32,9 @@
 // Safety: relies on a NOP having no effect, and on what each macro says where it stands.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::call::Stub;
+use core::marker::PhantomData;
+
+use super::call::{Stub, call_stub};
 
 /// The definition and stub of a probe.
 #[doc(hidden)]
@@ -40,21 +42,59 @@ use super::call::Stub;
 macro_rules! __probe_v1_define {
     ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::definition! { $kind, $probe; $($field),* }
+        $crate::__private::v1::stub! { __Probe, "lea rdi, [rip + {definition}]" }
+    };
+}
 
-        enum __Probe {}
-        impl $crate::__private::v1::Stub for __Probe {
+/// The stub of a probe, for which the type `$name` stands.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_stub {
+    ($name:ident, $definition:literal) => {
+        enum $name {}
+        impl $crate::__private::v1::Stub for $name {
             #[unsafe(naked)]
             extern "C" fn stub() {
                 $crate::__private::v1::naked_asm!(
                     // rustc exports it from a `dylib`, but only the stub refers to it.
                     ".hidden {definition}",
                     "push rdi",
-                    "lea rdi, [rip + {definition}]",
+                    $definition,
                     "jmp [rdi]",
                     definition = sym __PROBE_DEFINITION,
                 )
             }
         }
+    };
+}
+
+/// The sites of an entry and an exit without fields. Their definitions are one static, since the compiler takes longer for a static than
+/// for all else here.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_entry_and_exit {
+    ($probe:tt) => {
+        let __probe_exit = {
+            $crate::__private::v1::collect! {
+                static __PROBE_DEFINITION: [$crate::__private::v1::Definition; 2] =
+                    $crate::__private::v1::described! { entry_and_exit(), $probe; };
+            }
+            $crate::__private::v1::stub! { __Entry, "lea rdi, [rip + {definition}]" }
+            $crate::__private::v1::stub! { __Exit, "lea rdi, [rip + {definition} + 192]" }
+            $crate::__private::v1::enter::<__Entry, __Exit>()
+        };
+    };
+}
+
+/// The exit's guard.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_exit {
+    ($probe:tt) => {
+        let __probe_exit = {
+            $crate::__private::v1::define! { Exit, $probe; }
+            $crate::__private::v1::Exit::<__Probe>($crate::__private::v1::PhantomData)
+        };
     };
 }
 
@@ -69,12 +109,6 @@ macro_rules! __probe_v1_place {
     ($($captures:tt)*) => {
         $crate::__private::v1::active! { { $crate::__private::v1::capture! { $($captures)* } } }
     };
-}
-
-/// A site without fields.
-#[inline(always)]
-pub fn bare<__Probe: Stub>() {
-    crate::__private::v1::active! { { crate::__private::v1::deliver! { [] } } }
 }
 
 /// The site itself, and where it leads while it is active.
@@ -193,7 +227,42 @@ macro_rules! __probe_v1_deliver_failed {
     };
 }
 
+/// A site without fields, in one piece: each function that is made for a probe is one more for the compiler to make.
+macro_rules! bare {
+    () => {
+        active! {
+            // SAFETY: a cold block.
+            { unsafe { call_stub!([sym __Probe::stub], ["add rsp, -128"], ["sub rsp, -128"], []) } }
+        }
+    };
+}
+
+/// A site without fields.
+#[inline(always)]
+pub fn bare<__Probe: Stub>() {
+    bare!();
+}
+
+/// The site of an entry, and the guard of its exit.
+#[inline(always)]
+pub fn enter<__Probe: Stub, __Exit: Stub>() -> Exit<__Exit> {
+    bare!();
+    Exit(PhantomData)
+}
+
+/// The guard whose drop is the site of an exit.
+#[derive(Debug)]
+pub struct Exit<__Probe: Stub>(pub PhantomData<__Probe>);
+
+impl<__Probe: Stub> Drop for Exit<__Probe> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        bare!();
+    }
+}
+
 pub use crate::{
     __probe_v1_active as active, __probe_v1_define as define, __probe_v1_deliver as deliver,
-    __probe_v1_deliver_failed as deliver_failed, __probe_v1_passed as passed, __probe_v1_place as place,
+    __probe_v1_deliver_failed as deliver_failed, __probe_v1_entry_and_exit as entry_and_exit,
+    __probe_v1_exit as exit, __probe_v1_passed as passed, __probe_v1_place as place, __probe_v1_stub as stub,
 };
