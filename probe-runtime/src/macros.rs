@@ -48,13 +48,13 @@ macro_rules! __probe_v1_function {
         $crate::__private::v1::entry_and_exit! { $probe }
         // Clippy would blame the user for items at the beginning of the body, which now stand after a statement;
         // it stops looking at the first item that comes from a macro.
-        const _: () = ();
+        use $crate::__private::v1::{};
     };
     ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
         $crate::__private::v1::site! { Entry, $probe $($contained)?; $($entry)* }
         $crate::__private::v1::exit! { $probe }
         // As above.
-        const _: () = ();
+        use $crate::__private::v1::{};
     };
 }
 
@@ -120,7 +120,7 @@ macro_rules! __probe_v1_moving {
             $crate::__private::v1::moved(($($variable,)*))
         }
         // As in `function!`.
-        const _: () = ();
+        use $crate::__private::v1::{};
     };
 }
 

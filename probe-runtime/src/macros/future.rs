@@ -95,7 +95,7 @@ macro_rules! __probe_v1_entered {
             }
         }
         // As in `function!`.
-        const _: () = ();
+        use $crate::__private::v1::{};
     };
 }
 
@@ -116,6 +116,6 @@ macro_rules! __probe_v1_entered {
     ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
         $crate::__private::v1::site! { Entry, $probe $($contained)?; $($captures)* }
         // As in `function!`.
-        const _: () = ();
+        use $crate::__private::v1::{};
     };
 }
