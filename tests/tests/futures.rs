@@ -14,7 +14,6 @@ use probe_runtime::{Attachment, Consumer, Event, Kind, point, probe, select};
 
 thread_local! {
     static SEEN: RefCell<Vec<(String, Option<usize>)>> = const { RefCell::new(Vec::new()) };
-    static DROPPED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Writes down each hit of the thread that made it.
@@ -361,61 +360,6 @@ fn nested() {
     assert_eq!((of("outer").len(), of("inner").len(), of("twice").len()), (1, 1, 1));
 }
 
-/// Tells of its drop.
-struct Dropped(&'static str);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        DROPPED.with_borrow_mut(|dropped| dropped.push_str(self.0));
-    }
-}
-
-macro_rules! drops {
-    ($($probe:meta)?) => {
-        $(#[$probe])?
-        #[expect(unused_variables, reason = "they are dropped nevertheless")]
-        async fn drops(a: Dropped, (b, _): (Dropped, Dropped), _: Dropped, e: Dropped) {
-            let local = Dropped("l");
-            pause().await;
-            drop(e);
-        }
-    };
-}
-
-mod plain {
-    use super::*;
-    drops!();
-    pub(super) async fn all() {
-        drops(Dropped("a"), (Dropped("b"), Dropped("c")), Dropped("d"), Dropped("e")).await;
-    }
-}
-
-mod probed {
-    use super::*;
-    drops!(probe);
-    pub(super) async fn all() {
-        drops(Dropped("a"), (Dropped("b"), Dropped("c")), Dropped("d"), Dropped("e")).await;
-    }
-}
-
-#[test]
-fn arguments_are_dropped_as_before() {
-    block_on(plain::all());
-    let expected = DROPPED.take();
-    assert_eq!(expected.len(), 6);
-    block_on(probed::all());
-    assert_eq!(DROPPED.take(), expected);
-    for future in [Box::pin(plain::all()) as Pin<Box<dyn Future<Output = ()>>>, Box::pin(probed::all())] {
-        let mut future = future;
-        assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-        drop(future);
-        DROPPED.with_borrow_mut(|dropped| dropped.push(' '));
-    }
-    let dropped = DROPPED.take();
-    let cancelled: Vec<_> = dropped.split_whitespace().collect();
-    assert_eq!(cancelled[0], cancelled[1]);
-}
-
 #[async_trait::async_trait]
 trait Old {
     async fn old(&self, n: u32) -> u32;
@@ -468,70 +412,4 @@ async fn selects() -> u32 {
 #[test]
 fn awaits_in_macros() {
     check(selects(), 2, "+selects <selects >selects <selects >selects -selects");
-}
-
-/// The same future, with and without probes.
-macro_rules! sized {
-    ($($probe:meta)?) => {
-        $(#[$probe])?
-        async fn tiny() {}
-
-        $(#[$probe])?
-        async fn arguments(text: String, _: [u64; 4]) -> usize {
-            pause().await;
-            text.len()
-        }
-
-        $(#[$probe])?
-        async fn buffers(text: &str, n: u8) -> usize {
-            let mut buffer = [n; 1000];
-            pause().await;
-            buffer[0] = 1;
-            arguments(text.to_owned(), [0; 4]).await + buffer.len()
-        }
-
-        $(#[$probe])?
-        async fn generic<T: Clone + Debug>(it: T) -> (T, T) {
-            pause().await;
-            (it.clone(), it)
-        }
-
-        $(#[$probe])?
-        fn block(n: u16) -> impl Future<Output = u16> {
-            async move {
-                pause().await;
-                n
-            }
-        }
-
-        pub(super) fn sizes() -> Vec<(usize, usize)> {
-            fn size<F>(future: F) -> (usize, usize) {
-                (size_of_val(&future), align_of_val(&future))
-            }
-            let arguments = size(arguments(String::new(), [0; 4]));
-            vec![size(tiny()), arguments, size(buffers("", 0)), size(generic(1_u128)), size(generic(())), size(block(1))]
-        }
-    };
-}
-
-mod plain_sizes {
-    use super::*;
-    sized!();
-}
-
-mod probed_sizes {
-    use super::*;
-    sized!(probe);
-}
-
-#[test]
-fn nothing_is_added_to_the_size() {
-    assert_eq!(plain_sizes::sizes(), probed_sizes::sizes());
-}
-
-#[test]
-fn what_the_future_is() {
-    fn is_send(_: &(impl Send + Sync)) {}
-    is_send(&twice(1));
-    is_send(&block(1));
 }

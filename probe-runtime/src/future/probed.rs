@@ -40,6 +40,24 @@ where
     }
 }
 
+/// A future of its own, as far as the one it is made of; hits tell them apart by their addresses.
+impl<F, S, G, E> Clone for Probed<F, S, G, E>
+where
+    F: Clone,
+    S: Sites,
+    G: Stage<F> + Clone,
+    E: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            future: self.future.clone(),
+            stage: self.stage.clone(),
+            exit: self.exit.clone(),
+            sites: PhantomData,
+        }
+    }
+}
+
 impl<F, S, G, E> Future for Probed<F, S, G, E>
 where
     F: Future,

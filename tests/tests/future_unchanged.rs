@@ -1,0 +1,175 @@
+//! What a probe leaves as it was: a future's size, its traits, when its arguments are dropped.
+
+use std::cell::RefCell;
+use std::fmt::Debug;
+use std::future::{Future, poll_fn, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use probe_runtime::{Count, Kind, probe, select};
+
+thread_local! {
+    static DROPPED: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = poll(future.as_mut()) {
+            return result;
+        }
+    }
+}
+
+/// Suspends once.
+async fn pause() {
+    let mut is_second = false;
+    poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+/// Tells of its drop.
+struct Dropped(&'static str);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        DROPPED.with_borrow_mut(|dropped| dropped.push_str(self.0));
+    }
+}
+
+macro_rules! drops {
+    ($($probe:meta)?) => {
+        $(#[$probe])?
+        #[expect(unused_variables, reason = "they are dropped nevertheless")]
+        async fn drops(a: Dropped, (b, _): (Dropped, Dropped), _: Dropped, e: Dropped) {
+            let local = Dropped("l");
+            pause().await;
+            drop(e);
+        }
+    };
+}
+
+mod plain {
+    use super::*;
+    drops!();
+    pub(super) async fn all() {
+        drops(Dropped("a"), (Dropped("b"), Dropped("c")), Dropped("d"), Dropped("e")).await;
+    }
+}
+
+mod probed {
+    use super::*;
+    drops!(probe);
+    pub(super) async fn all() {
+        drops(Dropped("a"), (Dropped("b"), Dropped("c")), Dropped("d"), Dropped("e")).await;
+    }
+}
+
+#[test]
+fn arguments_are_dropped_as_before() {
+    block_on(plain::all());
+    let expected = DROPPED.take();
+    assert_eq!(expected.len(), 6);
+    block_on(probed::all());
+    assert_eq!(DROPPED.take(), expected);
+    for future in [Box::pin(plain::all()) as Pin<Box<dyn Future<Output = ()>>>, Box::pin(probed::all())] {
+        let mut future = future;
+        assert!(poll(future.as_mut()).is_pending());
+        drop(future);
+        DROPPED.with_borrow_mut(|dropped| dropped.push(' '));
+    }
+    let dropped = DROPPED.take();
+    let cancelled: Vec<_> = dropped.split_whitespace().collect();
+    assert_eq!(cancelled[0], cancelled[1]);
+}
+
+/// The same future, with and without probes.
+macro_rules! sized {
+    ($($probe:meta)?) => {
+        $(#[$probe])?
+        async fn tiny() {}
+
+        $(#[$probe])?
+        async fn arguments(text: String, _: [u64; 4]) -> usize {
+            pause().await;
+            text.len()
+        }
+
+        $(#[$probe])?
+        async fn buffers(text: &str, n: u8) -> usize {
+            let mut buffer = [n; 1000];
+            pause().await;
+            buffer[0] = 1;
+            arguments(text.to_owned(), [0; 4]).await + buffer.len()
+        }
+
+        $(#[$probe])?
+        async fn generic<T: Clone + Debug>(it: T) -> (T, T) {
+            pause().await;
+            (it.clone(), it)
+        }
+
+        $(#[$probe])?
+        fn block(n: u16) -> impl Future<Output = u16> {
+            async move {
+                pause().await;
+                n
+            }
+        }
+
+        pub(super) fn sizes() -> Vec<(usize, usize)> {
+            fn size<F>(future: F) -> (usize, usize) {
+                (size_of_val(&future), align_of_val(&future))
+            }
+            let arguments = size(arguments(String::new(), [0; 4]));
+            vec![size(tiny()), arguments, size(buffers("", 0)), size(generic(1_u128)), size(generic(())), size(block(1))]
+        }
+    };
+}
+
+mod plain_sizes {
+    use super::*;
+    sized!();
+}
+
+mod probed_sizes {
+    use super::*;
+    sized!(probe);
+}
+
+#[test]
+fn nothing_is_added_to_the_size() {
+    assert_eq!(plain_sizes::sizes(), probed_sizes::sizes());
+}
+
+#[probe]
+fn cloned() -> impl Future<Output = u32> + Clone + Unpin {
+    ready(3)
+}
+
+#[probe]
+async fn sent() {
+    pause().await;
+}
+
+#[test]
+fn traits() {
+    fn is_send(_: &(impl Send + Sync)) {}
+    is_send(&sent());
+    is_send(&cloned());
+}
+
+#[test]
+fn clones_are_futures_of_their_own() {
+    let counts = select("future_unchanged::cloned").unwrap().attach(Count::new()).unwrap();
+    let first = cloned();
+    let second = first.clone();
+    assert_eq!((block_on(first), block_on(second.clone()), block_on(second)), (3, 3, 3));
+    let counts = counts.counts();
+    let hits = [Kind::Entry, Kind::Exit, Kind::Drop, Kind::Suspend, Kind::Resume]
+        .map(|kind| counts.hits("future_unchanged::cloned", kind).unwrap());
+    assert_eq!(hits, [3, 3, 0, 0, 0]);
+}
