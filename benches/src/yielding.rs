@@ -28,9 +28,9 @@ impl Future for Yield {
 }
 
 /// Polls through a pointer, as executors do, until the result is there.
-pub fn drive(future: impl Future<Output = u32>) {
+pub fn drive(future: impl Future<Output = u64>) {
     let mut future = pin!(future);
-    let mut future: Pin<&mut dyn Future<Output = u32>> = black_box(future.as_mut());
+    let mut future: Pin<&mut dyn Future<Output = u64>> = black_box(future.as_mut());
     let mut context = Context::from_waker(Waker::noop());
     while black_box(future.as_mut()).poll(&mut context).is_pending() {}
 }
@@ -40,9 +40,11 @@ pub fn drive(future: impl Future<Output = u32>) {
 macro_rules! yielding {
     ($(#[$attribute:meta])* $name:ident) => {
         $(#[$attribute])*
-        async fn $name(n: u32) -> u32 {
-            let mut sum = 0_u32;
-            for step in 0..n {
+        async fn $name(n: u32) -> u64 {
+            // As wide as the stack slot that `black_box` writes it to: a narrower one would have the `pop` that gives the slot
+            // back wait for the store, if there is nothing else in the frame.
+            let mut sum = 0_u64;
+            for step in 0..u64::from(n) {
                 $crate::yielding::Yield::new().await;
                 sum = std::hint::black_box(sum.wrapping_add(step));
             }
