@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::call::{self, Call, LOOKED_AT};
-use super::chunk::{self, Place};
+use super::chunk::{self, Chunk, Place};
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
@@ -30,6 +30,7 @@ use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
 use crate::patch::{Instruction, Site, SiteAddr};
+use crate::registry::ProbeId;
 
 /// What became of a call site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,8 @@ pub(super) enum State {
 /// One call site. Zeroes are none.
 #[repr(C, align(64))]
 pub(crate) struct Discovery {
+    /// Where its place is. The stub and the definition are found by it.
+    pub(super) chunk: AtomicPtr<Chunk>,
     key: AtomicUsize,
     pub(super) function: AtomicUsize,
     /// The hook, for calls of another function that share the site. Its stub reads both.
@@ -71,6 +74,8 @@ pub(crate) struct Discovery {
     is_left: AtomicBool,
     /// Which object it was named by; 0 before.
     object: AtomicU64,
+    /// Which probe the registry has it for, from 1; 0 before.
+    probe: AtomicUsize,
     /// The counter that it has in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
     pub(super) early: UnsafeCell<MaybeUninit<Early>>,
@@ -117,6 +122,7 @@ impl Discovery {
         member: Option<Member>,
     ) {
         let it = place.discovery();
+        it.chunk.store(place.chunk(), Ordering::Relaxed);
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
         it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
@@ -129,6 +135,7 @@ impl Discovery {
         it.is_tried.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
+        it.probe.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
         it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
@@ -321,6 +328,15 @@ impl Discovery {
     /// The object that it was named by, a hash of it; `None` before.
     pub(super) fn object(&self) -> Option<u64> {
         Some(self.object.load(Ordering::Acquire)).filter(|object| *object != 0)
+    }
+
+    /// The probe that the registry has it for. For the holder of the control lock.
+    pub(crate) fn probe(&self) -> Option<ProbeId> {
+        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+    }
+
+    pub(crate) fn set_probe(&self, id: ProbeId) {
+        self.probe.store(id.index() + 1, Ordering::Relaxed);
     }
 
     /// Names it: from now on its definition may be read.

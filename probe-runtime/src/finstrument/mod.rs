@@ -130,7 +130,11 @@ mod jumps;
 #[cfg(probe_discovers)]
 mod live;
 #[cfg(probe_discovers)]
+mod loaded;
+#[cfg(probe_discovers)]
 mod naming;
+#[cfg(probe_discovers)]
+mod news;
 #[cfg(probe_discovers)]
 mod policy;
 mod reason;
@@ -147,6 +151,8 @@ mod table;
 mod tails;
 #[cfg(probe_discovers)]
 mod vanished;
+#[cfg(probe_discovers)]
+mod waiting;
 
 #[cfg(not(probe_discovers))]
 mod idle;
@@ -159,12 +165,14 @@ pub use stats::Stats;
 
 #[cfg(probe_discovers)]
 pub(crate) use {
-    absorbed::{absorb, patch_waiting},
+    absorbed::{Absorbed, absorb, absorb_new},
     discovery::{Discovery, Wanted},
     growing::{Growing, add_beyond, begin, end, is_growing, pause, take_tally},
     live::get_ready,
+    loaded::Loaded,
     naming::Names,
-    policy::{has_news, take_news},
+    news::{News, has_news, note_all, take_news},
     straddlers::switch_each,
     vanished::{Taken, Vanished},
+    waiting::patch_waiting,
 };

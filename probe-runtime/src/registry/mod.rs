@@ -12,6 +12,8 @@ use std::ops::Range;
 
 #[cfg(probe_discovers)]
 mod discovered;
+#[cfg(probe_backend = "x86_64")]
+mod grouped;
 mod id;
 mod info;
 
@@ -49,4 +51,7 @@ pub(crate) struct Change {
     pub(crate) vanished: Vec<crate::finstrument::Vanished>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
+    /// Where they are not: what was discovered and is in them now.
+    #[cfg(probe_discovers)]
+    pub(crate) added: Vec<(ProbeId, &'static crate::finstrument::Discovery)>,
 }
