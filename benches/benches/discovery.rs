@@ -125,6 +125,20 @@ fn operations(scale: Scale) -> Result<(), Error> {
     figure("discovery/operation", format_args!("{without:.0}"), "ns", 1.0, "operation");
     let with = median(with);
     figure("discovery/operation-after-one", format_args!("{with:.0}"), "ns", with / without, "operation");
+    let after_load = |at: usize| {
+        Instrumented::load(&format!("other-{at}"), 1, Hooks::None);
+        let start = Instant::now();
+        finstrument::start();
+        ns(start)
+    };
+    let after_load = median((0..if scale == Scale::Full { 9 } else { 1 }).map(after_load).collect());
+    figure(
+        "discovery/operation-after-load",
+        format_args!("{after_load:.0}"),
+        "ns",
+        after_load / without,
+        "operation",
+    );
     println!("{others} call sites were known");
     Ok(())
 }

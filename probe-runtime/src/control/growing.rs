@@ -72,10 +72,8 @@ impl Control {
         self.growing = Some(number);
         finstrument::begin(Arc::clone(subscription), tallies);
         let all = self.registry.discovered().to_vec();
-        let report = self.adopt(&all);
-        let has_part = |id: ProbeId| self.members(id).is_some_and(|members| members.has_part_of(number));
-        finstrument::add_beyond(all.iter().filter(|(id, _)| !has_part(*id)).count());
-        Ok((number, report))
+        all.iter().for_each(|(_, discovery)| discovery.come_back());
+        Ok((number, self.adopt(&all)))
     }
 
     /// Takes in what is new: it joins the growing attachment, and whoever is attached to its probe listens to it, too.
@@ -108,9 +106,13 @@ impl Control {
             let early = discovery.tally();
             let is_part =
                 growing.is_some_and(|at| self.members(id).is_some_and(|members| members.has_part_of(at)));
-            let tally =
-                early.or_else(|| growing.filter(|_| !is_part).and_then(|_| finstrument::take_tally()));
-            let Some(tally) = tally else { continue };
+            let wants_tally = early.is_none() && growing.is_some() && !is_part;
+            let Some(tally) = early.or_else(|| wants_tally.then(finstrument::take_tally).flatten()) else {
+                if wants_tally {
+                    discovery.go_beyond();
+                }
+                continue;
+            };
             self.change(id, |_| ());
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);

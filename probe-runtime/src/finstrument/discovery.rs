@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Chunk, Place};
+use super::counters;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
@@ -72,6 +73,8 @@ pub(crate) struct Discovery {
     owners: AtomicUsize,
     /// Another one has its place in the table.
     is_left: AtomicBool,
+    /// The growing attachment had no counter left for it, and says so.
+    is_beyond: AtomicBool,
     /// Which object it was named by; 0 before.
     object: AtomicU64,
     /// Which probe the registry has it for, from 1; 0 before.
@@ -140,6 +143,7 @@ impl Discovery {
         it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
+        it.is_beyond.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
@@ -374,6 +378,18 @@ impl Discovery {
     /// Which counter it has in a growing attachment, of all counters.
     pub(crate) fn tally(&self) -> Option<usize> {
         self.tally.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Says that there was no counter left for it; counts it, once for each attachment.
+    pub(crate) fn go_beyond(&self) {
+        if !self.is_beyond.swap(true, Ordering::Relaxed) {
+            counters::BEYOND.add();
+        }
+    }
+
+    /// Lets it be counted for another attachment.
+    pub(crate) fn come_back(&self) {
+        self.is_beyond.store(false, Ordering::Relaxed);
     }
 
     /// Takes its early hook's member, once the hook is no definition's any more. For the control lock's holder.

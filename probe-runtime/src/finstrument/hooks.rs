@@ -189,7 +189,7 @@ fn discover(
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
             if is_beyond {
-                counters::BEYOND.add();
+                place.discovery().go_beyond();
             }
             if let Some(old) = old {
                 old.leave();

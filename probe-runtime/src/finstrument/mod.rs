@@ -167,7 +167,7 @@ pub use stats::Stats;
 pub(crate) use {
     absorbed::{Absorbed, absorb, absorb_new},
     discovery::{Discovery, Wanted},
-    growing::{Growing, add_beyond, begin, end, is_growing, pause, take_tally},
+    growing::{Growing, begin, end, is_growing, pause, take_tally},
     live::get_ready,
     loaded::Loaded,
     naming::Names,
