@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::forget_unloaded_text;
+use super::members::Members;
 #[cfg(probe_discovers)]
 use super::retired::Retired;
 use super::state::Control;
@@ -55,7 +56,7 @@ impl Control {
 
     /// Lets the definitions of probes that somebody listens to lead to their hooks; returns these probes.
     pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
-        ids.retain(|id| self.members(*id).is_some_and(|members| members.has_parts()));
+        ids.retain(|id| self.members(*id).is_some_and(Members::has_parts));
         self.leave_taken(frozen, &ids);
         for id in &ids {
             let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;

@@ -9,7 +9,7 @@ use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 #[cfg(probe_discovers)]
-use crate::finstrument::{self, Wanted};
+use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
@@ -78,7 +78,7 @@ impl Control {
         #[cfg(probe_discovers)]
         let sites = {
             let calls = ids.iter().flat_map(|id| self.registry.calls_of_run(id.index()..=id.index()));
-            sites.into_iter().chain(calls.filter_map(|call| call.site())).collect::<Vec<_>>()
+            sites.into_iter().chain(calls.filter_map(Discovery::site)).collect::<Vec<_>>()
         };
         let open = |text: Range<usize>| {
             OpenText::new(text.clone())

@@ -67,14 +67,14 @@ pub(crate) struct Discovery {
     is_postponed: AtomicBool,
     /// A hit could have patched it, by itself.
     is_tried: AtomicBool,
-    /// How many hooks are about to change its bytes.
-    busy: AtomicUsize,
-    /// Who keeps its place from being given back: itself, and its early hook.
-    owners: AtomicUsize,
     /// Another one has its place in the table.
     is_left: AtomicBool,
     /// The growing attachment had no counter left for it, and says so.
     is_beyond: AtomicBool,
+    /// How many hooks are about to change its bytes.
+    busy: AtomicUsize,
+    /// Who keeps its place from being given back: itself, and its early hook.
+    owners: AtomicUsize,
     /// Which object it was named by; 0 before.
     object: AtomicU64,
     /// Which probe the registry has it for, from 1; 0 before.

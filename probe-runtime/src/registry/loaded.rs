@@ -23,7 +23,7 @@ use crate::patch::Site;
 pub(crate) struct Registry {
     /// Of the objects below; `None` before the first look.
     generation: Option<Generation>,
-    objects: Vec<Object>,
+    pub(super) objects: Vec<Object>,
     /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
     /// linker is done with one of them.
     unsettled: Vec<Unsettled>,
@@ -32,21 +32,21 @@ pub(crate) struct Registry {
     /// A probe's definitions in other objects: rare.
     copies: HashMap<ProbeId, Vec<&'static Definition>>,
     pub(super) grouped: Grouped,
-    ranges: Vec<DefinitionRange>,
+    pub(super) ranges: Vec<DefinitionRange>,
     /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
     /// away with its object.
     pub(super) identities: HashMap<u64, ProbeId>,
-    skipped: usize,
+    pub(super) skipped: usize,
     /// The types of fields, as far as all of a probe's copies agree.
     types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions another runtime has, and which are in no list above.
-    taken: HashMap<ProbeId, Vec<Site>>,
+    pub(super) taken: HashMap<ProbeId, Vec<Site>>,
     #[cfg(probe_discovers)]
     pub(super) discovered: Discovered,
 }
 
 /// The definitions of one object, and their probes.
-struct DefinitionRange {
+pub(super) struct DefinitionRange {
     range: Range<usize>,
     ids: Vec<ProbeId>,
 }
@@ -60,7 +60,7 @@ impl DefinitionRange {
     }
 
     /// From now on, no site leads to this definition.
-    fn forget(&mut self, definition: usize) {
+    pub(super) fn forget(&mut self, definition: usize) {
         if self.range.contains(&definition) {
             self.ids[(definition - self.range.start) / size_of::<Definition>()] = ProbeId::UNKNOWN;
         }
@@ -155,7 +155,8 @@ impl Registry {
             #[cfg(probe_discovers)]
             vanished,
             is_list_new: true,
-            ..Change::default()
+            #[cfg(probe_discovers)]
+            added: Vec::new(),
         })
     }
 
@@ -231,6 +232,7 @@ impl Registry {
     }
 
     /// Gives a probe that is new its number, the next one.
+    #[cfg(probe_discovers)]
     pub(super) fn add_probe(&mut self) {
         self.definitions.push(None);
         self.grouped.add_probe();
@@ -246,7 +248,7 @@ impl Registry {
 
     /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
     /// definition is in no table is skipped.
-    fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
+    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
         self.skipped = 0;
         self.types.clear();
         let ranges = &self.ranges;
@@ -277,7 +279,7 @@ impl Registry {
     }
 
     /// Groups what was found in tables, and what was discovered.
-    fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
+    pub(super) fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
         let all = || {
             tables
                 .iter()
@@ -289,35 +291,6 @@ impl Registry {
         if !self.discovered.sites().is_empty() {
             self.grouped.extend(self.discovered.sites());
         }
-    }
-
-    /// Leaves sites to another runtime, which has these definitions of theirs, until objects come or go. For a caller who is
-    /// frozen, right after a look.
-    #[cold]
-    pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
-        let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
-        for (_, definition) in taken {
-            let addr = ptr::from_ref(*definition).addr();
-            self.ranges.iter_mut().for_each(|range| range.forget(addr));
-        }
-        let objects = std::mem::take(&mut self.objects);
-        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        // They can be read, and are no secret.
-        let skipped = self.skipped;
-        let found = self.read_sites(&tables);
-        self.skipped = skipped;
-        self.group_sites(&tables, &found);
-        drop(tables);
-        self.objects = objects;
-        for (id, sites) in listed {
-            let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
-            self.taken.insert(id, left);
-        }
-    }
-
-    /// The sites of a probe that are left to another runtime.
-    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
-        self.taken.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// How many probes there are, and were.

@@ -19,6 +19,8 @@ mod info;
 
 #[cfg(probe_backend = "x86_64")]
 mod tables;
+#[cfg(probe_backend = "x86_64")]
+mod taken;
 
 #[cfg(probe_backend = "x86_64")]
 mod loaded;
