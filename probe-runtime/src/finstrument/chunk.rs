@@ -188,16 +188,11 @@ impl Place {
         }
     }
 
-    /// The place of a discovery that was written.
+    /// The place of a discovery, once it was taken.
     pub(super) fn of(discovery: &'static Discovery) -> Option<Self> {
         let chunk = load(&discovery.chunk)?;
         let offset = ptr::from_ref(discovery).addr() - chunk.discoveries.as_ptr().addr();
         Some(Self { chunk, number: offset / size_of::<Discovery>() })
-    }
-
-    /// What [`of`](Self::of) finds it by.
-    pub(super) fn chunk(self) -> *mut Chunk {
-        ptr::from_ref(self.chunk).cast_mut()
     }
 }
 
@@ -238,7 +233,11 @@ impl Chunk {
             while bits != u64::MAX {
                 let bit = bits.trailing_ones();
                 match word.compare_exchange(bits, bits | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => return Some(Place { chunk: self, number: at * 64 + bit as usize }),
+                    Ok(_) => {
+                        let place = Place { chunk: self, number: at * 64 + bit as usize };
+                        place.discovery().chunk.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+                        return Some(place);
+                    }
                     Err(now) => bits = now,
                 }
             }

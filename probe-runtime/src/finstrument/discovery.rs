@@ -47,7 +47,7 @@ pub(super) enum State {
 /// One call site. Zeroes are none.
 #[repr(C, align(64))]
 pub(crate) struct Discovery {
-    /// Where its place is. The stub and the definition are found by it.
+    /// Where its place is, from when that is taken on. The stub and the definition are found by it.
     pub(super) chunk: AtomicPtr<Chunk>,
     key: AtomicUsize,
     pub(super) function: AtomicUsize,
@@ -125,7 +125,6 @@ impl Discovery {
         member: Option<Member>,
     ) {
         let it = place.discovery();
-        it.chunk.store(place.chunk(), Ordering::Relaxed);
         it.key.store(key, Ordering::Relaxed);
         it.function.store(hit.function, Ordering::Relaxed);
         it.hook.store(hooks::address(hit.kind == Kind::Entry), Ordering::Relaxed);
