@@ -123,7 +123,7 @@ fn growing() {
     // A forked child goes on where its parent was.
     let fresh = Library::open(&other);
     assert_eq!(fresh.function("unrelated000")(1), 2);
-    let status = in_a_child(|| {
+    let exit = in_a_child(|| {
         call_all();
         assert_eq!(fresh.function("unrelated001")(1), 3);
         let counts = calls.counts();
@@ -131,7 +131,7 @@ fn growing() {
         assert_eq!(counts.total(), total + 8 * EACH as u64);
         assert_eq!(select("unrelated*").unwrap().len(), 4);
     });
-    assert_eq!(status, 0);
+    assert_eq!(exit, 0);
     assert_eq!(finstrument::stats().beyond_capacity, 2);
     assert_eq!(select("unrelated*").unwrap().len(), 2);
     drop(calls);

@@ -101,8 +101,8 @@ impl Timer {
             let mut timer = std::mem::zeroed();
             assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
             let interval = libc::timespec { tv_sec: 0, tv_nsec: 1_000 * interval };
-            let times = libc::itimerspec { it_interval: interval, it_value: interval };
-            assert_eq!(libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()), 0);
+            let setting = libc::itimerspec { it_interval: interval, it_value: interval };
+            assert_eq!(libc::timer_settime(timer, 0, &raw const setting, std::ptr::null_mut()), 0);
             Self(timer)
         }
     }
