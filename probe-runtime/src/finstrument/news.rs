@@ -56,10 +56,10 @@ pub(crate) fn take_news() -> News {
     // In this order: what is noted meanwhile is taken now, or the next time.
     ANY.store(false, Ordering::SeqCst);
     let is_all = ALL.swap(false, Ordering::SeqCst);
-    let noted = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it));
-    let noted: Vec<_> = noted.collect();
+    let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
     let discoveries = if is_all { published().map(Place::discovery).collect() } else { noted };
-    News { discoveries, is_all }
+    // A forked child of a program that has discovered nothing has nothing to look at.
+    News { is_all: is_all && !discoveries.is_empty(), discoveries }
 }
 
 impl News {
