@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
     }
     let scale = Scale::from_args();
     pin(0);
-    let result = first_hits(scale).and_then(|()| calls(scale));
+    let result = first_hits(scale).and_then(|()| operations(scale)).and_then(|()| calls(scale));
     clean();
     result
 }
@@ -100,6 +100,49 @@ fn ns(start: Instant) -> f64 {
     start.elapsed().as_nanos() as f64
 }
 
+/// An operation after a function was called for the first time, while thousands of others are known: it looks at that one's two call sites, which have
+/// been patched, or wait.
+fn operations(scale: Scale) -> Result<(), Error> {
+    let functions = if scale == Scale::Full { 300 } else { 10 };
+    let object = Instrumented::load("later", functions, Hooks::Ours);
+    // The first of an object has its file read.
+    first_call(object.functions()[0]);
+    let known = select("sealed_*")?.attach(Count::new())?;
+    let others = finstrument::stats().discovered;
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for function in &object.functions()[1..] {
+        first_call(*function);
+        for samples in [&mut with, &mut without] {
+            let start = Instant::now();
+            finstrument::start();
+            samples.push(ns(start));
+        }
+    }
+    assert_eq!(finstrument::stats().discovered, others + 2 * (functions - 1));
+    assert_eq!(select("later_*")?.len(), 2 * functions);
+    drop(known);
+    let without = median(without);
+    figure("discovery/operation", format_args!("{without:.0}"), "ns", 1.0, "operation");
+    let with = median(with);
+    figure("discovery/operation-after-one", format_args!("{with:.0}"), "ns", with / without, "operation");
+    let after_load = |at: usize| {
+        Instrumented::load(&format!("other-{at}"), 1, Hooks::None);
+        let start = Instant::now();
+        finstrument::start();
+        ns(start)
+    };
+    let after_load = median((0..if scale == Scale::Full { 9 } else { 1 }).map(after_load).collect());
+    figure(
+        "discovery/operation-after-load",
+        format_args!("{after_load:.0}"),
+        "ns",
+        after_load / without,
+        "operation",
+    );
+    println!("{others} call sites were known");
+    Ok(())
+}
+
 /// A call of a small function: its entry and its exit.
 fn calls(scale: Scale) -> Result<(), Error> {
     let plain = Instrumented::load("plain", 1, Hooks::None);
@@ -116,10 +159,11 @@ fn calls(scale: Scale) -> Result<(), Error> {
     assert_eq!(finstrument::stats().patched, known + 4);
     let rust = select("**::counted")?.attach(Count::new())?;
     let before = counting.total();
-    let calls = scale.of(100_000);
+    // A round is shorter than what other programs let it run at a stretch, or the median is theirs, too.
+    let calls = scale.of(5_000);
     let mut ran = 1;
     let medians = interleave(
-        scale.of(301),
+        scale.of(3_001),
         &mut [
             Case::new("plain", calls, |calls| _ = black_box(plain.call_first(calls))),
             Case::new("empty-hooks", calls, |calls| _ = black_box(empty.call_first(calls))),

@@ -1,11 +1,12 @@
 //! A hash table that only grows, so that a signal handler, or a hook that may run anywhere, can look into it at any time: no lock, no heap, no
 //! reclaiming. Keys are addresses.
 //!
-//! Its memory comes from the kernel, segment by segment, each twice as large as the one before. A key has a window of places
-//! in each segment: it is in the first segment that had a free place in its window when it came. A place is taken once and for all, so
+//! Its memory comes from the kernel, segment by segment, each twice as large as the one before. A key has a bucket of four places
+//! in each segment: it is in the first segment that had a free place in its bucket when it came. A place is taken once and for all, so
 //! a free one ends a search.
 //!
-//! Cost: the entries; a look-up reads one or two cache lines a segment.
+//! Cost: the entries, in segments that are mostly full but for the last; a look-up reads one cache line a segment where an entry has 16 bytes. A segment is
+//! added for each doubling: of 30,000 keys, one is found in the third on the average.
 
 // Safety: relies on segments that are never given back, of zeroed memory, which is free entries.
 #![expect(unsafe_code, reason = "see above")]
@@ -15,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::os;
 
-/// How far from its place an entry may be.
-const PROBES: usize = 16;
+/// In how many places of a segment a key may be.
+const BUCKET: usize = 4;
 
 /// An entry.
 ///
@@ -37,14 +38,14 @@ pub(crate) struct Table<E, const FIRST: usize, const SEGMENTS: usize>([AtomicPtr
 impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMENTS> {
     /// Without a segment.
     pub(crate) const fn new() -> Self {
-        const { assert!(align_of::<E>() <= 4096 && FIRST.is_power_of_two()) };
+        const { assert!(align_of::<E>() <= 4096 && FIRST.is_power_of_two() && FIRST >= BUCKET) };
         Self([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS])
     }
 
     /// Finds the entry of a key, which is not 0.
     pub(crate) fn find(&'static self, key: usize) -> Option<&'static E> {
         for number in 0..SEGMENTS {
-            for entry in window(self.segment(number)?, key) {
+            for entry in bucket(self.segment(number)?, key) {
                 match entry.key() {
                     // It would be here, had it ever been taken.
                     0 => return None,
@@ -60,7 +61,7 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
     pub(crate) fn find_or_insert(&'static self, key: usize) -> Option<&'static E> {
         (0..SEGMENTS).find_map(|number| {
             let entries = self.segment(number).or_else(|| self.grow(number))?;
-            window(entries, key).find(|entry| entry.take(key).err().is_none_or(|found| found == key))
+            bucket(entries, key).iter().find(|entry| entry.take(key).err().is_none_or(|found| found == key))
         })
     }
 
@@ -93,10 +94,12 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
 }
 
 /// The entries of a segment where a key may be.
-fn window<E>(entries: &'static [E], key: usize) -> impl Iterator<Item = &'static E> {
-    // Fibonacci hashing: neighbouring addresses go to places far apart.
+#[inline]
+fn bucket<E>(entries: &'static [E], key: usize) -> &'static [E] {
+    // Fibonacci hashing: neighbouring addresses go to places far apart. A division would take longer than all the rest.
     let home = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
-    (0..PROBES).map(move |step| &entries[home.wrapping_add(step) % entries.len()])
+    let start = home & (entries.len() - 1) & !(BUCKET - 1);
+    &entries[start..start + BUCKET]
 }
 
 #[cfg(all(test, not(loom)))]
@@ -146,9 +149,9 @@ mod tests {
 
     #[test]
     fn without_room_there_is_none() {
-        static FULL: Table<Number, 16, 1> = Table::new();
-        assert!((1..=16).all(|key| FULL.find_or_insert(key).is_some()));
-        assert!(FULL.find_or_insert(17).is_none() && FULL.find(17).is_none());
-        assert_eq!(FULL.all().count(), 16);
+        static FULL: Table<Number, 4, 1> = Table::new();
+        assert!((1..=4).all(|key| FULL.find_or_insert(key).is_some()));
+        assert!(FULL.find_or_insert(5).is_none() && FULL.find(5).is_none());
+        assert_eq!(FULL.all().count(), 4);
     }
 }

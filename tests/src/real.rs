@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub mod accounts;
 mod build;
+mod cases;
 pub mod checks;
 pub mod counters;
 mod known;

@@ -86,6 +86,35 @@ fn every(interval: i64, handler: extern "C" fn(libc::c_int)) {
     }
 }
 
+/// The same on this very thread, until it is dropped: another one may be the first that the system thinks of.
+struct Timer(libc::timer_t);
+
+impl Timer {
+    fn every(interval: i64, handler: extern "C" fn(libc::c_int)) -> Self {
+        // SAFETY: zeroes are such structures; a handler of these scenarios.
+        unsafe {
+            libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGALRM;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer = std::mem::zeroed();
+            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+            let interval = libc::timespec { tv_sec: 0, tv_nsec: 1_000 * interval };
+            let setting = libc::itimerspec { it_interval: interval, it_value: interval };
+            assert_eq!(libc::timer_settime(timer, 0, &raw const setting, std::ptr::null_mut()), 0);
+            Self(timer)
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: from `timer_create`.
+        assert_eq!(unsafe { libc::timer_delete(self.0) }, 0);
+    }
+}
+
 extern "C" fn fork(_signal: libc::c_int) {
     // SAFETY: the child ends at once.
     unsafe {
@@ -122,9 +151,9 @@ fn run(library: &Library, functions: &[extern "C" fn(u64) -> u64], calls: u64) -
     // SAFETY: as above.
     let jump = unsafe { std::mem::transmute::<*mut libc::c_void, Jump>(library.symbol("jump")) };
     let mut at = 0;
-    every(300, jump);
+    let timer = Timer::every(300, jump);
     run(functions.as_ptr(), &raw mut at, functions.len() as u64, calls);
-    every(0, jump);
+    drop(timer);
     assert_eq!(at, functions.len() as u64);
     library.getter("jumped")()
 }

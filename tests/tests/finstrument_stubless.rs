@@ -7,7 +7,7 @@ use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, TextPolicy, probes};
 use probe_tests::instrumented::{folder, shared, source};
 use probe_tests::library::Library;
-use probe_tests::sandbox::{argument, deny};
+use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
 
 const FUNCTIONS: usize = 16;
@@ -35,11 +35,17 @@ fn no_memory_in_reach() {
 }
 
 #[test]
+fn no_memory_at_all() {
+    scenario::runs_in_a_child("scenario", "short");
+}
+
+#[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.as_str() {
         "refused" => refused(),
         "crowded" => crowded(),
+        "short" => short(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -98,5 +104,28 @@ fn crowded() {
         len = if len > 1 << 16 { len / 2 } else { 0 };
     }
     check(&functions, libc::EEXIST, "no memory for its stub is free within 2 GiB of it");
+    library.close();
+}
+
+fn short() {
+    let (library, functions) = library("short");
+    let calls = finstrument::attach(Count::new(), 100).unwrap();
+    let call_all = || {
+        for (number, function) in functions.iter().enumerate() {
+            assert_eq!(function(3), 3 + number as u64);
+        }
+    };
+    // Nothing is discovered, and each hit says so.
+    without_memory(|| (0..10).for_each(|_| call_all()));
+    let stats = finstrument::stats();
+    assert_eq!((stats.discovered, stats.lost), (0, 10 * 2 * FUNCTIONS), "{stats:?}");
+    assert_eq!(calls.total(), 0);
+    // From then on each counts, though there was no memory for stubs a moment ago, and they are real calls.
+    (0..10).for_each(|_| call_all());
+    let stats = finstrument::stats();
+    assert_eq!((stats.discovered, stats.lost), (2 * FUNCTIONS, 10 * 2 * FUNCTIONS), "{stats:?}");
+    assert_eq!(calls.total(), 10 * 2 * FUNCTIONS as u64);
+    assert!(finstrument::kept().iter().all(|it| it.reason() == Reason::NoStub { errno: libc::ENOMEM }));
+    drop(calls);
     library.close();
 }

@@ -87,9 +87,12 @@ pub(super) fn find(
     Ok(found)
 }
 
+/// Who jumps there returns (`-mfunction-return=thunk`).
+pub(super) const RETURN_THUNK: &str = "__x86_return_thunk";
+
 /// The compiler's own thunks return, or jump, on behalf of others.
 pub(super) fn is_thunk(symbol: &str) -> bool {
-    ["__x86_indirect_", "__x86_return_thunk", "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
+    ["__x86_indirect_", RETURN_THUNK, "__llvm_retpoline_", "__llvm_lvi_thunk", "__x86.get_pc_thunk"]
         .iter()
         .any(|prefix| symbol.starts_with(prefix))
 }
@@ -239,7 +242,7 @@ impl Function<'_, '_> {
                 false => Err(Cause::IndirectJump),
             };
         }
-        if target == "__x86_return_thunk" {
+        if target == RETURN_THUNK {
             return self.returns(line, part, index);
         }
         if self.inside(target) && !is_tail_call(line.comment) {

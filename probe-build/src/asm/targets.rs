@@ -143,10 +143,11 @@ pub(super) fn is_jump(it: &Instruction<'_>) -> bool {
     it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
 }
 
-/// Whether a jump goes to where a register or memory says, itself or by way of a thunk.
+/// Whether a jump goes to where a register or memory says, itself or by way of a thunk. One that returns leads to no label.
 pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
     let target = it.operands.first().copied().unwrap_or_default();
-    is_jump(it) && (target.starts_with('*') || exits::is_thunk(target))
+    let by_thunk = exits::is_thunk(target) && target != exits::RETURN_THUNK;
+    is_jump(it) && (target.starts_with('*') || by_thunk)
 }
 
 /// After it comes nothing.

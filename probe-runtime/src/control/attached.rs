@@ -47,6 +47,8 @@ pub(super) struct Attached {
 #[derive(Default)]
 pub(super) struct Growth {
     pub(super) tallied: Vec<(ProbeId, usize)>,
+    /// Whether the attachment's list of probes says so.
+    pub(super) is_settled: bool,
 }
 
 impl Attached {

@@ -85,7 +85,8 @@ impl<C: Consumer> Attachment<C> {
     /// [patched](Report::patched), others are [as wanted](Report::unchanged), and those that could not be, now or before, are
     /// [refused](Report::refusals), also with [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
     /// first to attach to a copy of the probe. (What two attachments share, one of them patches, and the other finds as
-    /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so.
+    /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so. Call sites that were discovered (feature
+    /// `finstrument`) are made what they should be the same way; where nothing else is new, it tells of these alone.
     ///
     /// Empty as long as nothing of the kind has happened.
     ///

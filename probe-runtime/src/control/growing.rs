@@ -7,7 +7,7 @@ use super::HeldText;
 use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
 use super::lock::operate;
-use super::members::Part;
+use super::members::{Members, Part};
 use super::ready;
 use super::retired::{self, Retired};
 use super::state::Control;
@@ -18,15 +18,13 @@ use crate::consumers::Count;
 use crate::dispatch::{Action, Member, Subscription, TallyAt};
 use crate::error::Error;
 use crate::finstrument::{self, Discovery};
+use crate::os::objects::Frozen;
 use crate::patch::Report;
 use crate::registry::{ProbeId, ProbeInfo};
 
 /// The probe of a discovery, as it is now.
 pub(crate) fn probe_of(discovery: &'static Discovery) -> Option<ProbeInfo> {
-    operate(|control| {
-        let found = control.registry.discovered().iter().find(|(_, it)| std::ptr::eq(*it, discovery));
-        control.info(found?.0)
-    })
+    operate(|control| control.info(discovery.probe()?))
 }
 
 /// All discoveries that are in loaded objects, with their probes.
@@ -73,25 +71,48 @@ impl Control {
         let number = self.place(attached);
         self.growing = Some(number);
         finstrument::begin(Arc::clone(subscription), tallies);
-        let report = self.adopt();
-        let has_part = |id: ProbeId| self.members(id).is_some_and(|members| members.has_part_of(number));
-        finstrument::add_beyond(self.registry.discovered().iter().filter(|(id, _)| !has_part(*id)).count());
-        Ok((number, report))
+        let all = self.registry.discovered().to_vec();
+        all.iter().for_each(|(_, discovery)| discovery.come_back());
+        Ok((number, self.adopt(&all)))
     }
 
-    /// Adds what was discovered to the growing attachment, and gives it hooks of the control's own.
-    pub(super) fn adopt(&mut self) -> Report {
+    /// Takes in what is new: it joins the growing attachment, and whoever is attached to its probe listens to it, too.
+    pub(super) fn take_in(&mut self, frozen: &Frozen, new: &[(ProbeId, &'static Discovery)]) {
+        if new.is_empty() {
+            return;
+        }
+        self.adopt(new);
+        let mut ids: Vec<_> = new.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let attached = self.show_new(frozen, ids);
+        self.remember(&attached);
+        let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
+        for id in attached {
+            for attachment in self.members(id).into_iter().flat_map(Members::attachments) {
+                by_attachment.entry(attachment).or_default().push(id);
+            }
+        }
+        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids));
+    }
+
+    /// Adds discoveries to the growing attachment, and gives them hooks of the control's own.
+    pub(super) fn adopt(&mut self, discoveries: &[(ProbeId, &'static Discovery)]) -> Report {
         let mut report = Report::default();
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
         let mut adopted = Vec::new();
         let mut retired = Retired::default();
-        for (id, discovery) in self.registry.discovered().to_vec() {
+        for &(id, discovery) in discoveries {
             let early = discovery.tally();
             let is_part =
                 growing.is_some_and(|at| self.members(id).is_some_and(|members| members.has_part_of(at)));
-            let tally =
-                early.or_else(|| growing.filter(|_| !is_part).and_then(|_| finstrument::take_tally()));
-            let Some(tally) = tally else { continue };
+            let wants_tally = early.is_none() && growing.is_some() && !is_part;
+            let Some(tally) = early.or_else(|| wants_tally.then(finstrument::take_tally).flatten()) else {
+                if wants_tally {
+                    discovery.go_beyond();
+                }
+                continue;
+            };
             self.change(id, |_| ());
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);
@@ -107,9 +128,6 @@ impl Control {
             return report;
         }
         self.retired.push(retired);
-        if let Some(attachment) = growing {
-            self.settle_growth(attachment);
-        }
         adopted.sort_unstable();
         adopted.dedup();
         self.remember(&adopted);
@@ -121,6 +139,7 @@ impl Control {
     fn grow(&mut self, attachment: usize, id: ProbeId, tally: usize) {
         if let Some(growth) = self.attached_mut(attachment).and_then(|attached| attached.growth.as_mut()) {
             growth.tallied.push((id, tally));
+            growth.is_settled = false;
         }
     }
 
@@ -130,10 +149,11 @@ impl Control {
         self.change(id, |members| members.add(Part { attachment, member }));
     }
 
-    /// The growing attachment's list of probes.
-    fn settle_growth(&mut self, attachment: usize) {
+    /// Has an attachment's list of probes be what it has grown to: before something is done to all of them.
+    pub(super) fn settle_growth(&mut self, attachment: usize) {
         let Some(attached) = self.attached_mut(attachment) else { return };
-        let Some(growth) = &attached.growth else { return };
+        let Some(growth) = attached.growth.as_mut().filter(|growth| !growth.is_settled) else { return };
+        growth.is_settled = true;
         let mut ids: Vec<_> = growth.tallied.iter().map(|(id, _)| *id).collect();
         ids.sort_unstable();
         ids.dedup();

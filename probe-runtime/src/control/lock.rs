@@ -111,11 +111,12 @@ pub(crate) fn sweep() {
 }
 
 impl Control {
-    /// Names what was discovered since the last time. Before [`with_objects`](Self::with_objects), which adopts what has a name.
+    /// Names what was discovered since the last time. Before [`with_objects`](Self::with_objects), which takes in what has a name.
     #[cfg(probe_discovers)]
     pub(super) fn name_discovered(&mut self) {
         if crate::finstrument::has_news() {
-            self.names.name_new();
+            self.news.add(crate::finstrument::take_news());
+            self.names.name_new(&self.news, &mut self.loaded);
         }
     }
 
@@ -196,6 +197,9 @@ pub(super) extern "C" fn after_fork_in_parent() {
 /// and musl make usable before they call this.
 pub(super) extern "C" fn after_fork_in_child() {
     dispatch::forget_other_threads();
+    // One of them may have been about to say what it has discovered.
+    #[cfg(probe_discovers)]
+    crate::finstrument::note_all();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
     if control.orphan() {
         SWEEP.store(true, Ordering::SeqCst);

@@ -72,6 +72,12 @@ impl Members {
         self.parts.iter().any(|part| part.attachment == attachment)
     }
 
+    /// Whose parts these are.
+    #[cfg(probe_discovers)]
+    pub(super) fn attachments(&self) -> impl Iterator<Item = usize> + '_ {
+        self.parts.iter().map(|part| part.attachment)
+    }
+
     pub(super) fn add(&mut self, part: Part) {
         self.parts.push(part);
     }

@@ -17,6 +17,7 @@ mod hold;
 mod lock;
 mod members;
 mod ready;
+mod refresh;
 mod remembered;
 mod replacement;
 mod retired;

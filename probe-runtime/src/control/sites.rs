@@ -9,7 +9,7 @@ use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 #[cfg(probe_discovers)]
-use crate::finstrument::{self, Wanted};
+use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
@@ -41,27 +41,31 @@ impl Control {
             }
         }
         #[cfg(probe_discovers)]
-        runs.iter().for_each(|run| self.switch_calls(run.clone(), active, access, report));
+        self.switch_calls(runs, active, access, report);
     }
 
     fn sites_of_run(&self, run: &Run) -> &[Site] {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
-    /// The same for calls of hooks that are no sites: real ones, which have no bytes to switch, and those across two words, which are
-    /// switched in their own way. One that was patched meanwhile is a site.
+    /// The same for what is looked at one by one: real calls, which have no bytes to switch, those across two words, which are
+    /// switched in their own way, and sites that were discovered lately.
     #[cfg(probe_discovers)]
-    fn switch_calls(&self, run: Run, active: bool, access: Access, report: &mut Report) {
+    fn switch_calls(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut switched = Vec::new();
-        for call in self.registry.calls_of_run(run) {
+        let (mut switched, mut sites) = (Vec::new(), Vec::new());
+        for call in runs.iter().cloned().flat_map(|run| self.registry.calls_of_run(run)) {
             match call.set_wanted(active) {
                 Wanted::Changed => report.add_patched(1),
                 Wanted::Unchanged => report.add_unchanged(1),
-                Wanted::Patched => Batch::new(wanted, report).switch(&Vec::from_iter(call.site()), access),
+                Wanted::Patched => sites.extend(call.site()),
                 Wanted::Switched => switched.push(call),
             }
         }
+        sites.sort_unstable_by_key(|site: &Site| site.addr);
+        // Who holds text open may have opened it before they were discovered there.
+        let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
+        Batch::new(wanted, report).switch(&sites, access_to_sites);
         finstrument::switch_each(&switched, access, report);
     }
 
@@ -71,6 +75,11 @@ impl Control {
             return Ok(Vec::new());
         }
         let sites: Vec<Site> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
+        #[cfg(probe_discovers)]
+        let sites = {
+            let calls = ids.iter().flat_map(|id| self.registry.calls_of_run(id.index()..=id.index()));
+            sites.into_iter().chain(calls.filter_map(Discovery::site)).collect::<Vec<_>>()
+        };
         let open = |text: Range<usize>| {
             OpenText::new(text.clone())
                 .map_err(|error| Error::TextProtected { text, error: io::Error::from(error) })

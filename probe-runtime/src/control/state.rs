@@ -1,6 +1,7 @@
 //! What the control lock guards, and the steps that change it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
@@ -8,12 +9,13 @@ use super::lock::lock;
 use super::members::{Members, Part, Published, claim};
 use super::retired::{Retired, settle};
 use super::tallies::Tallies;
-use super::{HeldText, close_text, forget_unloaded_text};
+use super::{HeldText, close_text};
 use crate::consumer::Wants;
 use crate::dispatch::{Action, Member, Subscription, TallyAt};
 use crate::error::Error;
+#[cfg(probe_discovers)]
+use crate::finstrument;
 use crate::os::cancel::Uncancellable;
-use crate::os::objects::Frozen;
 use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
@@ -25,8 +27,13 @@ pub(super) struct Control {
     /// The attachment that discovered probes are added to.
     #[cfg(probe_discovers)]
     pub(super) growing: Option<usize>,
+    /// What was discovered and is yet to be looked at, between its naming and the next [`refresh`](Self::refresh).
     #[cfg(probe_discovers)]
-    pub(super) names: crate::finstrument::Names,
+    pub(super) news: finstrument::News,
+    #[cfg(probe_discovers)]
+    pub(super) loaded: finstrument::Loaded,
+    #[cfg(probe_discovers)]
+    pub(super) names: finstrument::Names,
     attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
     pub(super) retired: Vec<Retired>,
@@ -35,60 +42,20 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Looks for objects that came or went, and brings what is attached up to date with them.
-    pub(super) fn refresh(&mut self, frozen: &Frozen) {
-        #[cfg(probe_discovers)]
-        crate::finstrument::patch_waiting(frozen);
-        let Some(change) = self.registry.refresh(frozen) else { return };
-        forget_unloaded_text(&change.gone);
-        if !change.is_list_new {
-            return;
-        }
-        #[cfg(probe_discovers)]
-        {
-            if !change.vanished.is_empty() {
-                self.retired.push(Retired { vanished: change.vanished, ..Retired::default() });
-            }
-            self.adopt();
-        }
-        let attached: Vec<_> = (0..self.members.len())
-            .map(ProbeId::new)
-            .filter(|id| self.members[id.index()].has_parts())
-            .collect();
-        self.remember(&attached);
-        self.leave_taken(frozen, &attached);
-        for id in &attached {
-            let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
-            self.members[id.index()].show(self.registry.definitions(*id), is_visible);
-        }
-        // New copies of probes that somebody listens to.
-        let access = self.access_to_new();
-        for at in 0..self.attachments.len() {
-            let Some(ids) = self.attached(at).map(|attached| Arc::clone(&attached.ids)) else { continue };
-            let mut late = Report::default();
-            self.refuse_taken(&ids, &mut late);
-            self.switch_each(&ids, access, &mut late);
-            self.keep_late(at, late);
-        }
-    }
-
-    fn keep_late(&mut self, attachment: usize, report: Report) {
+    pub(super) fn keep_late(&mut self, attachment: usize, report: Report) {
         if let Some(attached) = &mut self.attachments[attachment] {
             attached.late = report;
         }
     }
 
-    /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
-    pub(super) fn access_to_new(&self) -> Access {
-        let policies = || self.attachments.iter().flatten().map(|attached| attached.policy);
-        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        text.access(policies().any(|policy| policy.strict))
+    /// The numbers that attachments may have.
+    pub(super) fn numbers(&self) -> Range<usize> {
+        0..self.attachments.len()
     }
 
-    /// Whether somebody has asked for text to be written through the kernel.
-    pub(super) fn uses_alias(&self) -> bool {
-        let mut policies = self.attachments.iter().flatten().map(|attached| attached.policy);
-        policies.any(|policy| policy.text == TextPolicy::Alias)
+    /// How attachments patch.
+    pub(super) fn policies(&self) -> impl Iterator<Item = Policy> + '_ {
+        self.attachments.iter().flatten().map(|attached| attached.policy)
     }
 
     /// Who listens to a probe, if anybody ever did.
@@ -217,6 +184,8 @@ impl Control {
         is_main_only: bool,
         report: &mut Report,
     ) {
+        #[cfg(probe_discovers)]
+        self.settle_growth(attachment);
         let failed = self.attached(attachment).filter(|it| !is_paused && it.subscription.has_failed());
         if let Some(attached) = failed {
             let ids = Arc::clone(&attached.ids);
@@ -227,7 +196,7 @@ impl Control {
         }
         #[cfg(probe_discovers)]
         if self.growing == Some(attachment) {
-            crate::finstrument::pause(is_paused);
+            finstrument::pause(is_paused);
         }
         let Some(attached) = self.attached(attachment) else { return };
         let policy = attached.policy;
@@ -253,6 +222,8 @@ impl Control {
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
+        #[cfg(probe_discovers)]
+        self.settle_growth(attachment);
         let Some(attached) = self.attachments[attachment].take() else { return Report::default() };
         let mut retired = Retired {
             hooks: Vec::new(),
@@ -308,9 +279,7 @@ impl Control {
                 .as_ref()
                 .is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused)
         };
-        for at in
-            (0..self.attachments.len()).filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>()
-        {
+        for at in self.numbers().filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
             let mut late = Report::default();
             self.set_paused(at, true, is_main_only, &mut late);
             self.keep_late(at, late);
@@ -326,12 +295,12 @@ fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, report: &mut Report) {
     #[cfg(probe_discovers)]
-    crate::finstrument::get_ready();
+    finstrument::get_ready();
     let mut locked = lock();
     #[cfg(probe_discovers)]
     if locked.growing == Some(attachment) {
         // What is discovered from here on is as wanted.
-        crate::finstrument::pause(is_paused);
+        finstrument::pause(is_paused);
     }
     // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
     let is_open = |it: &Attached| it.policy.text == TextPolicy::Open && !it.policy.strict;
@@ -354,7 +323,7 @@ pub(super) fn pause(attachment: usize, is_paused: bool, visibility: Visibility, 
         settle(visibility);
     }
     #[cfg(probe_discovers)]
-    if is_growing && crate::finstrument::has_news() {
+    if is_growing && finstrument::has_news() {
         // Hooks that were at work meanwhile.
         super::growing::look();
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! chunk   stubs        1,024 of 32 bytes    readable and executable
-//!         which are taken                   readable and writable, like all that follows
+//!         which are taken, and noted        readable and writable, like all that follows
 //!         definitions  1,024
 //!         discoveries  1,024
 //! ```
@@ -25,7 +25,7 @@
 //!
 //! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since a thread may be in a stub.
 //! What was discovered in an object that is gone gives its place to others ([`give_back`]).
-//! Cost: 370 KiB of address space for 1,024 call sites, of which the touched pages are real; mapping one some 20 µs.
+//! Cost: 490 KiB of address space for 1,024 call sites, of which the touched pages are real; mapping one some 20 µs.
 
 // Safety: relies on `os::memory`, which never maps over anything; on zeroed memory, which is free
 // discoveries; and on chunks that are never given back.
@@ -34,7 +34,7 @@
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::discovery::Discovery;
 use crate::abi::Definition;
@@ -54,10 +54,16 @@ const CHUNKS: usize = 4_096;
 
 static LIST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 
+/// Chunks before this one are full, so that a first hit need not look at each of thousands.
+static NOT_FULL: AtomicUsize = AtomicUsize::new(0);
+
+/// A chunk, as the module's documentation draws it.
 #[repr(C, align(4096))]
-struct Chunk {
+pub(super) struct Chunk {
     stubs: [[u8; STUB]; PLACES],
     taken: [AtomicU64; PLACES / 64],
+    /// Which the control has yet to look at: [`news`](super::news).
+    noted: [AtomicU64; PLACES / 64],
     /// Why there are no stubs: the system's error number; 0 where there are.
     refusal: AtomicI32,
     definitions: [UnsafeCell<Definition>; PLACES],
@@ -90,7 +96,16 @@ pub(super) fn take(site: SiteAddr) -> Option<Place> {
 
 /// A place in one of the chunks that suit.
 fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
-    LIST.iter().map_while(load).filter(|chunk| suits(chunk)).find_map(Chunk::take)
+    let first = NOT_FULL.load(Ordering::Acquire);
+    let chunks = LIST[first..].iter().map_while(load);
+    chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
+        let place = chunk.take();
+        if place.is_none() && at == 0 {
+            // Should one of its places become free meanwhile, the next that does has it looked at again.
+            let _ = NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        place
+    })
 }
 
 /// A place in a new chunk, or in one that another thread was faster to add.
@@ -111,16 +126,25 @@ fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32
 
 /// All places that are taken.
 pub(super) fn all() -> impl Iterator<Item = Place> {
+    LIST.iter()
+        .map_while(load)
+        .flat_map(|chunk| chunk.places(&chunk.taken, |bits| bits.load(Ordering::Acquire)))
+}
+
+/// The places that were noted since the last time.
+pub(super) fn take_noted() -> impl Iterator<Item = Place> {
     LIST.iter().map_while(load).flat_map(|chunk| {
-        let is_taken =
-            |number: usize| chunk.taken[number / 64].load(Ordering::Acquire) & (1 << (number % 64)) != 0;
-        (0..PLACES).filter(move |number| is_taken(*number)).map(move |number| Place { chunk, number })
+        chunk.places(&chunk.noted, |bits| match bits.load(Ordering::SeqCst) {
+            0 => 0,
+            _ => bits.swap(0, Ordering::SeqCst),
+        })
     })
 }
 
 /// Frees a place. Nobody may be looking at what was discovered there any more.
 pub(super) fn give_back(place: Place) {
     place.chunk.taken[place.number / 64].fetch_and(!(1 << (place.number % 64)), Ordering::AcqRel);
+    NOT_FULL.store(0, Ordering::Release);
 }
 
 impl Place {
@@ -155,14 +179,20 @@ impl Place {
         Some(self.chunk.refusal()).filter(|errno| *errno != 0)
     }
 
-    /// The place of a discovery.
+    /// Has the control look at it.
+    pub(super) fn note(self) {
+        let (bits, bit) = (&self.chunk.noted[self.number / 64], 1 << (self.number % 64));
+        // Who takes the note looks afterwards: what the caller has done until here is seen then.
+        if bits.load(Ordering::SeqCst) & bit == 0 {
+            bits.fetch_or(bit, Ordering::SeqCst);
+        }
+    }
+
+    /// The place of a discovery, once it was taken.
     pub(super) fn of(discovery: &'static Discovery) -> Option<Self> {
-        let addr = ptr::from_ref(discovery).addr();
-        LIST.iter().map_while(load).find_map(|chunk| {
-            let offset = addr.checked_sub(chunk.discoveries.as_ptr().addr())?;
-            let number = offset / size_of::<Discovery>();
-            (number < PLACES).then_some(Self { chunk, number })
-        })
+        let chunk = load(&discovery.chunk)?;
+        let offset = ptr::from_ref(discovery).addr() - chunk.discoveries.as_ptr().addr();
+        Some(Self { chunk, number: offset / size_of::<Discovery>() })
     }
 }
 
@@ -181,13 +211,33 @@ impl Chunk {
         [start, start + size_of::<Self>()].into_iter().all(|end| Rel32::between(site, end).is_some())
     }
 
+    /// The places whose bits are set in what is read.
+    fn places(
+        &'static self,
+        words: &'static [AtomicU64],
+        read: impl Fn(&AtomicU64) -> u64,
+    ) -> impl Iterator<Item = Place> {
+        words.iter().enumerate().flat_map(move |(at, word)| {
+            let mut bits = read(word);
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(Place { chunk: self, number: at * 64 + bit })
+            })
+        })
+    }
+
     fn take(&'static self) -> Option<Place> {
         for (at, word) in self.taken.iter().enumerate() {
             let mut bits = word.load(Ordering::Relaxed);
             while bits != u64::MAX {
                 let bit = bits.trailing_ones();
                 match word.compare_exchange(bits, bits | 1 << bit, Ordering::AcqRel, Ordering::Relaxed) {
-                    Ok(_) => return Some(Place { chunk: self, number: at * 64 + bit as usize }),
+                    Ok(_) => {
+                        let place = Place { chunk: self, number: at * 64 + bit as usize };
+                        place.discovery().chunk.store(ptr::from_ref(self).cast_mut(), Ordering::Relaxed);
+                        return Some(place);
+                    }
                     Err(now) => bits = now,
                 }
             }

@@ -19,7 +19,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::call::{self, Call, LOOKED_AT};
-use super::chunk::{self, Place};
+use super::chunk::{self, Chunk, Place};
+use super::counters;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
@@ -30,6 +31,7 @@ use crate::abi::{Definition, Kind};
 use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
 use crate::patch::{Instruction, Site, SiteAddr};
+use crate::registry::ProbeId;
 
 /// What became of a call site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +47,8 @@ pub(super) enum State {
 /// One call site. Zeroes are none.
 #[repr(C, align(64))]
 pub(crate) struct Discovery {
+    /// Where its place is, from when that is taken on. The stub and the definition are found by it.
+    pub(super) chunk: AtomicPtr<Chunk>,
     key: AtomicUsize,
     pub(super) function: AtomicUsize,
     /// The hook, for calls of another function that share the site. Its stub reads both.
@@ -63,14 +67,18 @@ pub(crate) struct Discovery {
     is_postponed: AtomicBool,
     /// A hit could have patched it, by itself.
     is_tried: AtomicBool,
+    /// Another one has its place in the table.
+    is_left: AtomicBool,
+    /// The growing attachment had no counter left for it, and says so.
+    is_beyond: AtomicBool,
     /// How many hooks are about to change its bytes.
     busy: AtomicUsize,
     /// Who keeps its place from being given back: itself, and its early hook.
     owners: AtomicUsize,
-    /// Another one has its place in the table.
-    is_left: AtomicBool,
     /// Which object it was named by; 0 before.
     object: AtomicU64,
+    /// Which probe the registry has it for, from 1; 0 before.
+    probe: AtomicUsize,
     /// The counter that it has in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
     pub(super) early: UnsafeCell<MaybeUninit<Early>>,
@@ -129,10 +137,12 @@ impl Discovery {
         it.is_tried.store(false, Ordering::Relaxed);
         it.kind.store(hit.kind as u8, Ordering::Relaxed);
         it.object.store(0, Ordering::Relaxed);
+        it.probe.store(0, Ordering::Relaxed);
         it.busy.store(0, Ordering::Relaxed);
         it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
+        it.is_beyond.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
@@ -323,6 +333,15 @@ impl Discovery {
         Some(self.object.load(Ordering::Acquire)).filter(|object| *object != 0)
     }
 
+    /// The probe that the registry has it for. For the holder of the control lock.
+    pub(crate) fn probe(&self) -> Option<ProbeId> {
+        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+    }
+
+    pub(crate) fn set_probe(&self, id: ProbeId) {
+        self.probe.store(id.index() + 1, Ordering::Relaxed);
+    }
+
     /// Names it: from now on its definition may be read.
     pub(super) fn name(
         &'static self,
@@ -358,6 +377,18 @@ impl Discovery {
     /// Which counter it has in a growing attachment, of all counters.
     pub(crate) fn tally(&self) -> Option<usize> {
         self.tally.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Says that there was no counter left for it; counts it, once for each attachment.
+    pub(crate) fn go_beyond(&self) {
+        if !self.is_beyond.swap(true, Ordering::Relaxed) {
+            counters::BEYOND.add();
+        }
+    }
+
+    /// Lets it be counted for another attachment.
+    pub(crate) fn come_back(&self) {
+        self.is_beyond.store(false, Ordering::Relaxed);
     }
 
     /// Takes its early hook's member, once the hook is no definition's any more. For the control lock's holder.

@@ -22,7 +22,7 @@ use super::discovery::{Discovery, State};
 use super::hooks::{address, call_of, patched, postpone};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{policy, straddlers};
+use super::{news, policy, straddlers};
 use crate::abi::Kind;
 use crate::os::text::{page_size, pages};
 use crate::patch::word::Plan;
@@ -117,7 +117,7 @@ fn patch(all: &mut [Option<Patch>]) {
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
             discovery.keep(Reason::Protected { errno });
-            policy::note();
+            news::note(discovery);
         }
     }
 }

@@ -8,7 +8,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
-use super::counters;
 use crate::dispatch::{Inside, Subscription};
 
 /// How many such counters are kept; what goes beyond is not used.
@@ -67,11 +66,6 @@ pub(crate) fn take_tally() -> Option<usize> {
     // SAFETY: ended by the holder of the control lock only.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     growing.take()
-}
-
-/// Counts those that were discovered before, and that there was no counter left for.
-pub(crate) fn add_beyond(discoveries: usize) {
-    (0..discoveries).for_each(|_| counters::BEYOND.add());
 }
 
 impl Growing {

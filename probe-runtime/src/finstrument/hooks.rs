@@ -20,7 +20,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, first, growing, policy, straddlers, tails};
+use super::{callback, counters, first, growing, news, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -97,7 +97,9 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
     } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
         // This thread was late, or its object was loaded anew.
         let _whole = Blocked::new();
-        let _ = discovery.switch().map(|switch| straddlers::settle_now(discovery, switch));
+        if discovery.switch().is_some_and(|switch| straddlers::settle_now(discovery, switch).is_err()) {
+            news::note(discovery);
+        }
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
         dispatch(definition, ptr::null());
@@ -187,10 +189,13 @@ fn discover(
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
             if is_beyond {
-                counters::BEYOND.add();
+                place.discovery().go_beyond();
             }
-            old.into_iter().for_each(Discovery::leave);
-            policy::note();
+            if let Some(old) = old {
+                old.leave();
+                news::note_all();
+            }
+            news::note(place.discovery());
             return Some((place.discovery(), true));
         }
         // Another thread was faster. Nobody has seen this one.
@@ -255,17 +260,19 @@ fn is_readable(addr: usize) -> bool {
 pub(super) fn patched(discovery: &'static Discovery) {
     if discovery.become_patched() {
         counters::PATCHED.add();
-        policy::note();
+        news::note(discovery);
     }
 }
 
-/// The place of a discovery that the table knows.
+/// The places of discoveries that the table knows.
 pub(super) fn published() -> impl Iterator<Item = Place> {
-    chunk::all().filter(|place| {
-        let discovery = place.discovery();
-        let known = table::find(discovery.key()).and_then(Entry::discovery);
-        known.is_some_and(|known| ptr::eq(known, discovery))
-    })
+    chunk::all().filter(|place| is_published(place.discovery()))
+}
+
+/// Whether the table knows a discovery.
+pub(super) fn is_published(discovery: &'static Discovery) -> bool {
+    let known = table::find(discovery.key()).and_then(Entry::discovery);
+    known.is_some_and(|known| ptr::eq(known, discovery))
 }
 
 /// A hook's address, as calls lead to it.

@@ -9,7 +9,8 @@ pub use super::callback::Discovered;
 use super::counters;
 use super::discovery::State;
 use super::hooks::published;
-use super::policy::{self, has_news};
+use super::news::{self, has_news};
+use super::policy;
 use super::reason::Kept;
 use super::stats::Stats;
 use crate::consumers::Count;
@@ -26,7 +27,7 @@ use crate::patch::{self, TextPolicy};
 /// probe_runtime::finstrument::start();
 /// ```
 pub fn start() {
-    policy::note();
+    news::expect_any();
     control::look();
 }
 
@@ -147,7 +148,6 @@ impl Drop for Attachment {
         // Who is in a hook may be about to give a probe one of its counters.
         if quiesce() {
             drop(growing);
-            policy::note();
             control::look();
             drop(attachment);
         } else {

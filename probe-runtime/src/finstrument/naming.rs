@@ -7,18 +7,16 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
 use std::fs;
-use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
 use addr2line::{Loader, Location};
 
 use super::absorbed::is_there;
-use super::chunk;
 use super::discovery::Discovery;
 use super::extents::Extents;
-use super::hooks::published;
+use super::loaded::{Known, Loaded};
+use super::news::News;
 use super::symbols::{Twins, plain};
 use super::tails::Tails;
 use crate::os::objects::{Object, freeze};
@@ -47,53 +45,30 @@ struct File {
     extents: OnceCell<Option<Extents>>,
 }
 
-/// What tells an object from another that lies in its place.
-pub(super) fn hash(object: &Object) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&object.name, object.base).hash(&mut hasher);
-    object.segments.iter().for_each(|segment| (&segment.range, segment.is_text).hash(&mut hasher));
-    // 0 is no object's.
-    hasher.finish().max(1)
-}
-
-/// The object whose text holds an address.
-pub(super) fn object_at(objects: &[Object], addr: usize) -> Option<&Object> {
-    objects
-        .iter()
-        .find(|object| object.segments.iter().any(|segment| segment.is_text && segment.range.contains(&addr)))
-}
-
 impl Names {
-    /// Names what has no name yet. For the holder of the control lock.
-    pub(crate) fn name_new(&mut self) {
-        let mut new: Vec<&'static Discovery> = published()
-            .map(chunk::Place::discovery)
-            .filter(|discovery| discovery.object().is_none())
-            .collect();
+    /// Names what has no name yet, of what there is news of. For the holder of the control lock.
+    pub(crate) fn name_new(&mut self, news: &News, loaded: &mut Loaded) {
+        let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
+        let mut new: Vec<_> = news.discoveries.iter().copied().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
-        let objects = freeze(|frozen| {
-            let objects = frozen.every();
+        freeze(|frozen| {
+            loaded.renew(frozen);
             // What was found in an object that is gone by now has no name in another.
-            new.retain(|discovery| {
-                object_at(&objects, discovery.text()).is_some_and(|it| is_there(discovery, it))
-            });
-            objects
+            new.retain(|discovery| loaded.at(discovery.text()).is_some_and(|it| is_there(discovery, it)));
         });
-        let hashes: Vec<u64> = objects.iter().map(hash).collect();
-        self.files.retain(|known, _| hashes.contains(known));
+        self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
         for discovery in new {
             // It may be gone by now.
-            let Some(object) = object_at(&objects, discovery.text()) else { continue };
-            let hash = hash(object);
+            let Some(known @ Known { object, hash }) = loaded.at(discovery.text()) else { continue };
             let function = discovery.hit().function;
             let is_own = object.segments.iter().any(|it| it.is_text && it.range.contains(&function));
             // What has taken its place elsewhere has its name.
-            let name = object_at(&objects, function).filter(|_| !is_own).and_then(|other| {
+            let name = loaded.at(function).filter(|_| !is_own).and_then(|other| {
                 self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
             });
-            let file = self.file(object);
+            let file = self.file(known);
             if discovery.may_have_tails() && is_own {
                 file.extents()
                     .and_then(|extents| Tails::look_for(extents, object.base, function))
@@ -102,12 +77,12 @@ impl Names {
             }
             let Described { path, file, line } =
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
-            discovery.name(hash, [path.as_str(), file.as_str()].concat(), path.len(), file.len(), line);
+            discovery.name(*hash, [path.as_str(), file.as_str()].concat(), path.len(), file.len(), line);
         }
     }
 
-    fn file(&mut self, object: &Object) -> &File {
-        self.files.entry(hash(object)).or_insert_with(|| File::of(object))
+    fn file(&mut self, known: &Known) -> &File {
+        self.files.entry(known.hash).or_insert_with(|| File::of(&known.object))
     }
 }
 

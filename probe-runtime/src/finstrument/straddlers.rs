@@ -11,7 +11,7 @@
 
 use super::discovery::Discovery;
 use super::switch::Switch;
-use super::{counters, policy, tails};
+use super::{counters, news, policy, tails};
 use crate::os::text::page_size;
 use crate::patch::{
     Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextPolicy, read_word, write_text,
@@ -47,7 +47,7 @@ fn begun(
     // Who has changed `is_wanted` until here has left it at that.
     if settle_through(discovery, switch, open).is_err() {
         // The next operation looks.
-        policy::note();
+        news::note(discovery);
     }
 }
 

@@ -23,7 +23,7 @@ use super::discovery::{Discovery, State};
 use super::extents::Extents;
 use super::hooks;
 use super::jumps::{Fragment, Jump, Value, jumps};
-use super::policy;
+use super::news;
 use super::reason::Reason;
 use super::straddlers;
 use super::switch::Switch;
@@ -154,7 +154,6 @@ pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
             if discovery.become_switched() {
                 counters::PATCHED.add();
                 counters::TAILS.add();
-                policy::note();
             }
         }
     }
@@ -230,9 +229,9 @@ pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
 
 /// Notes a hit of such a function that nobody wants: a thread that was late, a jump that was not understood, or an object that was loaded
 /// anew.
-pub(super) fn stray(discovery: &Discovery) {
+pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {
-        policy::note();
+        news::note(discovery);
     }
 }

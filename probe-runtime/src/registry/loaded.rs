@@ -8,21 +8,22 @@ use std::ptr;
 
 #[cfg(probe_discovers)]
 use super::discovered::Discovered;
+use super::grouped::Grouped;
 use super::tables::{Entry, RecordAt, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 #[cfg(probe_discovers)]
-use crate::finstrument::{Discovery, absorb, has_news, take_news};
+use crate::finstrument::{Discovery, Loaded, News, absorb, absorb_new};
 use crate::os::objects::{Frozen, Generation, Object};
 use crate::os::text::pages;
-use crate::patch::{Instruction, Site, SiteAddr};
+use crate::patch::Site;
 
 /// All probes and sites of the loaded objects.
 #[derive(Default)]
 pub(crate) struct Registry {
     /// Of the objects below; `None` before the first look.
     generation: Option<Generation>,
-    objects: Vec<Object>,
+    pub(super) objects: Vec<Object>,
     /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
     /// linker is done with one of them.
     unsettled: Vec<Unsettled>,
@@ -30,25 +31,22 @@ pub(crate) struct Registry {
     definitions: Vec<Option<&'static Definition>>,
     /// A probe's definitions in other objects: rare.
     copies: HashMap<ProbeId, Vec<&'static Definition>>,
-    /// Grouped by probe; ascending within a group as the linker laid them out.
-    sites: Vec<Site>,
-    /// Where each probe's sites start, and, last, where all end.
-    starts: Vec<u32>,
-    ranges: Vec<DefinitionRange>,
+    pub(super) grouped: Grouped,
+    pub(super) ranges: Vec<DefinitionRange>,
     /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
     /// away with its object.
-    identities: HashMap<u64, ProbeId>,
-    skipped: usize,
+    pub(super) identities: HashMap<u64, ProbeId>,
+    pub(super) skipped: usize,
     /// The types of fields, as far as all of a probe's copies agree.
     types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions another runtime has, and which are in no list above.
-    taken: HashMap<ProbeId, Vec<Site>>,
+    pub(super) taken: HashMap<ProbeId, Vec<Site>>,
     #[cfg(probe_discovers)]
-    discovered: Discovered,
+    pub(super) discovered: Discovered,
 }
 
 /// The definitions of one object, and their probes.
-struct DefinitionRange {
+pub(super) struct DefinitionRange {
     range: Range<usize>,
     ids: Vec<ProbeId>,
 }
@@ -62,14 +60,14 @@ impl DefinitionRange {
     }
 
     /// From now on, no site leads to this definition.
-    fn forget(&mut self, definition: usize) {
+    pub(super) fn forget(&mut self, definition: usize) {
         if self.range.contains(&definition) {
             self.ids[(definition - self.range.start) / size_of::<Definition>()] = ProbeId::UNKNOWN;
         }
     }
 }
 
-fn identity(definition: &Definition) -> u64 {
+pub(super) fn identity(definition: &Definition) -> u64 {
     let mut hasher = DefaultHasher::new();
     definition.identity().hash(&mut hasher);
     hasher.finish()
@@ -88,63 +86,77 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
     segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
 }
 
-/// Nothing is discovered.
-#[cfg(not(probe_discovers))]
-fn has_news() -> bool {
-    false
-}
-
-/// Nothing is discovered.
-#[cfg(not(probe_discovers))]
-fn take_news() -> bool {
-    false
-}
-
-/// Adds objects that have no tables, in the order of all of them by address.
+/// Whether an object is among others, be they asked for with their notes or without.
 #[cfg(probe_discovers)]
-fn add_objects(objects: &mut Vec<Object>, others: Vec<Object>) {
-    for other in others {
-        if !objects.iter().any(|object| object.base == other.base && object.segments == other.segments) {
-            objects.push(other);
-        }
-    }
+fn is_among(objects: &[Object], other: &Object) -> bool {
+    objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
 }
 
 impl Registry {
-    /// Looks for objects that came or went. Returns what has changed, if anything has.
-    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
+    /// Looks for objects that came or went, and at what was discovered. Returns what has changed, if anything has.
+    pub(crate) fn refresh(
+        &mut self,
+        frozen: &Frozen,
+        #[cfg(probe_discovers)] news: &News,
+        #[cfg(probe_discovers)] loaded: &mut Loaded,
+    ) -> Option<Change> {
         let generation = Some(frozen.generation());
-        let is_same = self.generation == generation && !has_news();
-        if is_same && !self.unsettled.iter().any(Unsettled::has_changed) {
+        let is_same = self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed);
+        #[cfg(not(probe_discovers))]
+        if is_same {
             return None;
         }
-        let news = take_news();
+        #[cfg(probe_discovers)]
+        let mut vanished = Vec::new();
+        #[cfg(probe_discovers)]
+        if is_same && !news.is_all {
+            if news.is_empty() {
+                return None;
+            }
+            let new = absorb_new(frozen, news, loaded);
+            // Without any until now, the names of other probes may not be known, and without their object, its text.
+            let is_known =
+                !self.discovered.all().is_empty() && new.objects.iter().all(|it| is_among(&self.objects, it));
+            if is_known && new.gone.is_empty() {
+                return Some(Change { added: self.add_new(&new), ..Change::default() });
+            }
+            vanished = new.gone;
+        }
         #[cfg_attr(not(probe_discovers), expect(unused_mut, reason = "there are no others"))]
         let mut objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         #[cfg(probe_discovers)]
-        let absorbed = {
-            let mut absorbed = absorb(frozen);
-            add_objects(&mut objects, std::mem::take(&mut absorbed.objects));
-            absorbed
+        let living = {
+            let absorbed = absorb(frozen, loaded);
+            vanished.extend(absorbed.gone);
+            for object in absorbed.objects {
+                if !is_among(&objects, &object) {
+                    objects.push(object);
+                }
+            }
+            absorbed.living
         };
+        #[cfg(not(probe_discovers))]
+        let has_news = false;
         // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
         #[cfg(probe_discovers)]
-        let news = news || !absorbed.gone.is_empty();
-        if !news && objects == self.objects && objects.iter().all(|object| object.is_main) {
+        let has_news = !news.is_empty() || !vanished.is_empty();
+        if !has_news && objects == self.objects && objects.iter().all(|object| object.is_main) {
             return Some(Change::default());
         }
         let gone = gone(&self.objects, &objects);
         self.rebuild(
             objects,
             #[cfg(probe_discovers)]
-            &absorbed.living,
+            &living,
         );
         Some(Change {
             gone,
             #[cfg(probe_discovers)]
-            vanished: absorbed.gone,
+            vanished,
             is_list_new: true,
+            #[cfg(probe_discovers)]
+            added: Vec::new(),
         })
     }
 
@@ -192,10 +204,7 @@ impl Registry {
                     self.definitions.push(None);
                     ProbeId::new(self.definitions.len() - 1)
                 });
-                match &mut self.definitions[id.index()] {
-                    first @ None => *first = Some(definition),
-                    Some(_) => self.copies.entry(id).or_default().push(definition),
-                }
+                self.define(id, definition);
                 if let Some(identity) = identity {
                     self.identities.insert(identity, id);
                 }
@@ -217,17 +226,29 @@ impl Registry {
                 self.definitions.push(None);
                 ProbeId::new(self.definitions.len() - 1)
             });
-            match &mut self.definitions[id.index()] {
-                first @ None => *first = Some(definition),
-                Some(_) => self.copies.entry(id).or_default().push(definition),
-            }
+            self.define(id, definition);
             self.discovered.add(id, discovery);
+        }
+    }
+
+    /// Gives a probe that is new its number, the next one.
+    #[cfg(probe_discovers)]
+    pub(super) fn add_probe(&mut self) {
+        self.definitions.push(None);
+        self.grouped.add_probe();
+    }
+
+    /// Adds a definition to those of its probe.
+    pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) {
+        match &mut self.definitions[id.index()] {
+            first @ None => *first = Some(definition),
+            Some(_) => self.copies.entry(id).or_default().push(definition),
         }
     }
 
     /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
     /// definition is in no table is skipped.
-    fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
+    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
         self.skipped = 0;
         self.types.clear();
         let ranges = &self.ranges;
@@ -257,64 +278,19 @@ impl Registry {
         tables.iter().enumerate().map(&mut read_one).collect()
     }
 
-    /// Sorts the sites by probe, keeping their order otherwise (a counting sort).
-    fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
-        let mut next = vec![0_u32; self.definitions.len() + 1];
-        for (id, _) in found.iter().flatten() {
-            next[id.index() + 1] += 1;
-        }
+    /// Groups what was found in tables, and what was discovered.
+    pub(super) fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
+        let all = || {
+            tables
+                .iter()
+                .zip(found)
+                .flat_map(|(tables, found)| found.iter().map(move |(id, at)| (*id, (tables, *at))))
+        };
+        self.grouped = Grouped::new(self.definitions.len(), all, |(tables, at)| tables.site(at));
         #[cfg(probe_discovers)]
-        for (id, _) in self.discovered.sites() {
-            next[id.index() + 1] += 1;
+        if !self.discovered.sites().is_empty() {
+            self.grouped.extend(self.discovered.sites());
         }
-        for at in 1..next.len() {
-            next[at] += next[at - 1];
-        }
-        self.starts.clone_from(&next);
-        let total = self.starts.last().map_or(0, |end| *end as usize);
-        self.sites = vec![Site { addr: SiteAddr(0), active: Instruction::NOP5 }; total];
-        for (tables, found) in tables.iter().zip(found) {
-            for (id, record) in found {
-                let next = &mut next[id.index()];
-                self.sites[*next as usize] = tables.site(*record);
-                *next += 1;
-            }
-        }
-        #[cfg(probe_discovers)]
-        for (id, site) in self.discovered.sites() {
-            let next = &mut next[id.index()];
-            self.sites[*next as usize] = site;
-            *next += 1;
-        }
-    }
-
-    /// Leaves sites to another runtime, which has these definitions of theirs, until objects come or go. For a caller who is
-    /// frozen, right after a look.
-    #[cold]
-    pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
-        let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
-        for (_, definition) in taken {
-            let addr = ptr::from_ref(*definition).addr();
-            self.ranges.iter_mut().for_each(|range| range.forget(addr));
-        }
-        let objects = std::mem::take(&mut self.objects);
-        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        // They can be read, and are no secret.
-        let skipped = self.skipped;
-        let found = self.read_sites(&tables);
-        self.skipped = skipped;
-        self.group_sites(&tables, &found);
-        drop(tables);
-        self.objects = objects;
-        for (id, sites) in listed {
-            let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
-            self.taken.insert(id, left);
-        }
-    }
-
-    /// The sites of a probe that are left to another runtime.
-    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
-        self.taken.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// How many probes there are, and were.
@@ -357,26 +333,10 @@ impl Registry {
         count
     }
 
-    /// What was discovered, with its probes.
-    #[cfg(probe_discovers)]
-    pub(crate) fn discovered(&self) -> &[(ProbeId, &'static Discovery)] {
-        self.discovered.all()
-    }
-
-    /// The real calls of neighbouring probes.
-    #[cfg(probe_discovers)]
-    pub(crate) fn calls_of_run(
-        &self,
-        run: std::ops::RangeInclusive<usize>,
-    ) -> impl Iterator<Item = &'static Discovery> + '_ {
-        let run = Some(run).filter(|_| self.discovered.has_calls());
-        run.into_iter().flatten().flat_map(|id| self.discovered.calls(ProbeId::new(id))).copied()
-    }
-
     /// The sites of neighbouring probes, which lie side by side.
     #[inline]
     pub(crate) fn sites_of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
-        &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
+        self.grouped.of_run(first, last)
     }
 
     /// Sites that this reader could not understand, or whose definitions it could not: damaged, or newer than it.

@@ -12,11 +12,15 @@ use std::ops::Range;
 
 #[cfg(probe_discovers)]
 mod discovered;
+#[cfg(probe_backend = "x86_64")]
+mod grouped;
 mod id;
 mod info;
 
 #[cfg(probe_backend = "x86_64")]
 mod tables;
+#[cfg(probe_backend = "x86_64")]
+mod taken;
 
 #[cfg(probe_backend = "x86_64")]
 mod loaded;
@@ -49,4 +53,7 @@ pub(crate) struct Change {
     pub(crate) vanished: Vec<crate::finstrument::Vanished>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
+    /// Where they are not: what was discovered and is in them now.
+    #[cfg(probe_discovers)]
+    pub(crate) added: Vec<(ProbeId, &'static crate::finstrument::Discovery)>,
 }

@@ -45,9 +45,9 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
         Compiler::Clang => &["-O2 -fbasic-block-sections=all"],
         Compiler::Gcc => &["-O2 -mfunction-return=thunk -fcf-protection=none"],
     };
-    // Where handlers of exceptions lie apart, there are hooks among them.
-    let hooks_apart: &[&str] = match (compiler, language) {
-        (Compiler::Clang, Language::Cpp) => special,
+    // Where handlers of exceptions lie apart, there are hooks among them; where returns are jumps, there are tables beside them.
+    let special_hooks: &[&str] = match (compiler, language) {
+        (Compiler::Clang, Language::Cpp) | (Compiler::Gcc, Language::C) => special,
         _ => &[],
     };
     let with = |sites, flags: &[&str]| flags.iter().map(|flags| recipe(sites, flags)).collect::<Vec<_>>();
@@ -55,7 +55,7 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
         with(strategies[0], entry_return),
         with(strategies[0], special),
         with(strategies[1], hooks),
-        with(strategies[1], hooks_apart),
+        with(strategies[1], special_hooks),
     ]
     .concat()
 }

@@ -79,6 +79,9 @@ fn play_all(recipes: Vec<Recipe>, root: &str, notes: &Path, further: &[(&str, &O
         }
         let named = named(&report);
         println!("{}: named as not wholly placed: {named}", recipe.name());
+        if recipe.sites == Sites::InstrumentFunctions && !named.is_empty() {
+            failures.push(format!("{}: hooks of unknown functions: {named}", recipe.name()));
+        }
         let mut variables = variables(compiler, language, recipe.sites, &object, notes);
         variables.push((NAMED, named.as_ref()));
         variables.extend(further);

@@ -68,6 +68,18 @@ fn moved_between_registers_and_slots() {
     }
 }
 
+/// A jump through a table leads to its labels; a return by way of a thunk does not, though both leave by a jump.
+#[test]
+fn a_return_by_a_thunk_is_no_jump_through_a_table() {
+    let body = "\tpushq\t%rbx\n\tleaq\tf(%rip), %rbx\n\tleaq\t.L4(%rip), %rax\n\tmovslq\t(%rax,%rsi,4), %rdx\n\taddq\t%rdx, %rax\n\tjmp\t*%rax\n\
+        \t.section\t.rodata\n.L4:\n\t.long\t.L2-.L4\n\t.long\t.L3-.L4\n\t.text\n";
+    let exit = format!("\tmovq\t%rbx, %rdi\n{HOOK}\tpopq\t%rbx\n\tjmp\t__x86_return_thunk\n");
+    assert_eq!(told(&format!("{body}.L2:\n{exit}.L3:\n\tcall\tg\n{exit}")), ["f", "f"]);
+    // By way of the other thunk it may be either.
+    let other = exit.replace("__x86_return_thunk", "__x86_indirect_thunk_rbx");
+    assert_eq!(told(&format!("{body}.L2:\n{other}.L3:\n\tcall\tg\n{exit}")), ["?", "?"]);
+}
+
 #[test]
 fn what_may_be_anything_is_not_guessed() {
     for way in [

@@ -1,0 +1,88 @@
+//! Bringing what is attached up to date with the objects that are loaded, and with what was discovered.
+//!
+//! Cost: where objects came or went, a pass over all probes and attachments; where functions were discovered, what concerns these and
+//! their attachments; otherwise a question to the dynamic linker.
+
+use std::sync::Arc;
+
+use super::forget_unloaded_text;
+use super::members::Members;
+#[cfg(probe_discovers)]
+use super::retired::Retired;
+use super::state::Control;
+use crate::os::objects::Frozen;
+use crate::patch::{Access, Report, TextPolicy};
+use crate::registry::{ProbeId, ProbeState};
+
+impl Control {
+    /// Looks for objects that came or went, and at what was discovered, and makes sites that are new what their probes want.
+    pub(super) fn refresh(&mut self, frozen: &Frozen) {
+        #[cfg(probe_discovers)]
+        let news = std::mem::take(&mut self.news);
+        #[cfg(probe_discovers)]
+        crate::finstrument::patch_waiting(frozen, &news, &mut self.loaded);
+        let change = self.registry.refresh(
+            frozen,
+            #[cfg(probe_discovers)]
+            &news,
+            #[cfg(probe_discovers)]
+            &mut self.loaded,
+        );
+        let Some(change) = change else { return };
+        forget_unloaded_text(&change.gone);
+        if !change.is_list_new {
+            #[cfg(probe_discovers)]
+            self.take_in(frozen, &change.added);
+            return;
+        }
+        #[cfg(probe_discovers)]
+        {
+            if !change.vanished.is_empty() {
+                self.retired.push(Retired { vanished: change.vanished, ..Retired::default() });
+            }
+            let all = self.registry.discovered().to_vec();
+            self.adopt(&all);
+        }
+        let attached: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
+        let attached = self.show_new(frozen, attached);
+        self.remember(&attached);
+        for at in self.numbers() {
+            #[cfg(probe_discovers)]
+            self.settle_growth(at);
+            let ids = self.attached(at).map(|attached| Arc::clone(&attached.ids));
+            ids.into_iter().for_each(|ids| self.switch_late(at, &ids));
+        }
+    }
+
+    /// Lets the definitions of probes that somebody listens to lead to their hooks; returns these probes.
+    pub(super) fn show_new(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) -> Vec<ProbeId> {
+        ids.retain(|id| self.members(*id).is_some_and(Members::has_parts));
+        self.leave_taken(frozen, &ids);
+        for id in &ids {
+            let is_visible = cfg!(probe_backend = "x86_64") || self.state_of(*id) == ProbeState::Active;
+            self.members(*id).into_iter().for_each(|members| {
+                members.show(self.registry.definitions(*id), is_visible);
+            });
+        }
+        ids
+    }
+
+    /// Makes the sites of some of an attachment's probes what they should be, without being asked for it.
+    pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId]) {
+        let mut late = Report::default();
+        self.refuse_taken(ids, &mut late);
+        self.switch_each(ids, self.access_to_new(), &mut late);
+        self.keep_late(attachment, late);
+    }
+
+    /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
+    pub(super) fn access_to_new(&self) -> Access {
+        let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
+        text.access(self.policies().any(|policy| policy.strict))
+    }
+
+    /// Whether somebody has asked for text to be written through the kernel.
+    pub(super) fn uses_alias(&self) -> bool {
+        self.policies().any(|policy| policy.text == TextPolicy::Alias)
+    }
+}

@@ -1,0 +1,110 @@
+//! Patching what waits, with all that a hook may not do.
+
+// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays mapped.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::absorbed::is_there;
+use super::call::Call;
+use super::discovery::{Discovery, State};
+use super::hooks::{self, call_of, patched};
+use super::loaded::Loaded;
+use super::news::{self, News};
+use super::reason::Reason;
+use super::{policy, straddlers, tails};
+use crate::abi::Kind;
+use crate::os::objects::Frozen;
+use crate::patch::word::Options;
+use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
+
+/// Patches what waits of what there is news of. What is left waiting is news again.
+pub(crate) fn patch_waiting(frozen: &Frozen, news: &News, loaded: &mut Loaded) {
+    let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    loaded.renew(frozen);
+    let mut has_trap = true;
+    for discovery in &waiting {
+        has_trap = look_at(discovery, loaded, has_trap);
+    }
+    { waiting }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(news::note);
+}
+
+fn waits(discovery: &Discovery) -> bool {
+    match discovery.state() {
+        // Memory may have been short for a moment.
+        State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
+        State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
+        State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
+        // Loaded anew, or a hook could not do it.
+        State::Patched => discovery.is_switched() && (straddlers::may_write() || discovery.has_tails()),
+        State::Kept(_) => false,
+    }
+}
+
+/// Has a discovery's text be what it should; tells whether traps can be handled, as far as is known.
+fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
+    let Some(known) = loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) else {
+        return has_trap;
+    };
+    if discovery.has_tails() {
+        if discovery.is_switched() {
+            // What can't be written goes on to the hook, which knows.
+            let _ = tails::settle(discovery);
+        } else {
+            tails::begin(discovery, &known.object);
+        }
+        return has_trap;
+    }
+    if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
+        // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing else.
+        let _ = straddlers::settle(discovery, switch);
+        return has_trap;
+    }
+    let hook = hooks::address(discovery.hit().kind == Kind::Entry);
+    let call = discovery.returns().and_then(|returns| call_of(returns, hook));
+    call.map_or(has_trap, |call| patch(discovery, call, has_trap))
+}
+
+/// Patches a call; tells whether traps can be handled, as far as is known.
+fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
+    let is_alias = policy::text() == TextPolicy::Alias;
+    if let Some(switch) = discovery.switch() {
+        let result = if is_alias { Ok(()) } else { straddlers::begin_waiting(discovery, switch) };
+        match result {
+            Ok(()) if is_alias => discovery.keep(Reason::Straddles),
+            Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
+            // Somebody else holds it: the next time.
+            Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
+        }
+        return has_trap;
+    }
+    if is_alias && !has_trap {
+        // Asking for each would take its time.
+        discovery.keep(Reason::NoTrap);
+        return false;
+    }
+    let Some(active) = discovery.active() else { return has_trap };
+    let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
+    let (at, expected, value) = call.rewritten(wanted);
+    let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+    // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute what replaces it.
+    match unsafe { Options::new().text(text).replace(at, expected, value) } {
+        Ok(_) => patched(discovery),
+        Err(PatchError::Signal { .. }) => {
+            discovery.keep(Reason::NoTrap);
+            return false;
+        }
+        Err(PatchError::Text { error, .. }) => {
+            let errno = error.errno().unwrap_or(libc::EFAULT);
+            discovery.keep(Reason::Protected { errno });
+        }
+        Err(PatchError::Alias { error, .. }) => {
+            let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
+            discovery.keep(Reason::Protected { errno });
+        }
+        // A hook was faster, or somebody else holds it: the next time.
+        Err(_) => {}
+    }
+    has_trap
+}

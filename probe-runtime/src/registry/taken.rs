@@ -1,0 +1,41 @@
+//! Sites that are another runtime's: it was the first to attach to their definitions.
+
+use std::ptr;
+
+use super::ProbeId;
+use super::loaded::Registry;
+use super::tables::Tables;
+use crate::abi::Definition;
+use crate::os::objects::Frozen;
+use crate::patch::Site;
+
+impl Registry {
+    /// Leaves sites to another runtime, which has these definitions of theirs, until objects come or go. For a caller who is
+    /// frozen, right after a look.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
+        let listed: Vec<_> = taken.iter().map(|(id, _)| (*id, self.sites(*id).to_vec())).collect();
+        for (_, definition) in taken {
+            let addr = ptr::from_ref(*definition).addr();
+            self.ranges.iter_mut().for_each(|range| range.forget(addr));
+        }
+        let objects = std::mem::take(&mut self.objects);
+        let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
+        // They can be read, and are no secret.
+        let skipped = self.skipped;
+        let found = self.read_sites(&tables);
+        self.skipped = skipped;
+        self.group_sites(&tables, &found);
+        drop(tables);
+        self.objects = objects;
+        for (id, sites) in listed {
+            let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
+            self.taken.insert(id, left);
+        }
+    }
+
+    /// The sites of a probe that are left to another runtime.
+    pub(crate) fn taken(&self, id: ProbeId) -> &[Site] {
+        self.taken.get(&id).map_or(&[], Vec::as_slice)
+    }
+}

@@ -1,0 +1,244 @@
+//! Functions that are discovered one after the other, with operations in between, which look at what is new alone: what they make of it is
+//! what a look at everything does.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::path::PathBuf;
+
+use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, TextPolicy, finstrument, probes, select};
+use probe_tests::instrumented::{calls_at, folder, shared, source};
+use probe_tests::library::Library;
+use probe_tests::scenario::{self, in_a_child};
+
+#[test]
+fn each_joins_the_growing_attachment() {
+    scenario::runs_in_a_child("scenario", "growing");
+}
+
+#[test]
+fn a_call_site_that_comes_later_is_its_probes() {
+    scenario::runs_in_a_child("scenario", "later");
+}
+
+#[test]
+fn a_probe_that_is_held_stays_latent_at_new_call_sites() {
+    scenario::runs_in_a_child("scenario", "held");
+}
+
+#[test]
+fn sites_that_came_one_by_one_are_switched_in_open_text() {
+    scenario::runs_in_a_child("scenario", "open");
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "growing" => growing(),
+        "later" => later(),
+        "held" => held(),
+        "open" => open(),
+        other => panic!("no scenario {other}"),
+    }
+    println!("done: {asked}");
+}
+
+/// Functions whose calls lie within a word, and as many whose lie across two.
+const EACH: usize = 400;
+
+fn names(prefix: &str) -> Vec<String> {
+    (0..EACH).map(|number| format!("{prefix}{number:03}")).collect()
+}
+
+fn library(name: &str, offset: usize, names: &[String]) -> PathBuf {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let file = source(&folder(name), &format!("{name}.s"), &calls_at(offset, &names));
+    shared("gcc", &file, &format!("{name}.so"), &[])
+}
+
+/// What a look at everything must not change.
+fn listed(prefixes: [&str; 2]) -> Vec<(ProbeInfo, usize, ProbeState)> {
+    let is_ours = |it: &ProbeInfo| prefixes.iter().any(|prefix| it.path().starts_with(prefix));
+    let ours = probes().into_iter().filter(is_ours);
+    ours.map(|it| (it.clone(), it.sites(), it.state())).collect()
+}
+
+fn growing() {
+    let (within, across) = (names("in"), names("out"));
+    let libraries =
+        [Library::open(&library("within", 0, &within)), Library::open(&library("across", 5, &across))];
+    let other = library("unrelated", 0, &names("unrelated"));
+    let calls = finstrument::attach(Count::new(), 4 * EACH).unwrap();
+    for at in 0..EACH {
+        for (library, names) in libraries.iter().zip([&within, &across]) {
+            let function = library.function(&names[at]);
+            for call in 0..=u64::from(at % 3 == 0) {
+                assert_eq!(function(call), call + 1 + at as u64);
+            }
+            finstrument::start();
+        }
+        if at % 50 == 0 {
+            let counts = calls.counts();
+            assert_eq!(counts.iter().count(), 4 * (at + 1));
+            let hits = 1 + u64::from(at % 3 == 0);
+            assert_eq!(counts.hits(&within[at], Kind::Exit), Some(hits));
+            assert_eq!(counts.hits(&across[at], Kind::Entry), Some(hits));
+            assert_eq!(listed(["in", "out"]).len(), 4 * (at + 1));
+        }
+    }
+    let stats = finstrument::stats();
+    assert_eq!(
+        (stats.discovered, stats.patched, stats.straddlers),
+        (4 * EACH, 4 * EACH, 2 * EACH),
+        "{stats:?}"
+    );
+    assert_eq!((stats.beyond_capacity, stats.lost, stats.waiting), (0, 0, 0), "{stats:?}");
+    let before = listed(["in", "out"]);
+    assert!(before.iter().all(|(_, sites, state)| (*sites, *state) == (1, ProbeState::Active)));
+
+    // All sites, however they came, and each once.
+    let report = calls.pause();
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (4 * EACH, 0, 0), "{report}");
+    let total = calls.total();
+    let call_all = || {
+        for (library, names) in libraries.iter().zip([&within, &across]) {
+            names.iter().for_each(|name| _ = library.function(name)(0));
+        }
+    };
+    call_all();
+    assert_eq!(calls.total(), total);
+    let report = calls.resume();
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (4 * EACH, 0, 0), "{report}");
+    call_all();
+    assert_eq!(calls.total(), total + 4 * EACH as u64);
+
+    // Now everything is looked at.
+    let unrelated = Library::open(&other);
+    assert_eq!(listed(["in", "out"]), before);
+    unrelated.close();
+    assert_eq!(listed(["in", "out"]), before);
+    let report = calls.pause();
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (4 * EACH, 0, 0), "{report}");
+    let _ = calls.resume();
+
+    // A forked child goes on where its parent was.
+    let fresh = Library::open(&other);
+    assert_eq!(fresh.function("unrelated000")(1), 2);
+    let exit = in_a_child(|| {
+        call_all();
+        assert_eq!(fresh.function("unrelated001")(1), 3);
+        let counts = calls.counts();
+        assert_eq!(counts.hits("unrelated000", Kind::Entry), None, "there was no counter left");
+        assert_eq!(counts.total(), total + 8 * EACH as u64);
+        assert_eq!(select("unrelated*").unwrap().len(), 4);
+    });
+    assert_eq!(exit, 0);
+    assert_eq!(finstrument::stats().beyond_capacity, 2);
+    assert_eq!(select("unrelated*").unwrap().len(), 2);
+    drop(calls);
+    assert!(listed(["in", "out"]).iter().all(|(_, _, state)| *state == ProbeState::Latent));
+}
+
+/// A function that returns in two ways, each past a call of the exit hook.
+const FORKED: &str = "\
+\t.text
+\t.globl forked
+\t.type forked, @function
+\t.p2align 4
+forked:
+\tpushq %rbx
+\tmovq %rdi, %rbx
+\tleaq forked(%rip), %rdi
+\txorl %esi, %esi
+\t.p2align 3
+\tcall __cyg_profile_func_enter@PLT
+\tleaq forked(%rip), %rdi
+\txorl %esi, %esi
+\ttestb $1, %bl
+\tjne 1f
+\t.p2align 3
+\tcall __cyg_profile_func_exit@PLT
+\tleaq 1(%rbx), %rax
+\tpopq %rbx
+\tret
+1:\t.p2align 3
+\tcall __cyg_profile_func_exit@PLT
+\tleaq 2(%rbx), %rax
+\tpopq %rbx
+\tret
+\t.size forked, . - forked
+\t.section .note.GNU-stack,\"\",@progbits
+";
+
+fn forked(name: &str) -> Library {
+    let file = source(
+        &folder(name),
+        "forked.s",
+        &FORKED.replace("forked(%rip)", ".Lforked(%rip)").replace("forked:\n", "forked:\n.Lforked:\n"),
+    );
+    Library::open(&shared("gcc", &file, "forked.so", &[]))
+}
+
+fn exits() -> usize {
+    let listed = probes().into_iter().find(|it| it.path() == "forked" && it.kind() == Kind::Exit);
+    listed.unwrap().sites()
+}
+
+fn later() {
+    let library = forked("later");
+    let function = library.function("forked");
+    finstrument::start();
+    assert_eq!(function(2), 3);
+    let hits = select("forked").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((exits(), hits.report().patched(), hits.late_report().patched()), (1, 2, 0));
+    assert_eq!(function(2), 3);
+    assert_eq!(hits.total(), 2);
+    // The exit's other call is nobody's yet.
+    assert_eq!(function(3), 5);
+    assert_eq!(hits.counts().hits("forked", Kind::Exit), Some(1));
+    // The look that this took has made it the probe's.
+    let late = hits.late_report();
+    assert_eq!((late.patched(), late.unchanged(), late.refused()), (1, 1, 0), "{late}");
+    assert_eq!(exits(), 2);
+    assert_eq!(function(3), 5);
+    assert_eq!(function(2), 3);
+    let counts = hits.counts();
+    assert_eq!((counts.hits("forked", Kind::Entry), counts.hits("forked", Kind::Exit)), (Some(4), Some(3)));
+    assert_eq!(hits.detach().patched(), 3);
+}
+
+fn held() {
+    let library = forked("held");
+    let function = library.function("forked");
+    let calls = finstrument::attach(Count::new(), 10).unwrap();
+    assert_eq!(function(2), 3);
+    let hold = select("forked").unwrap().hold().unwrap();
+    // It is discovered active, and an operation later it is latent, as its probe is.
+    assert_eq!(function(3), 5);
+    assert_eq!(calls.total(), 3);
+    finstrument::start();
+    assert_eq!(function(3), 5);
+    assert_eq!((calls.total(), exits()), (3, 2));
+    assert_eq!(hold.release().patched(), 3);
+    assert_eq!((function(2), function(3)), (3, 5));
+    assert_eq!(calls.total(), 7);
+}
+
+fn open() {
+    let names = names("open");
+    let library = Library::open(&library("open", 0, &names));
+    finstrument::start();
+    // Some are no sites yet.
+    names.iter().for_each(|name| _ = library.function(name)(0));
+    let waiting = finstrument::stats().waiting;
+    let hits = select("open*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.report().refused()), (2 * EACH, 0), "{waiting} waited");
+    let mut rounds = 0;
+    for name in &names {
+        assert_eq!(hits.pause().patched(), 2 * EACH);
+        library.function(name)(0);
+        assert_eq!(hits.resume().patched(), 2 * EACH);
+        library.function(name)(0);
+        rounds += 1;
+    }
+    assert_eq!(hits.total(), 2 * rounds);
+}
