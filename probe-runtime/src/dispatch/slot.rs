@@ -24,8 +24,11 @@ use crate::os::cancel::Uncancellable;
 /// Bytes of a slot.
 #[cfg(probe_backend = "x86_64")]
 const SPAN: usize = 32 << 20;
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(any(probe_backend = "x86_64", miri)))]
 const SPAN: usize = 1 << 20;
+// Miri looks at all of a slot whenever a reference to it is passed on.
+#[cfg(all(not(probe_backend = "x86_64"), miri))]
+const SPAN: usize = 8 << 10;
 
 /// How many counters there are.
 pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
@@ -331,6 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads /proc by system call numbers")]
     fn an_id_that_is_used_again_is_not_its_owner() {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
         let slot = Slot::create(id).unwrap();
@@ -346,6 +350,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
     fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another was giving it back.
