@@ -5,7 +5,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -73,29 +73,29 @@ fn busy(by: &AtomicU64) -> u64 {
 /// Hooks are published, read, retired and freed while other threads are in them.
 #[test]
 fn attachments_come_and_go_under_running_threads() {
-    let rounds = if cfg!(miri) { 4 } else { 200 };
-    let (calls, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (rounds, passes) = if cfg!(miri) { (2, 20) } else { (100, 200_000) };
+    let calls = AtomicU64::new(0);
     busy(&calls);
+    let all = select("**::busy").unwrap();
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
+                (0..passes).for_each(|_| {
                     busy(&calls);
-                }
+                })
             });
         }
-        let all = select("**::busy").unwrap();
         for _ in 0..rounds {
             let (count, lines) = (all.attach(Count::new()).unwrap(), all.attach(Lines::default()).unwrap());
             let before = count.total();
             busy(&calls);
             assert!(count.total() >= before + 2);
             drop(count);
-            let mine = lines.take();
-            assert!(mine.len() >= 2 && mine.iter().all(|line| line == "entry" || line == "exit"));
+            let told = lines.take();
+            assert!(told.len() >= 2 && told.iter().all(|line| line == "entry" || line == "exit"));
         }
-        stop.store(true, Ordering::Relaxed);
     });
+    assert_eq!(calls.load(Ordering::Relaxed), 1 + 2 * passes + rounds);
     let count = select("**::busy").unwrap().attach(Count::new()).unwrap();
     busy(&calls);
     assert_eq!(count.total(), 2);

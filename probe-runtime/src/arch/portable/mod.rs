@@ -63,9 +63,12 @@ mod thread {
         SLOT.set(slot);
     }
 
+    /// In a static, since a function's address may differ from one use of its name to another: so it does under Miri.
+    static ENTRY: super::Entry = dispatch;
+
     /// What the definition's `entry` is while this runtime owns it.
     pub(crate) fn entry(_definition: &Definition) -> *mut () {
-        (dispatch as *const ()).cast_mut()
+        (ENTRY as *const ()).cast_mut()
     }
 
     /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.
