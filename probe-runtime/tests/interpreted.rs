@@ -2,6 +2,7 @@
 //! has run, so each test runs it before it selects it. Elsewhere the same holds of whatever backend there is.
 #![cfg(not(probe_off))]
 
+use std::fmt::Write;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Mutex;
@@ -23,9 +24,11 @@ impl Lines {
 
 impl Consumer for Lines {
     fn hit(&self, event: &Event<'_>) {
-        let fields = event.fields().filter(|(name, _)| *name != "future");
-        let fields: String = fields.map(|(name, value)| format!(" {name}={value}")).collect();
-        self.0.lock().unwrap().push(format!("{}{fields}", event.kind().name()));
+        let mut line = event.kind().name().to_owned();
+        for (name, value) in event.fields().filter(|(name, _)| *name != "future") {
+            write!(line, " {name}={value}").unwrap();
+        }
+        self.0.lock().unwrap().push(line);
     }
 }
 
@@ -82,7 +85,7 @@ fn attachments_come_and_go_under_running_threads() {
             scope.spawn(|| {
                 (0..passes).for_each(|_| {
                     busy(&calls);
-                })
+                });
             });
         }
         for _ in 0..rounds {

@@ -44,7 +44,7 @@ pub(super) struct Watched(u64);
 
 impl Presence {
     /// An idle one.
-    #[cfg(test)]
+    #[cfg(all(test, loom))]
     pub(super) fn new() -> Self {
         Self { mark: AtomicU32::new(0), sequence: AtomicU64::new(0) }
     }
