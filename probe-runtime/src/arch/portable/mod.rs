@@ -7,12 +7,12 @@
 pub mod site;
 
 #[cfg(probe_backend = "portable")]
-use {
-    crate::abi::{Definition, Value},
-    core::sync::atomic::Ordering,
-};
+use core::sync::atomic::Ordering;
 
-#[cfg(probe_backend = "portable")]
+#[cfg(any(probe_backend = "portable", feature = "std"))]
+use crate::abi::{Definition, Value};
+
+#[cfg(any(probe_backend = "portable", feature = "std"))]
 type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 
 /// What a site asks first.
