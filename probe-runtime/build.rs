@@ -14,6 +14,7 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(probe_off)");
     println!("cargo::rustc-check-cfg=cfg(probe_portable)");
     println!("cargo::rustc-check-cfg=cfg(probe_seen)");
+    println!("cargo::rustc-check-cfg=cfg(probe_in_place)");
     println!("cargo::rustc-check-cfg=cfg(probe_definitions, values(\"linked\", \"seen\"))");
     println!("cargo::rustc-check-cfg=cfg(probe_discovers)");
     if is_discovering() {
@@ -37,9 +38,10 @@ fn is_discovering() -> bool {
     env::var_os("CARGO_FEATURE_FINSTRUMENT").is_some() && backend() == "x86_64"
 }
 
-/// `--cfg probe_seen` asks for Miri's way without Miri.
+/// `--cfg probe_seen` asks for Miri's way without Miri; `--cfg probe_in_place`, under Miri, for the way that Miri checks
+/// without executing sites: the unit tests of the patch engine.
 fn is_seen() -> bool {
-    is_set("MIRI") || is_set("PROBE_SEEN")
+    is_set("PROBE_SEEN") || is_set("MIRI") && !is_set("PROBE_IN_PLACE")
 }
 
 fn backend() -> &'static str {

@@ -37,18 +37,25 @@ pub fn run(trial: Trial) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// No core files of crashes that are expected, and an end by SIGALRM of what hangs.
+/// No core files of crashes that are expected, and an end of what hangs: by `SIGPROF` after far more of the processors' time than
+/// the run takes, however busy others keep them. (All of its threads spin, so one that hangs uses it up.)
 fn limit(trial: &Trial) {
     let wait = match trial.delay {
         Delay::Ticks(wait) => wait,
         Delay::Barrier => 30_000,
     };
     let sum = (trial.toggles + trial.samples as u64).saturating_mul(4 * wait + 50_000);
-    let seconds = 20 + sum / ticks_per_second();
-    // SAFETY: a structure of this function's own; alarm takes a number.
+    let seconds = (20 + sum / ticks_per_second()).saturating_mul(2 * probe_benches::processors() as u64);
+    let none = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let limit = libc::timeval { tv_sec: seconds.try_into().unwrap_or(libc::time_t::MAX), ..none };
+    // SAFETY: structures of this function's own.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 });
-        libc::alarm(u32::try_from(seconds).unwrap_or(u32::MAX));
+        libc::setitimer(
+            libc::ITIMER_PROF,
+            &libc::itimerval { it_interval: none, it_value: limit },
+            std::ptr::null_mut(),
+        );
     }
 }
 

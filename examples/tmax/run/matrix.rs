@@ -133,7 +133,7 @@ fn child(trial: &Trial) -> Result<Ended, Box<dyn Error>> {
 fn ended(output: &Output) -> Result<Ended, String> {
     match (output.status.signal(), output.status.success()) {
         (Some(libc::SIGILL | libc::SIGSEGV | libc::SIGTRAP | libc::SIGBUS), _) => Ok(Ended::Crashed),
-        (Some(libc::SIGALRM), _) => Ok(Ended::Stuck),
+        (Some(libc::SIGPROF), _) => Ok(Ended::Stuck),
         (None, true) => String::from_utf8_lossy(&output.stdout).parse().map(Ended::Well),
         _ => {
             let stderr = String::from_utf8_lossy(&output.stderr);

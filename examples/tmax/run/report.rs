@@ -178,10 +178,7 @@ pub fn conclude(plan: &Plan, machine: &Machine, rows: &[Row], reference: Option<
         return;
     }
     if let Some(row) = rows.iter().find(|row| row.delay == Delay::Barrier && row.failed() != 0) {
-        println!(
-            "{} runs failed with barriers, which must not happen, unless the machine is so busy that a run takes too long (`stuck`). Please report it.",
-            row.failed()
-        );
+        println!("{} runs failed with barriers, which must not happen. Please report it.", row.failed());
     }
     let Some(safe) = least_safe(rows) else {
         println!(

@@ -87,7 +87,7 @@ impl Passage for InMemory {
 
     #[inline(always)]
     fn text<'a, const AT: usize, const LEN: u64>() -> Value<'a> {
-        Self::two::<{ Type::Str as u64 }>((&raw const TEXTS[AT]) as u64, LEN)
+        Self::two::<{ Type::Str as u64 }>((&raw const TEXTS).cast::<u8>().wrapping_add(AT) as u64, LEN)
     }
 
     #[inline(always)]

@@ -165,6 +165,12 @@ impl ProbeSet {
     /// Whether each site goes through `int3`, one byte at a time, rather than by one write of its aligned word: for
     /// processors that promise nothing about such a write (see [`patch::word`](crate::patch::word)). Not if not said
     /// otherwise. Costs two barriers a batch, and a signal for each thread that runs into it.
+    ///
+    /// Not the calls of `-finstrument-functions` hooks (feature `finstrument`) that lie across two words, nor the first hit that makes any
+    /// of them a site: these are one write of an aligned word all the same. A hook makes it, in any thread, whatever signals that
+    /// blocks, and waits for nobody, which an `int3` would ask of it. Where such a write is not to be relied on,
+    /// `finstrument::text(TextPolicy::Alias)` leaves first hits to operations, which then go through `int3`, and calls across two
+    /// words what the compiler made them.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.policy.strict = strict;

@@ -2,8 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::slot::{Mark, Slot};
-use crate::arch::backend;
+use super::{Mark, Slot};
 
 /// While it lives, what this thread reads of hooks and discoveries is not freed.
 pub(crate) struct Inside {
@@ -17,11 +16,7 @@ impl Inside {
     /// Marks this thread's slot; `None`, and a lost hit, where there is no memory for one.
     pub(crate) fn new() -> Option<Self> {
         let slot = Slot::current()?;
-        let outer = slot.mark();
-        if outer == Mark::Idle {
-            slot.set_mark(Mark::Entered);
-            backend::light_barrier();
-        }
+        let outer = slot.enter();
         Some(Self { slot, outer, not_send: PhantomData })
     }
 

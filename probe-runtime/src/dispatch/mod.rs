@@ -25,8 +25,12 @@ mod event;
 mod hook;
 #[cfg(probe_discovers)]
 mod inside;
+#[cfg(all(test, loom))]
+mod interleavings;
+mod presence;
 mod quiesce;
 mod slot;
+mod sync;
 mod wrapper;
 
 #[cfg(probe_discovers)]
@@ -35,28 +39,24 @@ pub use event::{Event, Fields};
 pub(crate) use hook::{Action, Hook, Member, Subscription};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
+pub(crate) use presence::Mark;
 #[cfg(probe_discovers)]
 pub(crate) use quiesce::is_quiet;
 pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
-pub(crate) use slot::{Guarded, Mark, Slot, TALLIES, TallyAt, prepare, slots};
+pub(crate) use slot::{Guarded, Slot, TALLIES, TallyAt, prepare, slots};
 
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
-use crate::arch::backend;
 use crate::os;
 
 /// The long way of a hit: anything but one counter on a thread that is known and idle.
 pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
     let Some(slot) = Slot::current() else { return };
-    let outer = slot.mark();
-    if outer == Mark::Idle {
-        slot.set_mark(Mark::Entered);
-        backend::light_barrier();
-    }
+    let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
         let mut event = None;

@@ -14,7 +14,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::slot::{Mark, Slot, free_all, slots};
+use super::Mark;
+use super::slot::{Slot, free_all, slots};
 use crate::os;
 
 /// Looks before it sleeps, and before it asks whether the thread still exists.
@@ -42,9 +43,9 @@ pub(crate) fn is_quiet() -> bool {
 }
 
 fn wait(slot: &Slot) {
-    let sequence = slot.sequence();
+    let watched = slot.presence().watch();
     let mut looks = 0_u32;
-    while slot.mark() != Mark::Idle && slot.sequence() == sequence {
+    while !slot.presence().has_left(watched) {
         looks += 1;
         if looks < PATIENCE {
             thread::yield_now();

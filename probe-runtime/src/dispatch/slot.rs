@@ -17,6 +17,7 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::presence::{Mark, Presence};
 use crate::arch::backend;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -24,8 +25,11 @@ use crate::os::cancel::Uncancellable;
 /// Bytes of a slot.
 #[cfg(probe_backend = "x86_64")]
 const SPAN: usize = 32 << 20;
-#[cfg(not(probe_backend = "x86_64"))]
+#[cfg(not(any(probe_backend = "x86_64", miri)))]
 const SPAN: usize = 1 << 20;
+// Miri looks at all of a slot whenever a reference to it is passed on.
+#[cfg(all(not(probe_backend = "x86_64"), miri))]
+const SPAN: usize = 8 << 10;
 
 /// How many counters there are.
 pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
@@ -57,38 +61,25 @@ impl TallyAt {
     }
 }
 
-/// What a thread is doing, as far as probes are concerned.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u32)]
-pub(crate) enum Mark {
-    /// Not in a hit.
-    Idle = 0,
-    /// In a hit, outside of consumers.
-    Entered = 1,
-    /// In a consumer.
-    Consuming = 2,
-}
-
 /// A thread's memory. Only ever behind a reference: it is far larger than a stack.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    mark: AtomicU32,
+    presence: Presence,
     owner: AtomicU32,
-    /// How many hits have ended on the long way: tells a detacher that a marked thread has moved on. A hit
-    /// that is nested in another does not count: the outer one may hold what it has read.
-    sequence: AtomicU64,
     next: AtomicPtr<Slot>,
     /// When the owner began, where threads end unnoticed: its id may be another thread's later.
     birth: AtomicU64,
     /// Hits of probes that are active for a replacement alone.
     unread: AtomicU64,
-    reserved: [AtomicU64; 3],
+    reserved: [AtomicU64; 2],
     counters: [AtomicU64; TALLIES],
 }
 
+// The model checker's are larger, and lie in no slot.
+#[cfg(not(all(test, loom)))]
 const _: () = {
     assert!(size_of::<Slot>() == SPAN);
-    assert!(offset_of!(Slot, mark) == 0);
+    assert!(offset_of!(Slot, presence) == 0);
     assert!(offset_of!(Slot, counters) == HEAD);
 };
 
@@ -241,7 +232,7 @@ impl Slot {
     }
 
     fn free(&self) {
-        self.mark.store(Mark::Idle as u32, Ordering::Release);
+        self.presence.clear();
         self.birth.store(0, Ordering::Release);
         self.owner.store(NOBODY, Ordering::Release);
     }
@@ -251,23 +242,22 @@ impl Slot {
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        match self.mark.load(Ordering::Acquire) {
-            0 => Mark::Idle,
-            1 => Mark::Entered,
-            _ => Mark::Consuming,
-        }
+        self.presence.mark()
+    }
+
+    /// Begins a hit on the owner's thread; returns the mark to set at its end.
+    pub(super) fn enter(&self) -> Mark {
+        self.presence.enter()
     }
 
     /// Only the owner marks its slot.
     pub(super) fn set_mark(&self, mark: Mark) {
-        if mark == Mark::Idle {
-            self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
-        }
-        self.mark.store(mark as u32, Ordering::Release);
+        self.presence.set(mark);
     }
 
-    pub(super) fn sequence(&self) -> u64 {
-        self.sequence.load(Ordering::Acquire)
+    /// For who waits until the owner has left its hit.
+    pub(super) fn presence(&self) -> &Presence {
+        &self.presence
     }
 
     /// Bumps a counter. Only the owner does.
@@ -331,10 +321,11 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads /proc by system call numbers")]
     fn an_id_that_is_used_again_is_not_its_owner() {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
         let slot = Slot::create(id).unwrap();
-        slot.mark.store(Mark::Consuming as u32, Ordering::Release);
+        slot.set_mark(Mark::Consuming);
         assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
         assert!(!slot.give_back_of_dead());
@@ -346,10 +337,11 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
     fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another was giving it back.
-        slot.mark.store(Mark::Consuming as u32, Ordering::Release);
+        slot.set_mark(Mark::Consuming);
         slot.owner.store(CHANGING, Ordering::Release);
         // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.
         let child = unsafe { libc::fork() };

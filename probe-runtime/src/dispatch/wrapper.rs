@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::hook::Hook;
-use super::slot::{Mark, Slot};
+use super::{Mark, Slot};
 use crate::abi::Definition;
 use crate::arch::backend;
 
@@ -57,13 +57,9 @@ pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
         return None;
     }
     let slot = Slot::current()?;
-    let outer = slot.mark();
+    let outer = slot.enter();
     if outer == Mark::Consuming {
         return None;
-    }
-    if outer == Mark::Idle {
-        slot.set_mark(Mark::Entered);
-        backend::light_barrier();
     }
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     let wrappers = Hook::read(hook, slot).and_then(Hook::wrappers).cloned();

@@ -137,6 +137,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a shared reference to a future that refers to itself: rust-lang/rust#137750")]
     fn an_async_block_tells() {
         assert_eq!(stages(async {}), [vec![true, false], vec![false, false]]);
         assert_eq!(stages(yield_now()), [vec![true, false, false], vec![false, true, false]]);
@@ -150,6 +151,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "a shared reference to a future that refers to itself: rust-lang/rust#137750")]
     fn one_that_panics_has_ended() {
         let panics = async {
             yield_now().await;

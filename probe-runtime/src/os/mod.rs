@@ -12,7 +12,7 @@
 //!
 //! Nothing here knows about probes.
 
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
 
 #[cfg(not(probe_backend = "x86_64"))]

@@ -7,12 +7,12 @@
 pub mod site;
 
 #[cfg(probe_backend = "portable")]
-use {
-    crate::abi::{Definition, Value},
-    core::sync::atomic::Ordering,
-};
+use core::sync::atomic::Ordering;
 
-#[cfg(probe_backend = "portable")]
+#[cfg(any(probe_backend = "portable", feature = "std"))]
+use crate::abi::{Definition, Value};
+
+#[cfg(any(probe_backend = "portable", feature = "std"))]
 type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 
 /// What a site asks first.
@@ -63,9 +63,12 @@ mod thread {
         SLOT.set(slot);
     }
 
+    /// In a static, since a function's address may differ from one use of its name to another: so it does under Miri.
+    static ENTRY: super::Entry = dispatch;
+
     /// What the definition's `entry` is while this runtime owns it.
     pub(crate) fn entry(_definition: &Definition) -> *mut () {
-        (dispatch as *const ()).cast_mut()
+        (ENTRY as *const ()).cast_mut()
     }
 
     /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.

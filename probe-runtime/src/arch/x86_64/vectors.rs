@@ -78,6 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "cpuid")]
     fn the_area_holds_what_the_processor_has() {
         let way = prepare();
         let (size, components) = (AREA.size.load(Ordering::Relaxed), AREA.components.load(Ordering::Relaxed));

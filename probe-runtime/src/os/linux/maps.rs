@@ -196,6 +196,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "ioctl(2) by its number")]
     fn both_ways_give_the_same_answer() {
         let mut maps = Maps::open().unwrap();
         let mut text = Vec::new();

@@ -178,6 +178,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps code")]
     fn writes_what_is_read_only_and_keeps_errno() {
         let (alias, code) = (Alias::open().unwrap(), code());
         set_errno(77);
@@ -196,6 +197,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps code")]
     fn what_is_not_mapped_is_an_error() {
         let alias = Alias::open().unwrap();
         set_errno(77);
@@ -206,6 +208,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps code")]
     fn a_child_does_not_write_to_its_parent() {
         let (alias, code) = (Alias::open().unwrap(), code());
         // SAFETY: the child makes system calls alone.

@@ -12,8 +12,11 @@ use super::thread::errno;
 pub(crate) fn zeroed(len: usize) -> *mut u8 {
     let Ok(start) = map(0, len, 0) else { return ptr::null_mut() };
     // A huge page for a few counters would be a waste. Only advice: it may be refused.
+    #[cfg(not(miri))]
     // SAFETY: the new mapping.
-    unsafe { libc::syscall(libc::SYS_madvise, start, len, i64::from(libc::MADV_NOHUGEPAGE)) };
+    unsafe {
+        libc::syscall(libc::SYS_madvise, start, len, i64::from(libc::MADV_NOHUGEPAGE));
+    }
     start
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn zeroed_at(place: usize, len: usize) -> Result<*mut u8, i32> {
     Err(libc::EEXIST)
 }
 
+#[cfg(not(miri))]
 fn map(place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     let rights = i64::from(libc::PROT_READ | libc::PROT_WRITE);
     let flags = i64::from(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed);
@@ -43,8 +47,28 @@ fn map(place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     }
 }
 
+/// The same under Miri, which knows the C library's function, and no fixed places.
+#[cfg(miri)]
+fn map(_place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
+    if fixed != 0 {
+        return Err(libc::ENOMEM);
+    }
+    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping, which replaces none.
+    let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
+    if start == libc::MAP_FAILED { Err(errno()) } else { Ok(start.cast()) }
+}
+
 /// Gives memory back that nobody else knows of.
 pub(crate) fn give_back(start: *mut u8, len: usize) {
+    #[cfg(miri)]
+    // SAFETY: as below.
+    unsafe {
+        libc::munmap(start.cast(), len);
+    }
+    #[cfg(not(miri))]
     // SAFETY: the caller got it from here, and has told nobody.
-    unsafe { libc::syscall(libc::SYS_munmap, start, len) };
+    unsafe {
+        libc::syscall(libc::SYS_munmap, start, len);
+    }
 }

@@ -75,12 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "dl_iterate_phdr(3)")]
     fn the_executable_needs_nothing() {
         assert!(pin().is_ok());
     }
 
     #[cfg(not(target_feature = "crt-static"))]
     #[test]
+    #[cfg_attr(miri, ignore = "dlopen(3)")]
     fn what_is_not_loaded_is_said() {
         let Err(error) = keep(c"/no/such/object.so".as_ptr()) else { panic!("kept") };
         assert_eq!(error.object, "/no/such/object.so");
@@ -89,6 +91,7 @@ mod tests {
 
     #[cfg(not(target_feature = "crt-static"))]
     #[test]
+    #[cfg_attr(miri, ignore = "dladdr(3)")]
     fn a_loaded_library_is_kept() {
         // SAFETY: zeroes are a `Dl_info`.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };

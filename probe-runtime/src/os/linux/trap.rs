@@ -246,6 +246,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "inline assembly")]
     fn threads_have_pointers_of_their_own() {
         let here = this_thread();
         assert_eq!(here, this_thread());

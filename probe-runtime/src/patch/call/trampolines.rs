@@ -124,6 +124,7 @@ mod tests {
     const FAR: usize = 1 << 33;
 
     #[test]
+    #[cfg_attr(miri, ignore = "reads code")]
     fn the_crates_own_comes_first_once_it_stays() {
         let list = List::new();
         let own = ret as *const () as usize;
@@ -159,6 +160,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "maps code")]
     fn a_page_is_a_ret_that_can_be_executed_and_not_written() {
         let site = SiteAddr((ret as *const () as usize).wrapping_add(FAR) & !0xfff);
         let page = page::map_near(site).unwrap();

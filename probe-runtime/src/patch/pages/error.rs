@@ -115,6 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri has its own texts of the system's errors")]
     fn each_says_where_and_what_to_do() {
         let pages = || 0x1000..0x3000;
         assert_eq!(TextError::Unmapped { addr: 0x1234 }.to_string(), "nothing is mapped at 0x1234");

@@ -28,6 +28,8 @@
 //! open already. A batch adds some tens of nanoseconds to its system calls.
 
 mod error;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod known;
 #[cfg(probe_discovers)]
 mod now;

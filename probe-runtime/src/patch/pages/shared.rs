@@ -13,15 +13,15 @@ use super::now::Held;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::cancel::Uncancellable;
-use crate::os::maps::{Maps, Rights};
-use crate::os::{fork, text::protect};
+use crate::os::fork;
+use crate::os::maps::Rights;
+#[cfg(not(all(test, loom)))]
+use crate::os::{maps::Maps, text::protect};
+// The model checker's kernel.
+#[cfg(all(test, loom))]
+use super::interleavings::{Maps, protect};
 
-static PAGES: Mutex<Pages> = Mutex::new(Pages {
-    runs: Runs::new(),
-    known: Known::new(),
-    #[cfg(probe_discovers)]
-    held: Held::new(),
-});
+static PAGES: Mutex<Pages> = Mutex::new(Pages::new());
 
 /// What the mutex guards.
 pub(super) struct Pages {
@@ -98,6 +98,15 @@ extern "C" fn after_fork() {
 }
 
 impl Pages {
+    pub(super) const fn new() -> Self {
+        Self {
+            runs: Runs::new(),
+            known: Known::new(),
+            #[cfg(probe_discovers)]
+            held: Held::new(),
+        }
+    }
+
     /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
     pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
         self.renew(pages)?;

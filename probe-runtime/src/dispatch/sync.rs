@@ -1,0 +1,17 @@
+//! What presence synchronises with: the real thing, or that of the model checker.
+
+#[cfg(not(all(test, loom)))]
+pub(super) use {
+    crate::arch::backend::light_barrier,
+    std::sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+#[cfg(all(test, loom))]
+pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What membarrier(2) makes of it, see `presence`.
+#[cfg(all(test, loom))]
+pub(super) fn light_barrier() {
+    crate::arch::backend::light_barrier();
+    loom::sync::atomic::fence(Ordering::SeqCst);
+}
