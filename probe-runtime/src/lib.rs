@@ -61,6 +61,8 @@ mod macros;
 mod replaced;
 
 #[cfg(feature = "std")]
+mod clock;
+#[cfg(feature = "std")]
 mod consumer;
 #[cfg(feature = "std")]
 mod consumers;
@@ -77,6 +79,8 @@ mod os;
 #[cfg(feature = "std")]
 pub mod patch;
 #[cfg(feature = "std")]
+mod per_thread;
+#[cfg(feature = "std")]
 mod registry;
 #[cfg(feature = "std")]
 mod selector;
@@ -90,6 +94,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 #[cfg(feature = "std")]
 pub use {
     capture::failed_captures,
+    clock::{Clock, Scale},
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
@@ -99,6 +104,7 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
+    per_thread::{Local, PerThread, Zeroed},
     registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},

@@ -10,6 +10,7 @@
 
 mod attached;
 mod attachment;
+mod cells;
 mod env;
 #[cfg(probe_discovers)]
 mod growing;
@@ -24,6 +25,7 @@ mod set;
 mod state;
 mod switch;
 mod tallies;
+mod unsettled;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod flags;
@@ -43,6 +45,7 @@ pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
+pub(crate) use cells::Cells;
 pub(crate) use lock::sweep as detach_failed;
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;

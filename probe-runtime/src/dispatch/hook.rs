@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::slot::UNREAD;
@@ -112,6 +112,18 @@ pub(crate) struct Subscription {
     failed: AtomicBool,
     failure: OnceLock<String>,
     orphaned: AtomicBool,
+    /// See [`Event::generation`]. Even numbers are given under the control lock.
+    generation: AtomicU32,
+}
+
+/// A switch of an attachment's sites that is under way.
+#[must_use = "without its end, nothing is paired any more"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unsettled(u32);
+
+impl Unsettled {
+    /// That of the attachment's own beginning.
+    pub(crate) const FIRST: Self = Self(0);
 }
 
 /// Stands for the consumer of a replacement.
@@ -128,7 +140,32 @@ const ORPHANED: &str =
 impl Subscription {
     pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
         let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned }
+        let generation = AtomicU32::new(0);
+        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned, generation }
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes to [`settle`](Self::settle).
+    pub(crate) fn unsettle(&self) -> Unsettled {
+        let next = (self.generation() | 1).wrapping_add(1);
+        self.generation.store(next, Ordering::Release);
+        Unsettled(next)
+    }
+
+    /// Every thread executes what was switched, unless there has been another switch since: that one settles it.
+    pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
+        let next = switched.wrapping_add(1);
+        let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The same, by the holder of the control lock, where no thread is waited for.
+    pub(crate) fn settle_locked(&self, Unsettled(switched): Unsettled) {
+        if self.generation() == switched {
+            self.generation.store(switched.wrapping_add(1), Ordering::Release);
+        }
     }
 
     /// That of a replacement, which no hit is told of.

@@ -32,7 +32,8 @@ mod wrapper;
 #[cfg(probe_discovers)]
 pub(crate) use early::Early;
 pub use event::{Event, Fields};
-pub(crate) use hook::{Action, Hook, Member, Subscription};
+use event::Place;
+pub(crate) use hook::{Action, Hook, Member, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 #[cfg(probe_discovers)]
@@ -49,8 +50,9 @@ use crate::abi::{Definition, Value};
 use crate::arch::backend;
 use crate::os;
 
-/// The long way of a hit: anything but one counter on a thread that is known and idle.
-pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
+/// The long way of a hit: anything but one counter on a thread that is known and idle. `stack` is the stack pointer that called the
+/// stub, 0 where that is not known.
+pub(crate) fn dispatch(definition: &'static Definition, values: *const Value<'_>, stack: usize) {
     let Some(slot) = Slot::current() else { return };
     let outer = slot.mark();
     if outer == Mark::Idle {
@@ -59,17 +61,17 @@ pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *cons
     }
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        let mut event = None;
         for member in hook.members() {
             match member.action() {
                 Action::Tally(at) => slot.tally(at),
                 Action::Wrap => (),
                 Action::Call { suppressed } if outer == Mark::Consuming => slot.tally(suppressed),
                 Action::Call { .. } => {
-                    let event = event.get_or_insert_with(|| Event::new(definition, hook.probe(), values));
                     slot.set_mark(Mark::Consuming);
                     let errno = os::thread::errno();
-                    member.subscription().call(event);
+                    let subscription = member.subscription();
+                    let at = Place { stack, slot, generation: subscription.generation() };
+                    subscription.call(&Event::new(definition, hook.probe(), values, at));
                     os::thread::set_errno(errno);
                     slot.set_mark(outer.max(Mark::Entered));
                 }

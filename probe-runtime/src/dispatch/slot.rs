@@ -82,7 +82,10 @@ pub(crate) struct Slot {
     birth: AtomicU64,
     /// Hits of probes that are active for a replacement alone.
     unread: AtomicU64,
-    reserved: [AtomicU64; 3],
+    /// Which thread it is, counted from 1 in the order of their first hits.
+    thread: AtomicU64,
+    /// The thread's name at its first hit, ended by zeros.
+    name: [AtomicU64; 2],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -96,6 +99,8 @@ const _: () = {
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
 /// How many of them have no owner.
 static FREE: AtomicUsize = AtomicUsize::new(0);
+/// How many threads have had one.
+static THREADS: AtomicU64 = AtomicU64::new(0);
 /// Hits of threads for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -157,6 +162,7 @@ impl Slot {
             }
             (Some(mine), None) => {
                 mine.note_birth(id);
+                mine.note_thread();
                 backend::set_slot(ptr::from_ref(mine).cast_mut());
                 os::thread::on_exit(ptr::from_ref(mine).cast_mut().cast());
                 Some(mine)
@@ -205,6 +211,32 @@ impl Slot {
     fn note_birth(&self, id: u32) {
         let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
         self.birth.store(birth, Ordering::Release);
+    }
+
+    /// Says which thread its owner is.
+    fn note_thread(&self) {
+        let name = os::thread::name();
+        for (word, bytes) in self.name.iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.thread.store(THREADS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Which thread it is, or was the last, counted from 1 in the order of their first hits.
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// What that thread was called at its first hit; empty where the system does not say.
+    pub(crate) fn thread_name(&self) -> String {
+        let words = self.name.each_ref().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let name: Vec<u8> = words.into_iter().flatten().take_while(|byte| *byte != 0).collect();
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Whether its thread has not ended.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner().is_some()
     }
 
     fn create(id: u32) -> Option<&'static Self> {
@@ -271,7 +303,7 @@ impl Slot {
     }
 
     /// Bumps a counter. Only the owner does.
-    pub(super) fn tally(&self, at: TallyAt) {
+    pub(crate) fn tally(&self, at: TallyAt) {
         backend::bump(self.counter(at));
     }
 
@@ -288,6 +320,13 @@ impl Slot {
         }
     }
 
+    /// A counter that whoever has taken it uses in his own way.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: TallyAt) -> &AtomicU64 {
+        self.counter(at)
+    }
+
+    #[inline(always)]
     fn counter(&self, at: TallyAt) -> &AtomicU64 {
         &self.counters[at.number()]
     }

@@ -219,8 +219,8 @@ keeping! {
     kept_with_values_fxsave: "192", with_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
 }
 
-extern "C" fn without_values(definition: &'static Definition, _frame: *const Value<'_>) {
-    dispatch(definition, ptr::null());
+extern "C" fn without_values(definition: &'static Definition, frame: *const Value<'_>) {
+    dispatch(definition, ptr::null(), frame.addr());
 }
 
 extern "C" fn with_values(definition: &'static Definition, frame: *const Value<'_>) {
@@ -230,7 +230,7 @@ extern "C" fn with_values(definition: &'static Definition, frame: *const Value<'
         // SAFETY: the cold block of a probe with more fields left the address of its values here.
         unsafe { *frame.byte_add(VALUES_AT).cast::<*const Value<'_>>() }
     };
-    dispatch(definition, values);
+    dispatch(definition, values, frame.addr());
 }
 
 /// Up to as many values lie on the stack themselves; above that, their address does.

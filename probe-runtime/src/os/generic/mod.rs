@@ -17,6 +17,14 @@ pub(crate) mod memory {
             _ => ptr::null_mut(),
         }
     }
+
+    /// Gives memory back that nobody else knows of.
+    pub(crate) fn give_back(start: *mut u8, len: usize) {
+        if let Ok(layout) = Layout::from_size_align(len, 4096) {
+            // SAFETY: `zeroed` has made it, with this layout.
+            unsafe { System.dealloc(start, layout) };
+        }
+    }
 }
 
 /// Threads.
@@ -80,6 +88,11 @@ pub(crate) mod thread {
     /// Hands `value` to the installed call when this thread ends.
     pub(crate) fn on_exit(value: *mut c_void) {
         let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));
+    }
+
+    /// Not known here.
+    pub(crate) fn name() -> [u8; 16] {
+        [0; 16]
     }
 
     /// Not kept here.

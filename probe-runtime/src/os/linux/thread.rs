@@ -57,6 +57,14 @@ pub(crate) fn is_alive(id: u32, began: u64) -> bool {
     exists && (began == 0 || [0, began].contains(&birth(id)))
 }
 
+/// What this thread is called, ended by zeros.
+pub(crate) fn name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes at most 16 bytes.
+    unsafe { libc::syscall(libc::SYS_prctl, i64::from(libc::PR_GET_NAME), name.as_mut_ptr(), 0, 0, 0) };
+    name
+}
+
 /// How many keys' values glibc keeps in the thread itself, so that setting one does not allocate.
 const INLINE_KEYS: i64 = 32;
 const NO_KEY: i64 = -1;
