@@ -61,6 +61,8 @@ mod macros;
 mod replaced;
 
 #[cfg(feature = "std")]
+pub mod calls;
+#[cfg(feature = "std")]
 mod clock;
 #[cfg(feature = "std")]
 mod consumer;

@@ -204,6 +204,11 @@ pub struct Local<'a, H, P> {
 }
 
 impl<'a, H, P> Local<'a, H, P> {
+    /// Something of the head, as the head.
+    pub(crate) fn map<G>(&self, of: impl FnOnce(&'a H) -> &'a G) -> Local<'a, G, ()> {
+        Local { slot: self.slot, head: of(self.head), parts: &[] }
+    }
+
     /// The head.
     #[inline]
     pub fn head(&self) -> &'a H {

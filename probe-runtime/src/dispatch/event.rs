@@ -74,8 +74,8 @@ impl<'a> Event<'a> {
         self.definition.convention() == Convention::Hidden
     }
 
-    /// Whether the probe is C code's, where a call may end without passing an exit.
-    pub(crate) fn is_of_c(&self) -> bool {
+    /// Whether a call of the function may end without passing an exit, by `longjmp` or an exception: in C code.
+    pub fn may_skip_exit(&self) -> bool {
         matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
