@@ -112,6 +112,12 @@ pub use {
     self_test::{SelfTest, self_test},
 };
 
+#[cfg(feature = "latency")]
+pub use consumers::{FunctionLatency, Latencies, Latency};
+/// Of [`FunctionLatency::histogram`].
+#[cfg(feature = "latency")]
+pub use hdrhistogram;
+
 // Its examples are compiled and run.
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
 #[doc = include_str!("../../docs/shipping-latent-probes.md")]

@@ -3,6 +3,9 @@
 //! Only its thread writes it; atomics, since anybody may look. A frame of C code that may end unseen is *watched*: `watch` is
 //! the stack pointer of the innermost of them, and a hit from above it finds that call over.
 
+// Safety: relies on zeroes being an empty stack.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
@@ -49,7 +52,6 @@ pub(super) struct Frames<const N: usize> {
 }
 
 // SAFETY: atomics only.
-#[expect(unsafe_code, reason = "zeroes are an empty stack")]
 unsafe impl<const N: usize> Zeroed for Frames<N> {}
 
 /// Which call a hit belongs to, apart from its function.
@@ -103,7 +105,8 @@ impl<const N: usize> Frames<N> {
     pub(super) fn watch(&self, stack_pointer: usize) {
         let Some(frame) = self.top() else { return };
         frame.stack_pointer.store(stack_pointer, Relaxed);
-        frame.outer_watch.store(self.watch.swap_plain(stack_pointer), Relaxed);
+        frame.outer_watch.store(self.watch.load(Relaxed), Relaxed);
+        self.watch.store(stack_pointer, Relaxed);
     }
 
     #[cold]
@@ -197,19 +200,6 @@ impl<const N: usize> Frame<N> {
         self.function.load(Relaxed) == function
             && self.future.load(Relaxed) == mark.future
             && (mark.frame == 0 || self.stack_pointer.load(Relaxed) == mark.frame)
-    }
-}
-
-trait SwapPlain {
-    fn swap_plain(&self, value: usize) -> usize;
-}
-
-impl SwapPlain for AtomicUsize {
-    /// Only one thread writes it: no locked instruction.
-    fn swap_plain(&self, value: usize) -> usize {
-        let before = self.load(Relaxed);
-        self.store(value, Relaxed);
-        before
     }
 }
 

@@ -4,6 +4,9 @@
 //! other, ordered by whoever moves it between threads, so whichever thread polls it may write its entry, and free it, with plain
 //! stores. Who does not find a future in its own table looks through those of all threads.
 
+// Safety: relies on zeroes being an empty table.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
@@ -41,7 +44,6 @@ pub(super) struct Futures<const N: usize> {
 }
 
 // SAFETY: atomics only.
-#[expect(unsafe_code, reason = "zeroes are an empty table")]
 unsafe impl<const N: usize> Zeroed for Futures<N> {}
 
 impl<const N: usize> Futures<N> {

@@ -1,5 +1,8 @@
 //! What a hit does to the calls of its thread.
 
+// Safety: relies on what is kept being made of what is a value where it is zero.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -99,7 +102,6 @@ struct Head<const N: usize, H> {
 }
 
 // SAFETY: as its parts.
-#[expect(unsafe_code, reason = "as its parts")]
 unsafe impl<const N: usize, H: Zeroed> Zeroed for Head<N, H> {}
 
 /// What is kept for each function, on each thread.
@@ -115,7 +117,6 @@ struct Part<P> {
 }
 
 // SAFETY: as its parts.
-#[expect(unsafe_code, reason = "as its parts")]
 unsafe impl<P: Zeroed> Zeroed for Part<P> {}
 
 /// The calls of a selection's functions, paired: see the [module's](self) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);

@@ -2,7 +2,12 @@
 
 mod count;
 mod counts;
-mod table;
+mod report;
+
+#[cfg(feature = "latency")]
+mod latency;
 
 pub use count::Count;
 pub use counts::{Counts, ProbeCount};
+#[cfg(feature = "latency")]
+pub use latency::{FunctionLatency, Latencies, Latency};
