@@ -112,6 +112,8 @@ pub use {
     self_test::{SelfTest, self_test},
 };
 
+#[cfg(feature = "call-tree")]
+pub use consumers::{CallTree, Tree, TreeNode};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, Latencies, Latency};
 /// Of [`FunctionLatency::histogram`].

@@ -205,6 +205,7 @@ pub struct Local<'a, H, P> {
 
 impl<'a, H, P> Local<'a, H, P> {
     /// Something of the head, as the head.
+    #[inline(always)]
     pub(crate) fn map<G>(&self, of: impl FnOnce(&'a H) -> &'a G) -> Local<'a, G, ()> {
         Local { slot: self.slot, head: of(self.head), parts: &[] }
     }
@@ -228,8 +229,15 @@ impl<'a, H, P> Local<'a, H, P> {
         self.slot.thread()
     }
 
-    /// What that thread was called at its first hit; empty where the system does not say.
+    /// What that thread was called at its first hit; empty where the system does not say. Not on a hit: it takes heap.
     pub fn thread_name(&self) -> String {
+        let name = self.thread_name_bytes();
+        let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        String::from_utf8_lossy(&name[..len]).into_owned()
+    }
+
+    /// The same as bytes, ended by zeros.
+    pub fn thread_name_bytes(&self) -> [u8; 16] {
         self.slot.thread_name()
     }
 

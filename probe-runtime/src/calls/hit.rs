@@ -28,9 +28,9 @@ pub trait Meter<const N: usize> {
     fn read(&self) -> [u64; N];
 
     /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the calls inside as `outer`. The outermost
-    /// calls of a thread get 0. `thread` is what [`Local::thread`] says.
-    fn begin(&self, thread: u64, head: &Self::Head, function: usize, outer: u64) -> u64 {
-        let _ = (thread, head, function, outer);
+    /// calls of a thread get 0.
+    fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
+        let _ = (local, function, outer);
         0
     }
 
@@ -384,7 +384,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         if event.may_skip_exit() && let Some(stack_pointer) = event.stack_pointer() {
             frames.watch(stack_pointer);
         }
-        let note = meter.begin(self.local.thread(), &self.head().own, function as usize, outer);
+        let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
         frame.note.store(note, Relaxed);
         // As late as can be: what is done here is not the call's.
         frame.start.iter().zip(meter.read()).for_each(|(start, now)| start.store(now, Relaxed));

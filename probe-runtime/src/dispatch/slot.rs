@@ -227,11 +227,13 @@ impl Slot {
         self.thread.load(Ordering::Acquire)
     }
 
-    /// What that thread was called at its first hit; empty where the system does not say.
-    pub(crate) fn thread_name(&self) -> String {
-        let words = self.name.each_ref().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
-        let name: Vec<u8> = words.into_iter().flatten().take_while(|byte| *byte != 0).collect();
-        String::from_utf8_lossy(&name).into_owned()
+    /// What that thread was called at its first hit, ended by zeros.
+    pub(crate) fn thread_name(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        for (bytes, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(&self.name) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        name
     }
 
     /// Whether its thread has not ended.

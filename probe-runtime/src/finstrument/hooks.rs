@@ -100,7 +100,7 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
         let _ = discovery.switch().map(|switch| straddlers::settle_now(discovery, switch));
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
-        dispatch(definition, ptr::null());
+        dispatch(definition, ptr::null(), 0);
     }
 }
 

@@ -59,9 +59,9 @@ use crate::per_thread::Zeroed;
 ///
 /// let latency = select("**::handle, **::parse")?.attach(Latency::new())?;
 /// handle(100);
-/// let report = latency.report();
-/// assert_eq!(report.iter().map(|function| function.calls()).sum::<u64>(), 101);
-/// for function in &*report {
+/// let latencies = latency.latencies();
+/// assert_eq!(latencies.iter().map(|function| function.calls()).sum::<u64>(), 101);
+/// for function in &*latencies {
 ///     println!("{}: {} ns at most in 99 of 100 calls", function.path(), function.quantile(0.99));
 /// }
 /// println!("{latency}");
@@ -101,7 +101,7 @@ impl Latency {
 
     /// What has been measured so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
     /// go on meanwhile.
-    pub fn report(&self) -> Latencies {
+    pub fn latencies(&self) -> Latencies {
         self.calls.get().map_or_else(Latencies::default, |calls| Latencies::new(calls, self.clock.scale()))
     }
 }
@@ -152,7 +152,7 @@ impl Consumer for Latency {
 
 impl fmt::Display for Attachment<Latency> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.report())?;
+        write!(f, "{}", self.latencies())?;
         super::report::footnotes(self, f)
     }
 }

@@ -109,7 +109,7 @@ impl FunctionLatency {
     }
 }
 
-/// What was measured of all functions, from [`Latency::report`]; the function with the most time in itself first. Derefs to the list; prints
+/// What was measured of all functions, from [`Latency::latencies`]; the function with the most time in itself first. Derefs to the list; prints
 /// as a table of those that were called.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Latencies {
