@@ -20,7 +20,7 @@ use std::sync::atomic::{
 };
 
 use crate::control::Cells;
-use crate::dispatch::{Event, Slot, slots};
+use crate::dispatch::{Event, Slot, TallyAt, slots};
 use crate::error::Error;
 use crate::os;
 
@@ -93,7 +93,7 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// ```
 pub struct PerThread<H: Zeroed, P: Zeroed> {
     /// Of each slot: where its memory is; how many hits found none.
-    cells: Cells,
+    cells: Cells<2>,
     parts: usize,
     made: PhantomData<fn() -> (H, P)>,
 }
@@ -119,30 +119,36 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()),
             "{parts} parts are more than can be addressed"
         );
-        Ok(Self { cells: Cells::take(2)?, parts, made: PhantomData })
+        Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
     }
 
     /// The memory of the thread that makes this hit; `None` where there is none to be had, which is [counted](Self::lost).
-    #[inline]
+    #[inline(always)]
     pub fn of(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
         let slot = event.slot();
-        let known = slot.word(self.cells.at(0)).load(Ordering::Relaxed);
+        let known = slot.word(self.memory()).load(Ordering::Relaxed);
         if known > REFUSED { Some(self.local(slot, known)) } else { self.map(slot, known) }
     }
 
     /// The memory of every thread that has asked for it, also of those that have ended.
     pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
         slots().filter_map(|slot| {
-            let known = slot.word(self.cells.at(0)).load(Ordering::Acquire);
+            let known = slot.word(self.memory()).load(Ordering::Acquire);
             (known > REFUSED).then(|| self.local(slot, known))
         })
     }
 
     /// How many hits found no memory.
     pub fn lost(&self) -> u64 {
-        slots().map(|slot| slot.count(self.cells.at(1))).sum()
+        slots().map(|slot| slot.count(self.cells.at()[1])).sum()
     }
 
+    #[inline(always)]
+    fn memory(&self) -> TallyAt {
+        self.cells.at()[0]
+    }
+
+    #[inline(always)]
     fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
         // Addresses of this target fit.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
@@ -158,12 +164,12 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         let start = if known == REFUSED { ptr::null_mut() } else { os::memory::zeroed(self.bytes()) };
         if start.is_null() {
             // Not again at every hit.
-            slot.word(self.cells.at(0)).store(REFUSED, Ordering::Relaxed);
-            slot.tally(self.cells.at(1));
+            slot.word(self.memory()).store(REFUSED, Ordering::Relaxed);
+            slot.tally(self.cells.at()[1]);
             return None;
         }
         let known = start.expose_provenance() as u64;
-        slot.word(self.cells.at(0)).store(known, Ordering::Release);
+        slot.word(self.memory()).store(known, Ordering::Release);
         Some(self.local(slot, known))
     }
 
@@ -180,7 +186,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
 impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
     fn drop(&mut self) {
         for slot in slots() {
-            let known = slot.word(self.cells.at(0)).swap(0, Ordering::AcqRel);
+            let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
             if known > REFUSED {
                 let start = ptr::with_exposed_provenance_mut(usize::try_from(known).unwrap_or_default());
                 os::memory::give_back(start, self.bytes());
@@ -211,20 +217,20 @@ impl<'a, H, P> Local<'a, H, P> {
     }
 
     /// The head.
-    #[inline]
+    #[inline(always)]
     pub fn head(&self) -> &'a H {
         self.head
     }
 
     /// The parts, as many as were asked for.
-    #[inline]
+    #[inline(always)]
     pub fn parts(&self) -> &'a [P] {
         self.parts
     }
 
     /// Which thread has it, or was the last to: counted from 1 in the order of their first hits of any probe, and never given again.
     /// What an earlier thread has left, the next one finds.
-    #[inline]
+    #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.slot.thread()
     }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, Waker};
@@ -50,6 +50,8 @@ struct Exact(OnceLock<Calls<2, Self>>);
 impl Meter<2> for Exact {
     type Head = ();
     type Part = Sums;
+
+    const NOTES: bool = true;
 
     fn read(&self) -> [u64; 2] {
         NOW.get()
@@ -212,6 +214,9 @@ fn a_panic_ends_the_calls_that_it_passes() {
 mod switched {
     use super::*;
 
+    /// Its tests switch the same sites: they take turns.
+    pub static TURN: Mutex<()> = Mutex::new(());
+
     #[probe]
     pub fn outer(within: &mut dyn FnMut()) {
         spend(1);
@@ -228,6 +233,7 @@ mod switched {
 
 #[test]
 fn a_call_that_began_before_has_no_entry() {
+    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut exact = None;
     switched::outer(&mut || exact = Some(attach("calls::switched::*")));
     let exact = exact.unwrap();
@@ -240,6 +246,7 @@ fn a_call_that_began_before_has_no_entry() {
 
 #[test]
 fn a_call_that_spans_a_pause_is_not_paired() {
+    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::switched::*");
     // Its exit falls into the pause, and the next exit is another call's.
     switched::outer(&mut || {
@@ -264,6 +271,7 @@ fn a_call_that_spans_a_pause_is_not_paired() {
 
 #[test]
 fn a_call_that_spans_a_hold_of_another_probe_is_not_paired() {
+    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::switched::*");
     let inner = select("calls::switched::inner").unwrap();
     switched::outer(&mut || drop(inner.hold().unwrap()));

@@ -24,11 +24,14 @@ pub trait Meter<const N: usize> {
     /// What it keeps for each function, on each thread.
     type Part: Zeroed;
 
+    /// Whether [`begin`](Self::begin) is called. Where it is not, all notes are 0.
+    const NOTES: bool = false;
+
     /// The numbers as they are now, on this thread.
     fn read(&self) -> [u64; N];
 
     /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the calls inside as `outer`. The outermost
-    /// calls of a thread get 0.
+    /// calls of a thread get 0. Called if [`NOTES`](Self::NOTES) says so.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
         let _ = (local, function, outer);
         0
@@ -53,6 +56,8 @@ pub struct Ended<'a, const N: usize, H, P> {
     pub inner: [u64; N],
     /// What [`Meter::begin`] has returned.
     pub note: u64,
+    /// Whether it is a poll of a future.
+    pub is_poll: bool,
     /// The whole of it, if this was its end. `None` of a poll that ends without a result, and of a future whose entry was not seen.
     pub whole: Option<Whole<N>>,
 }
@@ -179,7 +184,10 @@ pub struct Calls<const N: usize, M: Meter<N>> {
     memory: PerThread<Head<N, M::Head>, Part<M::Part>>,
 }
 
-/// A thread's memory, and what a hit says.
+/// The frame of a call that has ended, and that of the call around it.
+type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>);
+
+/// The memory of the thread of a hit.
 struct Thread<'a, const N: usize, M: Meter<N>> {
     calls: &'a Calls<N, M>,
     local: Local<'a, Head<N, M::Head>, Part<M::Part>>,
@@ -244,30 +252,49 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     }
 
     /// What a hit means for the calls of its thread.
-    #[inline]
+    #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
-        match step {
-            Step::Nothing => (),
-            Step::Begin => {
-                let Some(thread) = self.thread(event, function, true) else { return };
-                let mark = Mark { future: 0, frame: frame(event) };
-                thread.begin(event, meter, function, mark);
+        if step == Step::Begin {
+            let Some(thread) = self.thread(event, function, true) else { return };
+            thread.begin(event, meter, function, frame(event));
+        } else if step == Step::End {
+            let now = meter.read();
+            let Some(thread) = self.thread(event, function, false) else { return };
+            let mark = frame(event);
+            if let Some(call) = thread.take(function, mark, mark != 0) {
+                thread.ended(meter, function, call, now, false, |elapsed| Some(Whole { total: elapsed, busy: elapsed }));
             }
-            Step::End => {
-                let now = meter.read();
-                let Some(thread) = self.thread(event, function, false) else { return };
-                let mark = Mark { future: 0, frame: frame(event) };
-                if let Some(call) = thread.take(function, mark) {
-                    thread.ended(meter, function, call, now, |elapsed| {
-                        Some(Whole { total: elapsed, busy: elapsed })
-                    });
-                }
-            }
-            Step::Enter | Step::Resume | Step::Suspend | Step::Finish | Step::Cancel => {
-                self.hit_of_future(event, meter, function, step);
+        } else if step != Step::Nothing {
+            self.hit_of_future(event, meter, function, step);
+        }
+    }
+
+    /// Whether a hit that is not one of the plain ones has a partner: calls that it finds over are taken off before.
+    #[cold]
+    #[inline(never)]
+    fn look(&self, event: &Event<'_>, function: u32, begins: bool) -> bool {
+        let Some(local) = self.memory.of(event) else { return false };
+        let thread = Thread { calls: self, local };
+        let frames = &local.head().frames;
+        let dropped = |function| thread.without_exit(function);
+        let is_known = frames.generation.load(Relaxed) == event.generation()
+            && frames.thread.load(Relaxed) == local.thread();
+        if !is_known {
+            // Another thread has the memory, or the sites were switched: what is under way can't be paired any more.
+            frames.clear(dropped);
+            let is_settled = !event.generation().is_multiple_of(2);
+            frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());
+            if !is_settled {
+                thread.count(function, |part| if begins { &part.without_exit } else { &part.without_entry });
+                return false;
             }
         }
+        if let (true, Some(stack_pointer)) = (frames.is_watched(), event.stack_pointer()) {
+            frames.drop_dead(stack_pointer, begins && event.has_frame(), dropped);
+        }
+        // A call that there was no room for ends.
+        begins || !frames.pop_over()
     }
 
     #[inline(never)]
@@ -277,7 +304,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let Some(thread) = self.thread(event, function, begins) else { return };
         let Some(future) = event.future() else { return };
         let which = Which { future, function, generation: event.generation() };
-        let mark = Mark { future, frame: 0 };
+        let mark = future;
         match step {
             Step::Enter => {
                 let dropped = |function| thread.without_exit(function);
@@ -287,8 +314,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
             }
             Step::Resume => thread.begin(event, meter, function, mark),
             Step::Suspend => {
-                let Some(poll) = thread.take(function, mark) else { return };
-                thread.ended(meter, function, poll, now, |elapsed| {
+                let Some(poll) = thread.take(function, mark, false) else { return };
+                thread.ended(meter, function, poll, now, true, |elapsed| {
                     if let Some(pending) = thread.pending(which) {
                         pending.add(elapsed);
                     }
@@ -296,13 +323,13 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
                 });
             }
             Step::Finish => {
-                let Some(poll) = thread.take(function, mark) else {
+                let Some(poll) = thread.take(function, mark, false) else {
                     if let Some(pending) = thread.pending(which) {
                         pending.free();
                     }
                     return;
                 };
-                thread.ended(meter, function, poll, now, |elapsed| {
+                thread.ended(meter, function, poll, now, true, |elapsed| {
                     let Some(pending) = thread.pending(which) else {
                         thread.count(function, |part| &part.without_entry);
                         return None;
@@ -331,103 +358,115 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let local = self.memory.of(event)?;
         let thread = Thread { calls: self, local };
         let frames = &local.head().frames;
-        let is_same = frames.generation.load(Relaxed) == event.generation()
-            && frames.thread.load(Relaxed) == local.thread();
-        if !is_same && !thread.renew(event) {
-            thread.count(function, |part| if begins { &part.without_exit } else { &part.without_entry });
-            return None;
-        }
-        if frames.is_watched()
-            && let Some(stack_pointer) = event.stack_pointer()
-        {
-            let begins_there = begins && event.has_frame();
-            frames.drop_dead(stack_pointer, begins_there, |function| thread.without_exit(function));
-        }
-        Some(thread)
+        let is_plain =
+            frames.plain.load(Relaxed) == event.generation() && frames.thread.load(Relaxed) == local.thread();
+        if is_plain || self.look(event, function, begins) { Some(thread) } else { None }
     }
 }
 
+// By value, so that it lies in registers.
+impl<const N: usize, M: Meter<N>> Clone for Thread<'_, N, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const N: usize, M: Meter<N>> Copy for Thread<'_, N, M> {}
+
 impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
     #[inline(always)]
-    fn head(&self) -> &'a Head<N, M::Head> {
+    fn head(self) -> &'a Head<N, M::Head> {
         self.local.head()
     }
 
     /// Counts something of a function.
-    fn count(&self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
+    fn count(self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
         if let Some(part) = self.local.parts().get(function as usize) {
             add(of(part), 1);
         }
     }
 
-    fn without_exit(&self, function: u32) {
+    fn without_exit(self, function: u32) {
         self.count(function, |part| &part.without_exit);
     }
 
-    /// Another thread has the memory, or the sites were switched: what is under way can't be paired any more. False while they are
-    /// being switched.
-    #[cold]
-    fn renew(&self, event: &Event<'_>) -> bool {
+    #[inline(always)]
+    fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: Mark) {
         let frames = &self.head().frames;
-        frames.clear(|function| self.without_exit(function));
-        let is_settled = !event.generation().is_multiple_of(2);
-        frames.generation.store(if is_settled { event.generation() } else { 0 }, Relaxed);
-        frames.thread.store(self.local.thread(), Relaxed);
-        is_settled
+        let Some((frame, outer)) = frames.push(function, mark) else { return };
+        if event.may_skip_exit() {
+            Self::watch(frames, event);
+        }
+        if M::NOTES {
+            let outer = outer.map_or(0, |outer| outer.note.load(Relaxed));
+            let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
+            frame.note.store(note, Relaxed);
+        }
+        // As late as can be: what is done here is not the call's.
+        let now = meter.read();
+        for at in 0..N {
+            frame.start[at].store(now[at], Relaxed);
+        }
     }
 
-    #[inline(always)]
-    fn begin(&self, event: &Event<'_>, meter: &M, function: u32, mark: Mark) {
-        let frames = &self.head().frames;
-        let outer = frames.top().map_or(0, |frame| frame.note.load(Relaxed));
-        let Some(frame) = frames.push(function, mark) else { return };
-        if event.may_skip_exit() && let Some(stack_pointer) = event.stack_pointer() {
+    #[cold]
+    #[inline(never)]
+    fn watch(frames: &Frames<N>, event: &Event<'_>) {
+        if let Some(stack_pointer) = event.stack_pointer() {
             frames.watch(stack_pointer);
         }
-        let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
-        frame.note.store(note, Relaxed);
-        // As late as can be: what is done here is not the call's.
-        frame.start.iter().zip(meter.read()).for_each(|(start, now)| start.store(now, Relaxed));
     }
 
-    /// The frame of the call or poll that ends, taken off its stack.
+    /// The frame of the call or poll that ends, taken off its stack, and that of the call around it.
     #[inline(always)]
-    fn take(&self, function: u32, mark: Mark) -> Option<&'a Frame<N>> {
+    fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
+        let taken = self.head().frames.pop_if(function, mark);
+        if taken.is_none() { self.take_inside(function, mark, is_framed) } else { taken }
+    }
+
+    /// The same where the innermost call is another one.
+    #[cold]
+    #[inline(never)]
+    fn take_inside(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
-        if frames.pop_over() {
-            return None;
-        }
-        let is_top = frames.top().is_some_and(|frame| frame.is(function, mark));
-        if !is_top && !frames.drop_inside(function, mark, |function| self.without_exit(function)) {
+        frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
+        let taken = frames.pop_if(function, mark);
+        if taken.is_none() {
             self.count(function, |part| &part.without_entry);
-            return None;
         }
-        frames.pop()
+        taken
     }
 
     #[inline(always)]
     fn ended(
-        &self,
+        self,
         meter: &M,
         function: u32,
-        frame: &Frame<N>,
+        (frame, outer): Taken<'_, N>,
         now: [u64; N],
+        is_poll: bool,
         whole: impl FnOnce([u64; N]) -> Option<Whole<N>>,
     ) {
-        let elapsed = difference(now, frame.start.each_ref().map(|start| start.load(Relaxed)));
-        let inner = frame.inner.each_ref().map(|inner| inner.load(Relaxed));
-        if let Some(outer) = self.head().frames.top() {
-            outer.inner.iter().zip(elapsed).for_each(|(inner, elapsed)| add(inner, elapsed));
+        let (mut elapsed, mut inner) = ([0; N], [0; N]);
+        for at in 0..N {
+            // Of clocks that are not quite the same on all processors, never less than nothing.
+            elapsed[at] = now[at].saturating_sub(frame.start[at].load(Relaxed));
+            inner[at] = frame.inner[at].load(Relaxed);
+        }
+        if let Some(outer) = outer {
+            for at in 0..N {
+                add(&outer.inner[at], elapsed[at]);
+            }
         }
         let function = function as usize;
         let Some(part) = self.local.parts().get(function) else { return };
-        let note = frame.note.load(Relaxed);
+        let note = if M::NOTES { frame.note.load(Relaxed) } else { 0 };
         let whole = whole(elapsed);
-        meter.end(&Ended { function, head: &self.head().own, part: &part.own, elapsed, inner, note, whole });
+        meter.end(&Ended { function, head: &self.head().own, part: &part.own, elapsed, inner, note, is_poll, whole });
     }
 
     /// Where a future is noted: on this thread most likely, else on another.
-    fn pending(&self, which: Which) -> Option<&'a Pending<N>> {
+    fn pending(self, which: Which) -> Option<&'a Pending<N>> {
         let own = self.head().futures.find(which);
         own.or_else(|| self.calls.memory.iter().find_map(|local| local.head().futures.find(which)))
     }
@@ -436,7 +475,8 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
 /// The stack pointer, where it tells calls apart; else 0.
 #[inline(always)]
 fn frame(event: &Event<'_>) -> usize {
-    if event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
+    // In Rust, what is asked first says it all.
+    if event.may_skip_exit() && event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
 }
 
 /// Of clocks that are not quite the same on all processors, never less than nothing.

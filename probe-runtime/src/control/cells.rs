@@ -8,26 +8,31 @@ use crate::error::Error;
 
 /// A few words of each slot, zero at first; given back when it is dropped, when nobody uses them any more.
 #[derive(Debug)]
-pub(crate) struct Cells(Range<usize>);
+pub(crate) struct Cells<const N: usize> {
+    range: Range<usize>,
+    at: [TallyAt; N],
+}
 
-impl Cells {
+impl<const N: usize> Cells<N> {
     /// Takes them.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] where there are not as many left.
-    pub(crate) fn take(wanted: usize) -> Result<Self, Error> {
-        lock().tallies.take(wanted).map(Self).ok_or(Error::OutOfCounters { wanted })
+    pub(crate) fn take() -> Result<Self, Error> {
+        let range = lock().tallies.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
+        let at = std::array::from_fn(|number| TallyAt::new(range.start + number));
+        Ok(Self { range, at })
     }
 
-    /// One of them.
-    pub(crate) fn at(&self, number: usize) -> TallyAt {
-        assert!(number < self.0.len(), "there are {} words", self.0.len());
-        TallyAt::new(self.0.start + number)
+    /// Where they are.
+    #[inline(always)]
+    pub(crate) fn at(&self) -> [TallyAt; N] {
+        self.at
     }
 }
 
-impl Drop for Cells {
+impl<const N: usize> Drop for Cells<N> {
     fn drop(&mut self) {
-        lock().tallies.give_back(self.0.clone());
+        lock().tallies.give_back(self.range.clone());
     }
 }

@@ -42,6 +42,7 @@ impl<'a> Event<'a> {
         Self { definition, probe, values, at, borrow: PhantomData }
     }
 
+    #[inline(always)]
     pub(crate) fn slot(&self) -> &'static Slot {
         self.at.slot
     }
@@ -51,6 +52,7 @@ impl<'a> Event<'a> {
     /// number, no hit of that attachment's probes is missing on this thread. So who pairs entries with exits pairs those of one odd
     /// number. (After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to execute
     /// what was there before.)
+    #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.at.generation
     }
@@ -70,16 +72,19 @@ impl<'a> Event<'a> {
     /// Whether the site stands where its function has the stack pointer that it was called with: at entries and exits of C code. All
     /// sites of one call then have the same one, and no other call that is under way has it. In C, a call may end without an exit
     /// (`longjmp`, an exception); in Rust, an exit is passed on every way out.
+    #[inline(always)]
     pub fn has_frame(&self) -> bool {
         self.definition.convention() == Convention::Hidden
     }
 
     /// Whether a call of the function may end without passing an exit, by `longjmp` or an exception: in C code.
+    #[inline(always)]
     pub fn may_skip_exit(&self) -> bool {
         matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
     /// The probe's dense number in this process.
+    #[inline(always)]
     pub fn probe(&self) -> ProbeId {
         self.probe
     }

@@ -3,6 +3,7 @@
 // Safety: relies on `control`, which alone publishes hooks and frees one only after `quiesce`.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,6 +20,8 @@ pub(crate) struct Hook {
     /// Where to count, if counting is all there is to do; else 0. `enter` reads it.
     sole_tally: usize,
     probe: ProbeId,
+    /// Whose consumer to call, if that is all there is to do.
+    sole_call: Option<Arc<Subscription>>,
     members: Box<[Member]>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
@@ -37,7 +40,11 @@ impl Hook {
             [] => UNREAD,
             _ => 0,
         };
-        Self { sole_tally, probe, members, wrappers }
+        let sole_call = match &*members {
+            [Member { action: Action::Call { .. }, subscription }] => Some(Arc::clone(subscription)),
+            _ => None,
+        };
+        Self { sole_tally, probe, sole_call, members, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -46,12 +53,20 @@ impl Hook {
         unsafe { hook.as_ref() }
     }
 
+    #[inline(always)]
     pub(super) fn probe(&self) -> ProbeId {
         self.probe
     }
 
+    #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    pub(super) fn sole_call(&self) -> Option<&Subscription> {
+        self.sole_call.as_deref()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -144,6 +159,7 @@ impl Subscription {
         Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned, generation }
     }
 
+    #[inline(always)]
     pub(crate) fn generation(&self) -> u32 {
         self.generation.load(Ordering::Relaxed)
     }
@@ -194,11 +210,18 @@ impl Subscription {
     }
 
     /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.
+    #[inline(always)]
     pub(super) fn call(&self, event: &Event<'_>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) {
+            self.fail(event, payload);
+        }
+    }
+
+    #[cold]
+    fn fail(&self, event: &Event<'_>, payload: Box<dyn Any + Send>) {
         self.failed.store(true, Ordering::Relaxed);
         let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .or_else(|| payload.downcast_ref::<String>().cloned())

@@ -31,7 +31,7 @@ const SPAN: usize = 1 << 20;
 pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
-const HEAD: usize = 64;
+const HEAD: usize = 128;
 
 /// Where the way in counts what nobody asks for: bytes from the start of the slot.
 pub(super) const UNREAD: usize = offset_of!(Slot, unread);
@@ -52,6 +52,7 @@ impl TallyAt {
         HEAD + self.number() * size_of::<AtomicU64>()
     }
 
+    #[inline(always)]
     fn number(self) -> usize {
         self.0 as usize
     }
@@ -86,6 +87,9 @@ pub(crate) struct Slot {
     thread: AtomicU64,
     /// The thread's name at its first hit, ended by zeros.
     name: [AtomicU64; 2],
+    /// Where the owner's error number is.
+    errno: AtomicPtr<i32>,
+    reserved: [AtomicU64; 7],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -213,8 +217,15 @@ impl Slot {
         self.birth.store(birth, Ordering::Release);
     }
 
+    /// The owner's error number, which a hit must not change. Asked for on that thread.
+    #[inline(always)]
+    pub(super) fn errno(&self) -> os::thread::Errno {
+        os::thread::Errno::keep(self.errno.load(Ordering::Relaxed))
+    }
+
     /// Says which thread its owner is.
     fn note_thread(&self) {
+        self.errno.store(os::thread::errno_place(), Ordering::Relaxed);
         let name = os::thread::name();
         for (word, bytes) in self.name.iter().zip(name.as_chunks::<8>().0) {
             word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
@@ -223,6 +234,7 @@ impl Slot {
     }
 
     /// Which thread it is, or was the last, counted from 1 in the order of their first hits.
+    #[inline(always)]
     pub(crate) fn thread(&self) -> u64 {
         self.thread.load(Ordering::Acquire)
     }
@@ -284,6 +296,7 @@ impl Slot {
         Some(self.owner.load(Ordering::Acquire)).filter(|owner| ![NOBODY, CHANGING].contains(owner))
     }
 
+    #[inline(always)]
     pub(crate) fn mark(&self) -> Mark {
         match self.mark.load(Ordering::Acquire) {
             0 => Mark::Idle,
@@ -293,6 +306,7 @@ impl Slot {
     }
 
     /// Only the owner marks its slot.
+    #[inline(always)]
     pub(super) fn set_mark(&self, mark: Mark) {
         if mark == Mark::Idle {
             self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
@@ -300,6 +314,7 @@ impl Slot {
         self.mark.store(mark as u32, Ordering::Release);
     }
 
+    #[inline(always)]
     pub(super) fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
     }

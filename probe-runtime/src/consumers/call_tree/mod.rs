@@ -91,6 +91,8 @@ impl Meter<1> for CallTree {
     type Head = Nodes;
     type Part = ();
 
+    const NOTES: bool = true;
+
     #[inline(always)]
     fn read(&self) -> [u64; 1] {
         [self.clock.now()]

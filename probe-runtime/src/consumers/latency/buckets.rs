@@ -21,6 +21,7 @@ pub(super) const BUCKETS: usize = index(MAX) + 1;
 #[repr(C)]
 pub(super) struct Buckets([AtomicU64; BUCKETS]);
 
+#[inline(always)]
 const fn index(value: u64) -> usize {
     let value = if value < MAX { value } else { MAX };
     let shift = (value | (1 << BITS)).ilog2() - BITS;

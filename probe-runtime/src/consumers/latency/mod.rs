@@ -75,8 +75,9 @@ pub struct Latency {
 /// What a thread has measured of one function, in ticks.
 #[repr(C)]
 pub struct Times {
-    total: AtomicU64,
     busy: AtomicU64,
+    /// From entry to exit: of futures only. That of other calls is `busy`.
+    total: AtomicU64,
     own: AtomicU64,
     longest: AtomicU64,
     /// The bits of the shortest, inverted: zero is as good as none.
@@ -128,7 +129,9 @@ impl Meter<1> for Latency {
         add(&times.own, ended.own()[0]);
         let Some(whole) = ended.whole else { return };
         let [total] = whole.total;
-        add(&times.total, total);
+        if ended.is_poll {
+            add(&times.total, total);
+        }
         raise(&times.longest, total);
         raise(&times.shortest, !total);
         times.buckets.record(total);
@@ -142,7 +145,6 @@ impl Consumer for Latency {
         Ok(())
     }
 
-    #[inline]
     fn hit(&self, event: &Event<'_>) {
         if let Some(calls) = self.calls.get() {
             calls.hit(event, self);

@@ -122,7 +122,7 @@ impl Latencies {
     pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale) -> Self {
         let function = |(number, function): (usize, &Function)| {
             let mut sums = Sums::default();
-            calls.parts(number).for_each(|times| sums.add(times));
+            calls.parts(number).for_each(|times| sums.add(times, function.is_future()));
             FunctionLatency::new(function.clone(), calls.unpaired(number), &sums, scale)
         };
         let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
@@ -251,9 +251,9 @@ impl Default for Sums {
 }
 
 impl Sums {
-    fn add(&mut self, times: &Times) {
+    fn add(&mut self, times: &Times, is_future: bool) {
         times.buckets.add_to(&mut self.buckets);
-        self.total += times.total.load(Relaxed);
+        self.total += if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
         self.busy += times.busy.load(Relaxed);
         self.own += times.own.load(Relaxed);
         self.longest = self.longest.max(times.longest.load(Relaxed));

@@ -102,6 +102,22 @@ pub(crate) mod thread {
 
     /// Not kept here.
     pub(crate) fn set_errno(_errno: i32) {}
+
+    /// Not kept here.
+    pub(crate) fn errno_place() -> *mut i32 {
+        ptr::null_mut()
+    }
+
+    /// Not kept here.
+    pub(crate) struct Errno(());
+
+    impl Errno {
+        pub(crate) fn keep(_at: *mut i32) -> Self {
+            Self(())
+        }
+
+        pub(crate) fn restore(self) {}
+    }
 }
 
 /// There is no `fork`.

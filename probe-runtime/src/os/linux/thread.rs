@@ -109,6 +109,34 @@ pub(crate) fn set_errno(errno: i32) {
     unsafe { *libc::__errno_location() = errno };
 }
 
+/// Where this thread's error number is, for as long as the thread lives.
+pub(crate) fn errno_place() -> *mut i32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { libc::__errno_location() }
+}
+
+/// The thread's error number, and where it is.
+pub(crate) struct Errno {
+    at: *mut i32,
+    value: i32,
+}
+
+impl Errno {
+    /// `at` is this thread's [`errno_place`].
+    #[inline(always)]
+    pub(crate) fn keep(at: *mut i32) -> Self {
+        // SAFETY: the thread's own errno, which lies where it does until the thread ends.
+        Self { at, value: unsafe { *at } }
+    }
+
+    /// Puts it back.
+    #[inline(always)]
+    pub(crate) fn restore(self) {
+        // SAFETY: of this thread, which is where it was kept: the pointer makes it neither `Send` nor `Sync`.
+        unsafe { *self.at = self.value };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
