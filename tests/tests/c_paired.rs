@@ -35,7 +35,7 @@ fn scenario() {
     let object = Object::open(std::env::var_os(OBJECT).expect("the parent has set it").as_ref());
     let before = object.counters();
     let latency = select("**").unwrap().attach(Latency::new()).unwrap();
-    object.run(language);
+    let _ = object.run(language);
     let after = object.counters();
     let latencies = latency.latencies();
     let mut found: BTreeMap<_, [u64; 3]> = BTreeMap::new();

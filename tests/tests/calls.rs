@@ -17,6 +17,9 @@ use probe_runtime::{Attachment, Consumer, Error, Event, Kind, ProbeSet, probe, s
 #[cfg(unix)]
 use probe_tests::scenario::in_a_child;
 
+/// Tests that call the same functions, or switch their sites, take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 thread_local! {
     /// The time, and how much work was done: both are measured.
     static NOW: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
@@ -214,9 +217,6 @@ fn a_panic_ends_the_calls_that_it_passes() {
 mod switched {
     use super::*;
 
-    /// Its tests switch the same sites: they take turns.
-    pub static TURN: Mutex<()> = Mutex::new(());
-
     #[probe]
     pub fn outer(within: &mut dyn FnMut()) {
         spend(1);
@@ -233,7 +233,7 @@ mod switched {
 
 #[test]
 fn a_call_that_began_before_has_no_entry() {
-    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut exact = None;
     switched::outer(&mut || exact = Some(attach("calls::switched::*")));
     let exact = exact.unwrap();
@@ -246,7 +246,7 @@ fn a_call_that_began_before_has_no_entry() {
 
 #[test]
 fn a_call_that_spans_a_pause_is_not_paired() {
-    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::switched::*");
     // Its exit falls into the pause, and the next exit is another call's.
     switched::outer(&mut || {
@@ -271,7 +271,7 @@ fn a_call_that_spans_a_pause_is_not_paired() {
 
 #[test]
 fn a_call_that_spans_a_hold_of_another_probe_is_not_paired() {
-    let _turn = switched::TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::switched::*");
     let inner = select("calls::switched::inner").unwrap();
     switched::outer(&mut || drop(inner.hold().unwrap()));
@@ -373,6 +373,7 @@ fn poll(future: Pin<&mut impl Future<Output = ()>>) -> bool {
 
 #[test]
 fn a_futures_polls_are_its_time_on_a_processor() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::futures::*");
     let mut future = pin!(futures::outer());
     let mut polls = 0;
@@ -392,6 +393,7 @@ fn a_futures_polls_are_its_time_on_a_processor() {
 
 #[test]
 fn a_future_may_move_between_threads() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::futures::*");
     // Each thread's clock says how far it is, and the next goes on from there.
     let mut future = Box::pin(futures::outer());
@@ -414,6 +416,7 @@ fn a_future_may_move_between_threads() {
 
 #[test]
 fn a_future_that_is_dropped_was_cancelled() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let exact = attach("calls::futures::*");
     {
         let mut future = pin!(futures::outer());
@@ -431,6 +434,7 @@ fn a_future_that_is_dropped_was_cancelled() {
 
 #[test]
 fn a_future_that_began_before_has_no_entry() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut future = pin!(futures::outer());
     assert!(!poll(future.as_mut()));
     let exact = attach("calls::futures::*");
