@@ -39,7 +39,8 @@ fn every_call_is_measured() {
 
     let calls = |name: &str| {
         let of = tree.lines().filter(|line| line.ends_with(&format!("geometry::{name}")));
-        of.map(|line| line.split_whitespace().rev().find_map(|word| word.parse::<u64>().ok()).unwrap()).sum::<u64>()
+        of.map(|line| line.split_whitespace().rev().find_map(|word| word.parse::<u64>().ok()).unwrap())
+            .sum::<u64>()
     };
     assert_eq!(calls("scatter"), 400, "{tree}");
     assert!(["worker 0", "worker 3"].iter().all(|name| threads.contains(name)), "{threads}");

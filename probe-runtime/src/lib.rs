@@ -30,6 +30,9 @@
 //! Rust 1.88 is the oldest that is supported, for expansions, too.
 //!
 //! # Features
+//! `latency`: [`Latency`], how long calls take, as histograms. `call-tree`: [`CallTree`], who calls whom, and for how long; flame graphs.
+//! Both pair entries and exits with [`calls`], as consumers of one's own may.
+//!
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
@@ -42,7 +45,7 @@
 //! ```text
 //! macros ▶ arch/*/site ▶ abi (records, definitions, note)          compile time
 //! registry ◀ os::objects    selector ▶ control ▶ patch ▶ os::text  attaching
-//! arch/*/enter ▶ dispatch ▶ consumer                               a hit
+//! arch/*/enter ▶ dispatch ▶ consumer [▶ calls ▶ meter]             a hit
 //! ```
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::panic::catch_unwind;
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
@@ -237,7 +237,10 @@ fn a_call_that_began_before_has_no_entry() {
     let mut exact = None;
     switched::outer(&mut || exact = Some(attach("calls::switched::*")));
     let exact = exact.unwrap();
-    assert_eq!(exact.unpaired("calls::switched::outer"), Unpaired { without_entry: 1, ..Unpaired::default() });
+    assert_eq!(
+        exact.unpaired("calls::switched::outer"),
+        Unpaired { without_entry: 1, ..Unpaired::default() }
+    );
     assert_eq!(exact.of("calls::switched::outer"), Measured::default());
     assert_eq!(exact.of("calls::switched::inner").total, 10);
     switched::outer(&mut || ());
@@ -329,10 +332,7 @@ fn a_function_without_its_exit_is_left_out() {
     assert_eq!(exact.of("calls::partly::whole").calls, 1);
     let [left_out] = exact.calls_of().left_out() else { panic!("{:?}", exact.calls_of()) };
     assert_eq!(left_out.missing, [Kind::Exit]);
-    assert_eq!(
-        left_out.to_string(),
-        "calls::partly::half is left out: it was selected without its exit"
-    );
+    assert_eq!(left_out.to_string(), "calls::partly::half is left out: it was selected without its exit");
 }
 
 mod futures {
@@ -341,7 +341,8 @@ mod futures {
     /// Suspends once; time passes until it is polled again.
     pub async fn pause() {
         let mut is_second = false;
-        poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+        poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
     }
 
     #[probe]

@@ -80,12 +80,16 @@ fn sums_lie_between_what_is_read_inside_and_around() {
         let (inside, around) = (sum(|read| read.inside), sum(|read| read.around));
         // The scale is taken twice, and agrees to a few millionths.
         let [least, most] = [inside, around].map(|ticks| scale.nanoseconds(ticks));
-        assert!((least - least / 10_000..=most + most / 10_000).contains(&found.total()), "{path}: {least} {found:?} {most}");
+        assert!(
+            (least - least / 10_000..=most + most / 10_000).contains(&found.total()),
+            "{path}: {least} {found:?} {most}"
+        );
         assert_eq!(found.busy(), found.total());
         assert!(found.min() <= found.mean() && found.mean() <= found.max());
         assert_eq!(found.unpaired().total(), 0);
     }
-    let [outer, inner] = ["outer", "inner"].map(|name| latencies.function(&format!("latency::known::{name}")).unwrap());
+    let [outer, inner] =
+        ["outer", "inner"].map(|name| latencies.function(&format!("latency::known::{name}")).unwrap());
     assert!(outer.own().abs_diff(outer.total() - inner.total()) <= 2, "{latencies}");
     assert_eq!(inner.own(), inner.total());
     // Each of them spins for so long, and most for no longer.

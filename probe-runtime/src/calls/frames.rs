@@ -24,8 +24,8 @@ pub(super) struct Frame<const N: usize> {
     key: AtomicU64,
     /// The meter's.
     pub(super) note: AtomicU64,
-    pub(super) start: [AtomicU64; N],
-    pub(super) inner: [AtomicU64; N],
+    start: [AtomicU64; N],
+    inner: [AtomicU64; N],
     /// If it is marked: of a poll, the future; else the stack pointer.
     mark: AtomicUsize,
     /// Of a call that is watched: what was watched before; else 0.
@@ -54,7 +54,7 @@ pub(super) struct Frames<const N: usize> {
     over_at: AtomicUsize,
     /// All calls that there was no room for.
     pub(super) too_deep: AtomicU64,
-    frames: [Frame<N>; DEPTH],
+    stack: [Frame<N>; DEPTH],
 }
 
 // SAFETY: atomics only.
@@ -83,14 +83,14 @@ impl<const N: usize> Frames<N> {
     /// The call at this depth, from 1.
     #[inline(always)]
     pub(super) fn at(&self, depth: usize) -> Option<&Frame<N>> {
-        self.frames.get(depth.wrapping_sub(1))
+        self.stack.get(depth.wrapping_sub(1))
     }
 
     /// A frame for a call that begins, and that of its caller; `None`, and counted, where there is no room.
     #[inline(always)]
     pub(super) fn push(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
-        let Some(frame) = self.frames.get(len) else {
+        let Some(frame) = self.stack.get(len) else {
             self.push_over(mark);
             return None;
         };
@@ -98,9 +98,7 @@ impl<const N: usize> Frames<N> {
         if mark != 0 {
             frame.mark.store(mark, Relaxed);
         }
-        for at in 0..N {
-            frame.inner[at].store(0, Relaxed);
-        }
+        frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(len as u32 + 1, Relaxed);
         Some((frame, self.at(len)))
@@ -209,7 +207,7 @@ impl<const N: usize> Frames<N> {
         is_framed: bool,
         mut dropped: impl FnMut(u32),
     ) {
-        let found = self.frames[..self.len().min(DEPTH)].iter().rposition(|frame| frame.is(function, mark));
+        let found = self.stack[..self.len().min(DEPTH)].iter().rposition(|frame| frame.is(function, mark));
         let keep = match found {
             Some(at) => at + 1,
             // A call from before the first frame: in Rust, all inside of it are over.
@@ -250,6 +248,27 @@ fn key(function: u32, mark: Mark) -> u64 {
 }
 
 impl<const N: usize> Frame<N> {
+    #[inline(always)]
+    pub(super) fn start(&self, now: [u64; N]) {
+        let _ = std::array::from_fn::<_, N, _>(|at| self.start[at].store(now[at], Relaxed));
+    }
+
+    #[inline(always)]
+    pub(super) fn started(&self) -> [u64; N] {
+        std::array::from_fn(|at| self.start[at].load(Relaxed))
+    }
+
+    #[inline(always)]
+    pub(super) fn inner(&self) -> [u64; N] {
+        std::array::from_fn(|at| self.inner[at].load(Relaxed))
+    }
+
+    /// A call inside of it has taken so much.
+    #[inline(always)]
+    pub(super) fn add_inner(&self, elapsed: [u64; N]) {
+        let _ = std::array::from_fn::<_, N, _>(|at| add(&self.inner[at], elapsed[at]));
+    }
+
     fn function(&self) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
         let function = self.key.load(Relaxed) as u32;
@@ -263,8 +282,15 @@ impl<const N: usize> Frame<N> {
     }
 }
 
-/// Adds to a number that only this thread writes: no locked instruction.
+/// Adds to a number that only this thread writes, and others read: no locked instruction. For what consumers keep
+/// [for each thread](crate::PerThread).
+///
+/// ```
+/// let hits = std::sync::atomic::AtomicU64::new(1);
+/// probe_runtime::calls::add(&hits, 2);
+/// assert_eq!(hits.into_inner(), 3);
+/// ```
 #[inline(always)]
-pub(crate) fn add(number: &AtomicU64, more: u64) {
+pub fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
 }

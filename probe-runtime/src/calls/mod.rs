@@ -32,6 +32,10 @@ mod frames;
 mod functions;
 mod futures;
 mod hit;
+mod meter;
+mod thread;
 
+pub use frames::add;
 pub use functions::{Function, LeftOut};
-pub use hit::{Calls, Ended, Meter, Unpaired, Whole};
+pub use hit::Calls;
+pub use meter::{Ended, Meter, Unpaired, Whole};

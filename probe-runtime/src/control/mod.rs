@@ -43,9 +43,9 @@ pub use hold::Hold;
 pub use replacement::{Replacement, install};
 pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 
+pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
-pub(crate) use cells::Cells;
 pub(crate) use lock::sweep as detach_failed;
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;

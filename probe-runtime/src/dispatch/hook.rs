@@ -138,7 +138,7 @@ pub(crate) struct Unsettled(u32);
 
 impl Unsettled {
     /// That of the attachment's own beginning.
-    pub(crate) const FIRST: Self = Self(0);
+    pub(crate) const FIRST: Self = Self(2);
 }
 
 /// Stands for the consumer of a replacement.
@@ -155,7 +155,7 @@ const ORPHANED: &str =
 impl Subscription {
     pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
         let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
-        let generation = AtomicU32::new(0);
+        let generation = AtomicU32::new(Unsettled::FIRST.0);
         Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned, generation }
     }
 
@@ -166,7 +166,8 @@ impl Subscription {
 
     /// Its sites are about to be switched, by the holder of the control lock. What is returned goes to [`settle`](Self::settle).
     pub(crate) fn unsettle(&self) -> Unsettled {
-        let next = (self.generation() | 1).wrapping_add(1);
+        // Never 0.
+        let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
         self.generation.store(next, Ordering::Release);
         Unsettled(next)
     }

@@ -25,6 +25,7 @@ mod event;
 mod hook;
 #[cfg(probe_discovers)]
 mod inside;
+mod owner;
 mod quiesce;
 mod slot;
 mod wrapper;

@@ -84,11 +84,11 @@ pub(crate) struct Slot {
     /// Hits of probes that are active for a replacement alone.
     unread: AtomicU64,
     /// Which thread it is, counted from 1 in the order of their first hits.
-    thread: AtomicU64,
+    pub(super) thread: AtomicU64,
     /// The thread's name at its first hit, ended by zeros.
-    name: [AtomicU64; 2],
+    pub(super) name: [AtomicU64; 2],
     /// Where the owner's error number is.
-    errno: AtomicPtr<i32>,
+    pub(super) errno: AtomicPtr<i32>,
     reserved: [AtomicU64; 7],
     counters: [AtomicU64; TALLIES],
 }
@@ -103,8 +103,6 @@ const _: () = {
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
 /// How many of them have no owner.
 static FREE: AtomicUsize = AtomicUsize::new(0);
-/// How many threads have had one.
-static THREADS: AtomicU64 = AtomicU64::new(0);
 /// Hits of threads for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
@@ -215,42 +213,6 @@ impl Slot {
     fn note_birth(&self, id: u32) {
         let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
         self.birth.store(birth, Ordering::Release);
-    }
-
-    /// The owner's error number, which a hit must not change. Asked for on that thread.
-    #[inline(always)]
-    pub(super) fn errno(&self) -> os::thread::Errno {
-        os::thread::Errno::keep(self.errno.load(Ordering::Relaxed))
-    }
-
-    /// Says which thread its owner is.
-    fn note_thread(&self) {
-        self.errno.store(os::thread::errno_place(), Ordering::Relaxed);
-        let name = os::thread::name();
-        for (word, bytes) in self.name.iter().zip(name.as_chunks::<8>().0) {
-            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
-        }
-        self.thread.store(THREADS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
-    }
-
-    /// Which thread it is, or was the last, counted from 1 in the order of their first hits.
-    #[inline(always)]
-    pub(crate) fn thread(&self) -> u64 {
-        self.thread.load(Ordering::Acquire)
-    }
-
-    /// What that thread was called at its first hit, ended by zeros.
-    pub(crate) fn thread_name(&self) -> [u8; 16] {
-        let mut name = [0; 16];
-        for (bytes, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(&self.name) {
-            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
-        }
-        name
-    }
-
-    /// Whether its thread has not ended.
-    pub(crate) fn is_owned(&self) -> bool {
-        self.owner().is_some()
     }
 
     fn create(id: u32) -> Option<&'static Self> {

@@ -9,7 +9,8 @@
 //! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector registers on the hot path, both in C
 //! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
-//! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`.
+//! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`, with the slot marked; on a thread
+//! without a slot, and inside another hit, `dispatch` looks for itself.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
 //! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a

@@ -75,9 +75,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool) -
     }
     for list in &mut children {
         // The last is taken first.
-        list.sort_by(|a, b| {
-            merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a]))
-        });
+        list.sort_by(|a, b| merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a])));
     }
     let mut nodes = Vec::with_capacity(merged.len());
     let mut open: Vec<(usize, usize)> = children[0].iter().map(|at| (*at, 0)).collect();

@@ -69,7 +69,10 @@ fn colour(node: &TreeNode) -> String {
         return "#c8ccd4".to_owned();
     }
     // FNV-1a.
-    let hash = node.name().bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = node
+        .name()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let (hue, lightness) = (8 + hash % 44, 62 + (hash >> 8) % 14);
     format!("hsl({hue},85%,{lightness}%)")
 }
@@ -101,9 +104,11 @@ fn label(name: &str, letters: f64) -> Option<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "letters in an image")]
     let room = letters.max(0.0) as usize;
     let last = name.rsplit("::").next().unwrap_or(name);
-    [name, last].into_iter().find(|it| it.chars().count() <= room).map(str::to_owned).or_else(|| {
-        (room >= 3).then(|| last.chars().take(room - 1).chain(['…']).collect())
-    })
+    [name, last]
+        .into_iter()
+        .find(|it| it.chars().count() <= room)
+        .map(str::to_owned)
+        .or_else(|| (room >= 3).then(|| last.chars().take(room - 1).chain(['…']).collect()))
 }
 
 fn escaped(text: &str) -> String {
@@ -133,7 +138,9 @@ mod tests {
     fn bars_are_as_wide_as_their_time_and_stand_on_their_callers() {
         let nodes = vec![node("a", 0, 750, 250), node("b<c>&d", 1, 500, 500), node("e", 0, 250, 250)];
         let svg = svg(&Tree::new(nodes, 0, Vec::new()));
-        let rect = |x: &str, width: &str, y: u32| format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"18\"");
+        let rect = |x: &str, width: &str, y: u32| {
+            format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"18\"")
+        };
         // Three rows above the margin of 10; 1180 pixels are all.
         for expected in [
             rect("10.00", "1180.00", 70),
@@ -143,7 +150,10 @@ mod tests {
         ] {
             assert!(svg.contains(&expected), "{expected}\n{svg}");
         }
-        assert!(svg.contains("<title>b&lt;c&gt;&amp;d: 1 call, 500 ns (50.0 %), 500 ns in itself</title>"), "{svg}");
+        assert!(
+            svg.contains("<title>b&lt;c&gt;&amp;d: 1 call, 500 ns (50.0 %), 500 ns in itself</title>"),
+            "{svg}"
+        );
         assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
     }
 

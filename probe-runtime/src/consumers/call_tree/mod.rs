@@ -81,9 +81,9 @@ impl CallTree {
     }
 
     fn build(&self, by_thread: bool) -> Tree {
-        self.calls.get().map_or_else(Tree::default, |calls| {
-            build::build(calls, self.clock.scale(), by_thread)
-        })
+        self.calls
+            .get()
+            .map_or_else(Tree::default, |calls| build::build(calls, self.clock.scale(), by_thread))
     }
 }
 

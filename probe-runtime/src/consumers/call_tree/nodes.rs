@@ -9,6 +9,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::calls::add;
 use crate::per_thread::{Local, Zeroed};
 
 /// Nodes, roots among them. The first stands for none.
@@ -29,7 +30,7 @@ pub struct Nodes {
     root: AtomicU32,
     thread: AtomicU64,
     lost: AtomicU64,
-    nodes: [Node; NODES],
+    all: [Node; NODES],
     /// By the hash of parent and function: the number of the node.
     places: [AtomicU32; PLACES],
 }
@@ -72,11 +73,6 @@ pub(super) struct Found {
     pub(super) own: u64,
 }
 
-/// Adds to a number that only this thread writes: no locked instruction.
-fn add(number: &AtomicU64, more: u64) {
-    number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
-}
-
 impl Nodes {
     /// A call begins, inside of the call with this note. Returns its own.
     #[inline]
@@ -91,10 +87,11 @@ impl Nodes {
     /// The call with this note has ended.
     #[inline]
     pub(super) fn end(&self, note: u64, own: u64) {
-        let node = usize::try_from(note).ok().and_then(|at| self.nodes.get(at));
-        let Some(node) = node else { return add(&self.lost, 1) };
-        add(&node.calls, 1);
-        add(&node.own, own);
+        let Some(place) = usize::try_from(note).ok().and_then(|at| self.all.get(at)) else {
+            return add(&self.lost, 1);
+        };
+        add(&place.calls, 1);
+        add(&place.own, own);
     }
 
     #[inline]
@@ -113,7 +110,7 @@ impl Nodes {
                 }
                 return made;
             }
-            let node = &self.nodes[number as usize % NODES];
+            let node = &self.all[number as usize % NODES];
             if node.parent.load(Relaxed) == parent && node.function.load(Relaxed) == function {
                 return number;
             }
@@ -124,7 +121,7 @@ impl Nodes {
     #[cold]
     fn make(&self, parent: u32, function: u32) -> u32 {
         let number = self.len.load(Relaxed) + 1;
-        let Some(node) = self.nodes.get(number as usize) else { return NO_ROOM };
+        let Some(node) = self.all.get(number as usize) else { return NO_ROOM };
         node.parent.store(parent, Relaxed);
         node.function.store(function, Relaxed);
         self.len.store(number, Release);
@@ -140,7 +137,7 @@ impl Nodes {
     #[cold]
     fn plant(&self, local: Local<'_, Self, ()>) -> u32 {
         let number = self.len.load(Relaxed) + 1;
-        let root = self.nodes.get(number as usize).map_or(NO_ROOM, |node| {
+        let root = self.all.get(number as usize).map_or(NO_ROOM, |node| {
             node.thread.store(local.thread(), Relaxed);
             for (word, bytes) in node.name.iter().zip(local.thread_name_bytes().as_chunks::<8>().0) {
                 word.store(u64::from_le_bytes(*bytes), Relaxed);
@@ -161,7 +158,7 @@ impl Nodes {
     /// All nodes; those before them are numbered from 0.
     pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
         let len = self.len.load(Acquire) as usize;
-        self.nodes.iter().skip(1).take(len).map(|node| {
+        self.all.iter().skip(1).take(len).map(|node| {
             let parent = node.parent.load(Relaxed);
             let name = node.name.each_ref().map(|word| word.load(Relaxed).to_le_bytes());
             let mut bytes = [0; 16];

@@ -129,7 +129,8 @@ impl Tree {
         let mut csv = Csv::new(["stack", "depth", "calls", "total_ns", "self_ns"]);
         for (stack, node) in self.stacks() {
             let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
-            let numbers = [node.depth as u64, node.calls, node.total, node.own].map(|number| number.to_string());
+            let numbers =
+                [node.depth as u64, node.calls, node.total, node.own].map(|number| number.to_string());
             csv.row([names.join(";")].into_iter().chain(numbers));
         }
         csv.finish()
@@ -188,7 +189,8 @@ impl fmt::Display for Tree {
 
 /// A part of the whole, in percent.
 pub(super) fn share(part: u64, whole: u64) -> String {
-    let tenths = (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();
+    let tenths =
+        (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
@@ -197,7 +199,9 @@ mod tests {
     use super::*;
 
     pub(crate) fn tree() -> Tree {
-        let node = |name: &str, depth, calls, total, own| TreeNode::new(name.to_owned(), false, depth, calls, total, own);
+        let node = |name: &str, depth, calls, total, own| {
+            TreeNode::new(name.to_owned(), false, depth, calls, total, own)
+        };
         Tree::new(
             vec![
                 node("app::run", 0, 1, 10_000, 1_000),

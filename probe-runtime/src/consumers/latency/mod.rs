@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use buckets::Buckets;
 pub use report::{FunctionLatency, Latencies};
 
-use crate::calls::{Calls, Ended, Meter};
+use crate::calls::{Calls, Ended, Meter, add};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
 use crate::control::{Attachment, ProbeSet};
@@ -119,7 +119,6 @@ impl Meter<1> for Latency {
     #[inline(always)]
     fn end(&self, ended: &Ended<'_, 1, (), Times>) {
         let times = ended.part;
-        let add = |number: &AtomicU64, more: u64| number.store(number.load(Relaxed).wrapping_add(more), Relaxed);
         let raise = |number: &AtomicU64, to: u64| {
             if to > number.load(Relaxed) {
                 number.store(to, Relaxed);

@@ -150,10 +150,12 @@ impl Latencies {
     pub fn to_json(&self) -> String {
         let function = |it: &FunctionLatency| {
             let object = Object::new().text("function", it.path()).text("file", it.function.file());
-            let object = object.number("line", it.function.line().into()).flag("future", it.function.is_future());
+            let object =
+                object.number("line", it.function.line().into()).flag("future", it.function.is_future());
             COLUMNS.iter().fold(object, |object, (name, value)| object.number(name, value(it))).finish()
         };
-        let left_out = self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
+        let left_out =
+            self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
         Object::new()
             .json("functions", &array(self.functions.iter().map(function)))
             .json("left_out", &array(left_out))
@@ -215,8 +217,7 @@ impl fmt::Display for Latencies {
         let mut table = Table::new(heading.iter().chain(futures).chain(unpaired).copied());
         for it in seen() {
             let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
-            let of_futures =
-                |number: String| if it.function.is_future() { number } else { "-".to_owned() };
+            let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };
             let mut row = vec![it.path().to_owned(), it.calls().to_string(), Time(it.own).to_string()];
             row.extend([it.total, it.mean(), it.quantile(0.5), it.quantile(0.99), it.max].map(of_calls));
             if has_futures {

@@ -90,7 +90,8 @@ mod tests {
         let object = || Object::new().text("name", "a\"b\\c\n\u{1}é").number("n", u64::MAX).flag("is", true);
         let object = object().json("all", &array([Object::new().finish(), "7".to_owned()])).finish();
         let text = r#""a\"b\\c\n\u0001é""#;
-        let expected = format!("{{\"name\":{text},\"n\":18446744073709551615,\"is\":true,\"all\":[\n{{}},\n7\n]}}");
+        let expected =
+            format!("{{\"name\":{text},\"n\":18446744073709551615,\"is\":true,\"all\":[\n{{}},\n7\n]}}");
         assert_eq!(object, expected);
         assert_eq!(array([]), "[\n]");
     }

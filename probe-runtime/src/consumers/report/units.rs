@@ -7,8 +7,7 @@ use std::fmt;
 pub(crate) struct Time(pub(crate) u64);
 
 /// From which number of nanoseconds on; how many of them; what it is called.
-const UNITS: [(u64, &str); 4] =
-    [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
+const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,7 +15,8 @@ impl fmt::Display for Time {
             return f.pad(&format!("{} ns", self.0));
         }
         // What rounds up to a thousand is one of the next unit.
-        let (unit, name) = UNITS.into_iter().find(|(unit, _)| self.0 + unit / 2_000 >= *unit).unwrap_or((1, "ns"));
+        let (unit, name) =
+            UNITS.into_iter().find(|(unit, _)| self.0 + unit / 2_000 >= *unit).unwrap_or((1, "ns"));
         let text = |decimals: usize| {
             let power = 10_u128.pow(u32::try_from(decimals).unwrap_or_default());
             let scaled = (u128::from(self.0) * power + u128::from(unit) / 2) / u128::from(unit);

@@ -116,6 +116,7 @@ pub(crate) mod thread {
             Self(())
         }
 
+        #[expect(clippy::unused_self, reason = "the same call as where it is kept")]
         pub(crate) fn restore(self) {}
     }
 }
