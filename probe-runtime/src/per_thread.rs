@@ -78,12 +78,12 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// }
 ///
 /// #[probe]
-/// fn work() {}
+/// fn counted_by_line() {}
 ///
-/// let lines = select("**::work kind=entry")?.attach(Lines::default())?;
+/// let lines = select("**::counted_by_line kind=entry")?.attach(Lines::default())?;
 /// std::thread::scope(|scope| {
-///     scope.spawn(work);
-///     scope.spawn(work);
+///     scope.spawn(counted_by_line);
+///     scope.spawn(counted_by_line);
 /// });
 /// let counted = |local: probe_runtime::Local<'_, (), AtomicU64>| -> u64 {
 ///     local.parts().iter().map(|count| count.load(Relaxed)).sum()

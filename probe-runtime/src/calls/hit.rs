@@ -12,7 +12,7 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
 
-/// The calls of a selection's functions, paired: see the [module's](self) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
+/// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
 /// each hit of the consumer is handed to [`hit`](Self::hit).
 ///
 /// ```
@@ -57,11 +57,11 @@ use crate::per_thread::{Local, PerThread};
 /// }
 ///
 /// #[probe]
-/// fn work() {}
+/// fn longest() {}
 ///
-/// let longest = select("**::work")?.attach(Longest { clock: Clock::new(), calls: OnceLock::new() })?;
-/// work();
-/// let calls = longest.calls.get().unwrap();
+/// let found = select("**::longest")?.attach(Longest { clock: Clock::new(), calls: OnceLock::new() })?;
+/// longest();
+/// let calls = found.calls.get().unwrap();
 /// assert_eq!(calls.functions().len(), 1);
 /// assert!(calls.parts(0).map(|part| part.load(Relaxed)).max().unwrap() > 0);
 /// assert_eq!(calls.unpaired(0).total(), 0);

@@ -31,7 +31,7 @@ pub trait Meter<const N: usize> {
 /// A call, or a poll of a future, that has ended, on the thread that made it.
 #[derive(Debug)]
 pub struct Ended<'a, const N: usize, H, P> {
-    /// Which of [`Calls::functions`].
+    /// Which of [`Calls::functions`](super::Calls::functions).
     pub function: usize,
     /// What the meter keeps for this thread.
     pub head: &'a H,

@@ -31,6 +31,7 @@ impl Object {
     }
 
     /// What is JSON already.
+    #[cfg(any(test, feature = "latency", feature = "call-tree"))]
     pub(crate) fn json(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         self.0.push_str(value);
