@@ -130,6 +130,14 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         if known > REFUSED { Some(self.local(slot, known)) } else { self.map(slot, known) }
     }
 
+    /// The same, of a thread that has its memory: for those who do without a call on the way.
+    #[inline(always)]
+    pub(crate) fn known(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
+        let slot = event.slot();
+        let known = slot.word(self.memory()).load(Ordering::Relaxed);
+        (known > REFUSED).then(|| self.local(slot, known))
+    }
+
     /// The memory of every thread that has asked for it, also of those that have ended.
     pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
         slots().filter_map(|slot| {

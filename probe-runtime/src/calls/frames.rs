@@ -87,7 +87,6 @@ impl<const N: usize> Frames<N> {
     }
 
     /// A frame for a call that begins, and that of its caller; `None`, and counted, where there is no room.
-    #[inline(always)]
     pub(super) fn push(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let Some(frame) = self.stack.get(len) else {
@@ -102,6 +101,36 @@ impl<const N: usize> Frames<N> {
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
         self.len.store(len as u32 + 1, Relaxed);
         Some((frame, self.at(len)))
+    }
+
+    /// The same of a call that its function alone tells, where there is room, and `now` is known: without a way that leads elsewhere.
+    #[inline(always)]
+    pub(super) fn push_plain(
+        &self,
+        function: u32,
+        now: impl FnOnce() -> Option<[u64; N]>,
+    ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+        let len = self.len();
+        let frame = self.stack.get(len)?;
+        // Before anything is written, so that nothing has to be kept over a call for it.
+        frame.start(now()?);
+        frame.key.store(u64::from(function), Relaxed);
+        frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
+        #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
+        self.len.store(len as u32 + 1, Relaxed);
+        Some((frame, self.at(len)))
+    }
+
+    /// Takes off the innermost call, if it is one of this function, and its function alone tells it. With it, the call around it.
+    #[inline(always)]
+    pub(super) fn pop_plain(&self, function: u32) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
+        let depth = self.len();
+        let frame = self.at(depth)?;
+        if frame.key.load(Relaxed) != u64::from(function) {
+            return None;
+        }
+        self.shorten(depth);
+        Some((frame, self.at(depth.wrapping_sub(1))))
     }
 
     /// Watches the innermost call, whose stack pointer is this.
@@ -134,27 +163,13 @@ impl<const N: usize> Frames<N> {
     }
 
     /// Takes off the innermost call, if it is this one. With it, the call around it.
-    #[inline(always)]
     pub(super) fn pop_if(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
-        let depth = self.len();
-        let frame = self.at(depth)?;
-        let found = frame.key.load(Relaxed);
-        if found == key(function, 0) && mark == 0 {
-            self.shorten(depth);
-        } else if !self.pop_marked_if(function, mark) {
+        let frame = self.at(self.len())?;
+        if !frame.is(function, mark) {
             return None;
         }
-        Some((frame, self.at(depth.wrapping_sub(1))))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn pop_marked_if(&self, function: u32, mark: Mark) -> bool {
-        let is_it = self.at(self.len()).is_some_and(|frame| frame.is(function, mark));
-        if is_it {
-            self.pop();
-        }
-        is_it
+        self.pop();
+        Some((frame, self.at(self.len())))
     }
 
     fn pop(&self) -> Option<&Frame<N>> {

@@ -135,48 +135,76 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
+        // Most hits take a way without a call, and so without registers to be kept over one; for the others all is done anew.
         if step == Step::Begin {
-            let Some(thread) = self.thread(event, function, true) else { return };
-            thread.begin(event, meter, function, frame(event));
+            if self.begin_plain(event, meter, function).is_none() {
+                self.begin(event, meter, function);
+            }
         } else if step == Step::End {
-            let now = meter.read();
-            let Some(thread) = self.thread(event, function, false) else { return };
-            let mark = frame(event);
-            if let Some(call) = thread.take(function, mark, mark != 0) {
-                thread.ended(meter, function, call, now, false, |elapsed| {
-                    Some(Whole { total: elapsed, busy: elapsed })
-                });
+            let now = meter.glance();
+            if self.end_plain(event, meter, function, now).is_none() {
+                self.end(event, meter, function, now);
             }
         } else if step != Step::Nothing {
             self.hit_of_future(event, meter, function, step);
         }
     }
 
-    /// Whether a hit that is not one of the plain ones has a partner: calls that it finds over are taken off before.
-    #[cold]
-    #[inline(never)]
-    fn look(&self, event: &Event<'_>, function: u32, begins: bool) -> bool {
-        let Some(local) = self.memory.of(event) else { return false };
-        let thread: Thread<'_, N, M> = Thread { memory: &self.memory, local };
+    /// A call begins: in Rust, on a known thread, in the generation of its stack.
+    #[inline(always)]
+    fn begin_plain(&self, event: &Event<'_>, meter: &M, function: u32) -> Option<()> {
+        let thread = self.plain(event)?;
+        let head = thread.local.head();
+        if !M::NOTES {
+            head.frames.push_plain(function, || meter.glance())?;
+            return Some(());
+        }
+        let (frame, outer) = head.frames.push_plain(function, || Some([0; N]))?;
+        thread.note(meter, function, frame, outer);
+        // As late as can be: looking for the note is not the call's.
+        frame.start(meter.read());
+        Some(())
+    }
+
+    /// A call ends that began so.
+    #[inline(always)]
+    fn end_plain(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
+        let now = now?;
+        let thread = self.plain(event)?;
+        let call = thread.local.head().frames.pop_plain(function)?;
+        thread.ended(meter, function, call, now, false, |elapsed| {
+            Some(Whole { total: elapsed, busy: elapsed })
+        });
+        Some(())
+    }
+
+    #[inline(always)]
+    fn plain(&self, event: &Event<'_>) -> Option<Thread<'_, N, M>> {
+        let local = self.memory.known(event)?;
         let frames = &local.head().frames;
-        let dropped = |function| thread.without_exit(function);
-        let is_known = frames.generation.load(Relaxed) == event.generation()
-            && frames.thread.load(Relaxed) == local.thread();
-        if !is_known {
-            // Another thread has the memory, or the sites were switched: what is under way can't be paired any more.
-            frames.clear(dropped);
-            let is_settled = !event.generation().is_multiple_of(2);
-            frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());
-            if !is_settled {
-                thread.count(function, |part| if begins { &part.without_exit } else { &part.without_entry });
-                return false;
-            }
+        let is_plain = frames.plain.load(Relaxed) == event.generation()
+            && frames.thread.load(Relaxed) == local.thread()
+            && !event.may_skip_exit();
+        is_plain.then_some(Thread { memory: &self.memory, local })
+    }
+
+    #[inline(never)]
+    fn begin(&self, event: &Event<'_>, meter: &M, function: u32) {
+        if let Some(thread) = self.thread(event, function, true) {
+            thread.begin(event, meter, function, frame(event));
         }
-        if let (true, Some(stack_pointer)) = (frames.is_watched(), event.stack_pointer()) {
-            frames.drop_dead(stack_pointer, begins && event.has_frame(), dropped);
+    }
+
+    #[inline(never)]
+    fn end(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) {
+        let now = now.unwrap_or_else(|| meter.read());
+        let Some(thread) = self.thread(event, function, false) else { return };
+        let mark = frame(event);
+        if let Some(call) = thread.take(function, mark, mark != 0) {
+            thread.ended(meter, function, call, now, false, |elapsed| {
+                Some(Whole { total: elapsed, busy: elapsed })
+            });
         }
-        // A call that there was no room for ends.
-        begins || !frames.pop_over()
     }
 
     #[inline(never)]
@@ -234,23 +262,35 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// The thread of this hit, with its stack up to date; `None` where the hit has no partner.
-    #[inline(always)]
+    /// The thread of this hit, with its stack up to date: calls that the hit finds over are taken off. `None` where it has no partner.
     fn thread(&self, event: &Event<'_>, function: u32, begins: bool) -> Option<Thread<'_, N, M>> {
         let local = self.memory.of(event)?;
         let thread: Thread<'_, N, M> = Thread { memory: &self.memory, local };
         let frames = &local.head().frames;
-        let is_plain =
-            frames.plain.load(Relaxed) == event.generation() && frames.thread.load(Relaxed) == local.thread();
-        if is_plain || self.look(event, function, begins) { Some(thread) } else { None }
+        let dropped = |function| thread.without_exit(function);
+        let is_known = frames.generation.load(Relaxed) == event.generation()
+            && frames.thread.load(Relaxed) == local.thread();
+        if !is_known {
+            // Another thread has the memory, or the sites were switched: what is under way can't be paired any more.
+            frames.clear(dropped);
+            let is_settled = !event.generation().is_multiple_of(2);
+            frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());
+            if !is_settled {
+                thread.count(function, |part| if begins { &part.without_exit } else { &part.without_entry });
+                return None;
+            }
+        }
+        if let (true, Some(stack_pointer)) = (frames.is_watched(), event.stack_pointer()) {
+            frames.drop_dead(stack_pointer, begins && event.has_frame(), dropped);
+        }
+        // A call that there was no room for ends.
+        (begins || !frames.pop_over()).then_some(thread)
     }
 }
 
 /// The stack pointer, where it tells calls apart; else 0.
-#[inline(always)]
 fn frame(event: &Event<'_>) -> usize {
-    // In Rust, what is asked first says it all.
-    if event.may_skip_exit() && event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
+    if event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
 }
 
 impl<const N: usize, M: Meter<N>> fmt::Debug for Calls<N, M> {

@@ -17,6 +17,13 @@ pub trait Meter<const N: usize> {
     /// The numbers as they are now, on this thread.
     fn read(&self) -> [u64; N];
 
+    /// The same, if that takes no call of another function: then most hits need none, and no registers are kept over one. `None` sends a
+    /// hit the long way, which uses [`read`](Self::read).
+    #[inline(always)]
+    fn glance(&self) -> Option<[u64; N]> {
+        Some(self.read())
+    }
+
     /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the calls inside as `outer`. The outermost
     /// calls of a thread get 0. Called if [`NOTES`](Self::NOTES) says so.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {

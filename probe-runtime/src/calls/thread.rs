@@ -77,45 +77,33 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         self.count(function, |part| &part.without_exit);
     }
 
-    #[inline(always)]
     pub(super) fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: Mark) {
         let frames = &self.head().frames;
         let Some((frame, outer)) = frames.push(function, mark) else { return };
-        if event.may_skip_exit() {
-            Self::watch(frames, event);
+        if let (true, Some(stack_pointer)) = (event.may_skip_exit(), event.stack_pointer()) {
+            frames.watch(stack_pointer);
         }
+        self.note(meter, function, frame, outer);
+        // As late as can be: what is done here is not the call's.
+        frame.start(meter.read());
+    }
+
+    #[inline(always)]
+    pub(super) fn note(self, meter: &M, function: u32, frame: &Frame<N>, outer: Option<&Frame<N>>) {
         if M::NOTES {
             let outer = outer.map_or(0, |outer| outer.note.load(Relaxed));
             let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
             frame.note.store(note, Relaxed);
         }
-        // As late as can be: what is done here is not the call's.
-        let now = meter.read();
-        frame.start(now);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn watch(frames: &Frames<N>, event: &Event<'_>) {
-        if let Some(stack_pointer) = event.stack_pointer() {
-            frames.watch(stack_pointer);
-        }
     }
 
     /// The frame of the call or poll that ends, taken off its stack, and that of the call around it.
-    #[inline(always)]
     pub(super) fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
-        let taken = self.head().frames.pop_if(function, mark);
-        if taken.is_none() { self.take_inside(function, mark, is_framed) } else { taken }
-    }
-
-    /// The same where the innermost call is another one.
-    #[cold]
-    #[inline(never)]
-    fn take_inside(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
-        frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
-        let taken = frames.pop_if(function, mark);
+        let taken = frames.pop_if(function, mark).or_else(|| {
+            frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
+            frames.pop_if(function, mark)
+        });
         if taken.is_none() {
             self.count(function, |part| &part.without_entry);
         }

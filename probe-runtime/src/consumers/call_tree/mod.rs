@@ -98,6 +98,11 @@ impl Meter<1> for CallTree {
         [self.clock.now()]
     }
 
+    #[inline(always)]
+    fn glance(&self) -> Option<[u64; 1]> {
+        self.clock.counter().map(|now| [now])
+    }
+
     #[inline]
     fn begin(&self, local: Local<'_, Nodes, ()>, function: usize, outer: u64) -> u64 {
         local.head().call(local, function, outer)

@@ -117,6 +117,11 @@ impl Meter<1> for Latency {
     }
 
     #[inline(always)]
+    fn glance(&self) -> Option<[u64; 1]> {
+        self.clock.counter().map(|now| [now])
+    }
+
+    #[inline(always)]
     fn end(&self, ended: &Ended<'_, 1, (), Times>) {
         let times = ended.part;
         let raise = |number: &AtomicU64, to: u64| {
