@@ -62,6 +62,6 @@ fn scenario() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(called > 50, "{called} functions");
+    assert!(called > 20, "{called} functions");
     assert_eq!((latencies.lost(), latency.suppressed()), (0, 0));
 }

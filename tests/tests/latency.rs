@@ -1,10 +1,11 @@
 //! `Latency` and `CallTree` on the machine's own clock: counts are exact, times lie between what the program reads itself inside of each
 //! call and around it; and what reports say is what was measured.
 
-use std::thread;
+use std::time::Duration;
+use std::{process, thread};
 
 use probe_runtime::{CallTree, Clock, Latency, probe, select};
-use probe_tests::scenario::in_a_child;
+use probe_tests::scenario::{self, in_a_child};
 
 /// Spins for so many ticks; returns how many it were.
 fn spin(clock: Clock, ticks: u64) -> u64 {
@@ -265,4 +266,31 @@ fn reports_are_read_while_threads_go_on() {
     let table = latency.to_string();
     assert!(table.starts_with("function             calls  "), "{table}");
     assert_eq!(table.lines().count(), 2);
+}
+
+/// The process ends while threads are in the middle of it.
+#[test]
+fn a_process_may_exit_meanwhile() {
+    let output = scenario::play("exit", &[]);
+    assert_eq!(output.status.code(), Some(7), "{}", scenario::said(&output));
+}
+
+#[test]
+fn scenario() {
+    if scenario::asked().is_none() {
+        return;
+    }
+    let set = select("latency::both::*").unwrap();
+    let attached = (set.attach(Latency::new()).unwrap(), set.attach(CallTree::new()).unwrap());
+    for _ in 0..2 {
+        thread::spawn(|| {
+            loop {
+                both::work();
+            }
+        });
+    }
+    while attached.0.latencies()[0].calls() < 1000 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    process::exit(7);
 }

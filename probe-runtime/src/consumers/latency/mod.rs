@@ -41,7 +41,7 @@ use crate::per_thread::Zeroed;
 /// Sums and the extremes are exact, to the clock's tick; quantiles are those of values at most 1.6 % off. What measuring itself takes is not
 /// subtracted: about half of a pair (figure `latency`) is in the call's own time, all of it in its caller's.
 ///
-/// Cost: see the figure `latency`. Memory: for each thread that hits, 640 KiB of addresses and 11 KiB for each function, of which the pages that are
+/// Cost: see the figure `latency`. Memory: for each thread that hits, half a megabyte of addresses and 11 KiB for each function, of which the pages that are
 /// touched are real: one to three of 4 KiB for each function that it calls.
 ///
 /// ```
