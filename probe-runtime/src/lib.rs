@@ -30,7 +30,7 @@
 //! Rust 1.88 is the oldest that is supported, for expansions, too.
 //!
 //! # Features
-//! `latency`: [`Latency`], how long calls take, as histograms. `call-tree`: [`CallTree`], who calls whom, and for how long; flame graphs.
+//! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
 //! Both pair entries and exits with [`calls`], as consumers of one's own may.
 //!
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.

@@ -189,10 +189,10 @@ fn shape(tree: &probe_runtime::Tree) -> Vec<(String, u64)> {
 #[test]
 fn the_tree_is_who_called_whom() {
     let calls = select("latency::tree::*").unwrap().attach(CallTree::new()).unwrap();
-    let named = |name: &str| thread::Builder::new().name(name.to_owned());
+    let builder = |name: &str| thread::Builder::new().name(name.to_owned());
     thread::scope(|scope| {
-        named("one").spawn_scoped(scope, || tree::run(1)).unwrap();
-        named("two").spawn_scoped(scope, || (0..5).for_each(|_| tree::run(0))).unwrap();
+        builder("one").spawn_scoped(scope, || tree::run(1)).unwrap();
+        builder("two").spawn_scoped(scope, || (0..5).for_each(|_| tree::run(0))).unwrap();
     });
     let merged = calls.tree();
     let expected = [
