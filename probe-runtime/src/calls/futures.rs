@@ -3,6 +3,10 @@
 //! A table for each thread, of the futures that were entered there; only that thread adds to it. A future's hits come one after the
 //! other, ordered by whoever moves it between threads, so whichever thread polls it may write its entry, and free it, with plain
 //! stores. Who does not find a future in its own table looks through those of all threads.
+//!
+//! A future that is leaked, neither polled to its end nor dropped, keeps its place until another one of its address and function is entered
+//! on the same thread, or the sites are switched. (One that is entered on another thread, in memory that was given back in spite of the leak,
+//! and polled on a third, would be taken for it: `unsafe` code alone can do that.)
 
 // Safety: relies on zeroes being an empty table.
 #![expect(unsafe_code, reason = "see above")]

@@ -64,7 +64,8 @@ impl FunctionLatency {
         self.total
     }
 
-    /// The time on a processor: of futures, their polls, also of those that have not ended or were cancelled; else [`total`](Self::total).
+    /// The time in a thread's hands: of futures, all their polls, also of those that have not ended or were cancelled; else
+    /// [`total`](Self::total). (What the system gave to other threads meanwhile is in it.)
     pub fn busy(&self) -> u64 {
         self.busy
     }
