@@ -218,6 +218,11 @@ fn the_tree_is_who_called_whom() {
     let threads = calls.threads();
     let roots: Vec<_> = threads.iter().filter(|node| node.depth() == 0).collect();
     assert!(roots.iter().all(|root| root.is_thread()));
+    if cfg!(probe_portable) {
+        // The standard library alone does not say what another thread is called.
+        assert_eq!(roots.len(), 2);
+        return;
+    }
     let names: Vec<_> = roots.iter().map(|root| root.name().split(" (").next().unwrap()).collect();
     assert!(names.contains(&"one") && names.contains(&"two") && names.len() == 2, "{names:?}");
     let leaves = |of: &str| {
