@@ -1,6 +1,8 @@
 //! What may be attached to probes.
 
+use crate::control::ProbeSet;
 use crate::dispatch::Event;
+use crate::error::Error;
 
 /// Listens to probes. `Count` is one; a program's own are written the same way.
 ///
@@ -46,6 +48,16 @@ pub trait Consumer: Send + Sync + 'static {
     /// the child, each with a copy of what it had counted.
     fn needs_thread(&self) -> bool {
         false
+    }
+
+    /// Gets ready for the hits of these probes, before any of their sites is active: the place to take memory, and to look at the
+    /// probes. Called once, by [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate.
+    ///
+    /// # Errors
+    /// Whatever keeps it from listening; `attach` then returns it, and nothing has changed.
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let _ = probes;
+        Ok(())
     }
 
     /// One hit, on the thread that made it. It may sit anywhere, in an allocator or a signal handler: a

@@ -30,6 +30,9 @@
 //! Rust 1.88 is the oldest that is supported, for expansions, too.
 //!
 //! # Features
+//! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
+//! Both pair entries and exits with [`calls`], as consumers of one's own may.
+//!
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
@@ -42,7 +45,7 @@
 //! ```text
 //! macros ▶ arch/*/site ▶ abi (records, definitions, note)          compile time
 //! registry ◀ os::objects    selector ▶ control ▶ patch ▶ os::text  attaching
-//! arch/*/enter ▶ dispatch ▶ consumer                               a hit
+//! arch/*/enter ▶ dispatch ▶ consumer [▶ calls ▶ meter]             a hit
 //! ```
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
@@ -61,6 +64,10 @@ mod macros;
 mod replaced;
 
 #[cfg(feature = "std")]
+pub mod calls;
+#[cfg(feature = "std")]
+mod clock;
+#[cfg(feature = "std")]
 mod consumer;
 #[cfg(feature = "std")]
 mod consumers;
@@ -77,6 +84,8 @@ mod os;
 #[cfg(feature = "std")]
 pub mod patch;
 #[cfg(feature = "std")]
+mod per_thread;
+#[cfg(feature = "std")]
 mod registry;
 #[cfg(feature = "std")]
 mod selector;
@@ -90,6 +99,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 #[cfg(feature = "std")]
 pub use {
     capture::failed_captures,
+    clock::{Clock, Scale},
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
@@ -99,10 +109,19 @@ pub use {
     dispatch::{Event, Fields, lost_hits},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
+    per_thread::{Local, PerThread, Zeroed},
     registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
 };
+
+#[cfg(feature = "call-tree")]
+pub use consumers::{CallTree, Tree, TreeNode};
+#[cfg(feature = "latency")]
+pub use consumers::{FunctionLatency, Latencies, Latency};
+/// Of [`FunctionLatency::histogram`].
+#[cfg(feature = "latency")]
+pub use hdrhistogram;
 
 // Its examples are compiled and run.
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]

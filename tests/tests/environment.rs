@@ -101,6 +101,20 @@ fn a_valid_value_counts_and_reports() {
 }
 
 #[test]
+fn latencies_and_the_call_tree_are_reported() {
+    let (success, stderr) = run(Some("environment::net::*=latency, environment::**=call-tree"));
+    let lines: Vec<_> = stderr.lines().collect();
+    let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
+    assert!(success && lines.len() == 7, "{stderr}");
+    assert_eq!(words(0), ["function", "calls", "self", "total", "mean", "p50", "p99", "max"]);
+    let mut calls = [1, 2].map(|line| words(line)[..2].join(" "));
+    calls.sort();
+    assert_eq!(calls, ["environment::net::accept 1", "environment::net::handle 2"]);
+    assert_eq!(words(3), ["total", "share", "self", "calls", "call", "tree"]);
+    assert!(lines[4..].iter().any(|line| line.ends_with("  2  environment::net::handle")), "{stderr}");
+}
+
+#[test]
 fn a_malformed_value_is_pointed_at() {
     says(
         "environment::net::*",
@@ -123,7 +137,7 @@ fn an_unknown_consumer_is_named() {
     says(
         "environment::store=cuont",
         false,
-        "Error: PROBES, column 20: `cuont` is not a consumer; there is count\n  \
+        "Error: PROBES, column 20: `cuont` is not a consumer; there is count, latency, call-tree\n  \
          environment::store=cuont\n  \
          \x20                  ^",
     );

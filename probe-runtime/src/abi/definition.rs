@@ -218,9 +218,15 @@ impl Definition {
     }
 
     /// How active sites reach `entry`.
+    #[inline(always)]
     pub const fn convention(&self) -> Convention {
-        // `is_readable` has refused other values.
-        Convention::ALL[self.convention as usize]
+        match self.convention {
+            1 => Convention::Hidden,
+            2 => Convention::Call,
+            3 => Convention::KeptColdBlock,
+            // `is_readable` has refused other values.
+            _ => Convention::ColdBlock,
+        }
     }
 
     /// The fields' names, in the order of their values.

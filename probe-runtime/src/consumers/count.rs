@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::report::footnotes;
 use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
 use crate::dispatch::{Event, lost_hits};
@@ -55,9 +56,6 @@ impl fmt::Display for Attachment<Count> {
         if lost != 0 {
             write!(f, "\n{lost} hits were lost: there was no memory for their threads' counters")?;
         }
-        if !self.report().is_complete() {
-            write!(f, "\n{}", self.report())?;
-        }
-        Ok(())
+        footnotes(self, f)
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::table::Table;
+use super::report::{Csv, Object, Table, array};
 use crate::abi::Kind;
 use crate::registry::ProbeInfo;
 
@@ -33,6 +33,38 @@ impl Counts {
     /// The hits of all probes.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|count| count.hits).sum()
+    }
+
+    /// The probes as JSON: an array of objects, with the columns of [`to_csv`](Self::to_csv).
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    /// #[probe(name = "to_json")]
+    /// fn work() {}
+    /// work();
+    /// let hits = select("**::to_json kind=exit")?.attach(Count::new())?;
+    /// work();
+    /// assert!(hits.counts().to_json().contains(r#""kind":"exit""#));
+    /// assert!(hits.counts().to_csv().starts_with("probe,kind,file,line,sites,hits\n"));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn to_json(&self) -> String {
+        array(self.0.iter().map(|ProbeCount { probe, hits }| {
+            let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
+            let object = object.text("file", probe.file()).number("line", probe.line().into());
+            object.number("sites", probe.sites() as u64).number("hits", *hits).finish()
+        }))
+    }
+
+    /// The probes as comma-separated values (RFC 4180), a line each under a heading.
+    pub fn to_csv(&self) -> String {
+        let mut csv = Csv::new(["probe", "kind", "file", "line", "sites", "hits"]);
+        for ProbeCount { probe, hits } in &self.0 {
+            let texts = [probe.path(), probe.kind().name(), probe.file()].map(str::to_owned);
+            let numbers = [u64::from(probe.line()), probe.sites() as u64, *hits].map(|n| n.to_string());
+            csv.row(texts.into_iter().chain(numbers));
+        }
+        csv.finish()
     }
 
     /// The hits of the probes with this path and kind; `None` if there is none among them.

@@ -2,7 +2,16 @@
 
 mod count;
 mod counts;
-mod table;
+mod report;
 
+#[cfg(feature = "call-tree")]
+mod call_tree;
+#[cfg(feature = "latency")]
+mod latency;
+
+#[cfg(feature = "call-tree")]
+pub use call_tree::{CallTree, Tree, TreeNode};
 pub use count::Count;
 pub use counts::{Counts, ProbeCount};
+#[cfg(feature = "latency")]
+pub use latency::{FunctionLatency, Latencies, Latency};

@@ -125,7 +125,10 @@ impl<C: Consumer> Attachment<C> {
 
     fn set_paused(&self, is_paused: bool) -> Report {
         let mut report = Report::default();
-        pause(self.live().number, is_paused, self.policy.visibility, &mut report);
+        let unsettled = pause(self.live().number, is_paused, self.policy.visibility, &mut report);
+        if let Some(unsettled) = unsettled {
+            self.live().subscription.settle(unsettled);
+        }
         report
     }
 

@@ -5,18 +5,28 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use super::set::select;
+#[cfg(feature = "call-tree")]
+use crate::consumers::CallTree;
 use crate::consumers::Count;
+#[cfg(feature = "latency")]
+use crate::consumers::Latency;
 use crate::error::Error;
 use crate::selector::{Assigned, SelectorError, assigned};
 
 const VARIABLE: &str = "PROBES";
 
 /// The consumers that the variable may name.
-const CONSUMERS: [&str; 1] = ["count"];
+const CONSUMERS: &[&str] = &[
+    "count",
+    #[cfg(feature = "latency")]
+    "latency",
+    #[cfg(feature = "call-tree")]
+    "call-tree",
+];
 
 /// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
 /// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
-/// is `count`. Without the variable, or with an empty one, nothing is attached.
+/// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`. Without the variable, or with an empty one, nothing is attached.
 ///
 /// When the guard drops, each consumer's report goes to stderr.
 ///
@@ -75,7 +85,14 @@ impl Request<'_> {
             }
             error => error,
         })?;
-        Ok(Box::new(set.attach(Count::new())?))
+        Ok(match self.consumer {
+            #[cfg(feature = "latency")]
+            "latency" => Box::new(set.attach(Latency::new())?),
+            #[cfg(feature = "call-tree")]
+            "call-tree" => Box::new(set.attach(CallTree::new())?),
+            // `requests` lets no other through.
+            _ => Box::new(set.attach(Count::new())?),
+        })
     }
 }
 
@@ -152,6 +169,7 @@ mod tests {
             ("group=count", 1, "no consumer"),
             ("geo::operator=", 1, "no consumer"),
             ("a=cont", 3, "`cont` is not a consumer; there is count"),
+            ("a=count, b=latencies", 12, "`latencies` is not a consumer; there is count"),
             ("a=", 3, "`` is not a consumer"),
         ] {
             let error = requests(value).unwrap_err().to_string();

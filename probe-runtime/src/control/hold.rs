@@ -53,8 +53,12 @@ impl Hold {
             return Report::default();
         }
         let (policy, text) = (self.policy, std::mem::take(&mut self.text));
-        let report = operate(|control| control.release(&self.ids, policy, text));
+        let (unsettled, report) = operate(|control| {
+            let unsettled = control.unsettle(&self.ids);
+            (unsettled, control.release(&self.ids, policy, text))
+        });
         settle(policy.visibility);
+        unsettled.settle();
         report
     }
 }

@@ -67,15 +67,14 @@ impl Members {
         }
     }
 
+    /// The attachments that have parts.
+    pub(super) fn attachments(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().map(|part| part.attachment)
+    }
+
     #[cfg(probe_discovers)]
     pub(super) fn has_part_of(&self, attachment: usize) -> bool {
         self.parts.iter().any(|part| part.attachment == attachment)
-    }
-
-    /// Whose parts these are.
-    #[cfg(probe_discovers)]
-    pub(super) fn attachments(&self) -> impl Iterator<Item = usize> + '_ {
-        self.parts.iter().map(|part| part.attachment)
     }
 
     pub(super) fn add(&mut self, part: Part) {

@@ -10,6 +10,7 @@
 
 mod attached;
 mod attachment;
+mod cells;
 mod env;
 #[cfg(probe_discovers)]
 mod growing;
@@ -25,6 +26,7 @@ mod set;
 mod state;
 mod switch;
 mod tallies;
+mod unsettled;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod flags;
@@ -42,6 +44,7 @@ pub use hold::Hold;
 pub use replacement::{Replacement, install};
 pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 
+pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
 pub(crate) use lock::sweep as detach_failed;

@@ -71,7 +71,11 @@ impl Control {
     pub(super) fn switch_late(&mut self, attachment: usize, ids: &[ProbeId]) {
         let mut late = Report::default();
         self.refuse_taken(ids, &mut late);
+        let unsettled = self.attached(attachment).map(|attached| attached.subscription.unsettle());
         self.switch_each(ids, self.access_to_new(), &mut late);
+        if let (Some(attached), Some(unsettled)) = (self.attached(attachment), unsettled) {
+            attached.subscription.settle_locked(unsettled);
+        }
         self.keep_late(attachment, late);
     }
 

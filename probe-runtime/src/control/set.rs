@@ -13,7 +13,7 @@ use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
-use crate::dispatch::Subscription;
+use crate::dispatch::{Subscription, Unsettled};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
 use crate::os::objects::freeze;
@@ -192,17 +192,19 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::Refused`] if not one site could be activated, [`Error::TextProtected`] if the system does not
     /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
-    /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it. Nothing has
-    /// changed then.
+    /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it, and whatever the consumer's
+    /// [`prepare`](Consumer::prepare) says. Nothing has changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         // Asked before the lock is taken: it is the consumer's own code.
         let (wants, needs_thread) = (consumer.wants(), consumer.needs_thread());
         ready::require()?;
+        consumer.prepare(self)?;
         let consumer = Arc::new(consumer);
         let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer), needs_thread));
         let (attachment, report) =
             operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
         settle(self.policy.visibility);
+        subscription.settle(Unsettled::FIRST);
         let attachment = Attachment::new(attachment, consumer, wants, subscription, report, self.policy);
         if attachment.report().refused() != 0
             && attachment.report().patched() + attachment.report().unchanged() == 0
@@ -217,8 +219,13 @@ impl ProbeSet {
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
     pub fn hold(&self) -> Result<Hold, Error> {
-        let (report, text) = operate(|control| control.hold(&self.ids, self.policy))?;
+        let (unsettled, held) = operate(|control| {
+            let unsettled = control.unsettle(&self.ids);
+            (unsettled, control.hold(&self.ids, self.policy))
+        });
         settle(self.policy.visibility);
+        unsettled.settle();
+        let (report, text) = held?;
         Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
     }
 }

@@ -7,7 +7,8 @@
 use std::marker::PhantomData;
 use std::slice;
 
-use crate::abi::{Definition, FieldNames, Kind, Value, ValueRef};
+use super::Slot;
+use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 use crate::registry::ProbeId;
 
 /// The field that tells futures of one probe apart.
@@ -19,15 +20,71 @@ pub struct Event<'a> {
     definition: &'a Definition,
     probe: ProbeId,
     values: *const Value<'a>,
+    at: Place,
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
+/// Where a hit is: on which thread, how deep in its stack, and since which switch of its attachment's sites.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) stack: usize,
+    pub(super) slot: &'static Slot,
+    pub(super) generation: u32,
+}
+
 impl<'a> Event<'a> {
-    pub(super) fn new(definition: &'a Definition, probe: ProbeId, values: *const Value<'a>) -> Self {
-        Self { definition, probe, values, borrow: PhantomData }
+    pub(super) fn new(
+        definition: &'a Definition,
+        probe: ProbeId,
+        values: *const Value<'a>,
+        at: Place,
+    ) -> Self {
+        Self { definition, probe, values, at, borrow: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> &'static Slot {
+        self.at.slot
+    }
+
+    /// Which of its attachment's states the hit belongs to: odd while all sites are as they should be, even while they are being
+    /// switched (attached, paused, resumed, held, let go, loaded late); never 0, and never the same again after a switch. Between hits of one odd
+    /// number, no hit of that attachment's probes is missing on this thread. So who pairs entries with exits pairs those of one odd
+    /// number. (After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to execute
+    /// what was there before.)
+    #[inline(always)]
+    pub fn generation(&self) -> u32 {
+        self.at.generation
+    }
+
+    /// The stack pointer at the site; `None` on targets where nothing is patched. Whatever a function calls has a lower one. In C code,
+    /// at entries and exits, it [tells calls apart](Self::has_frame).
+    pub fn stack_pointer(&self) -> Option<usize> {
+        // Cold blocks of Rust's step over the red zone and, where there are fields, further.
+        let stepped = match self.definition.convention() {
+            Convention::ColdBlock | Convention::KeptColdBlock if self.definition.field_count() == 0 => 128,
+            Convention::ColdBlock | Convention::KeptColdBlock => 192,
+            Convention::Hidden | Convention::Call => 0,
+        };
+        (self.at.stack != 0).then_some(self.at.stack + stepped)
+    }
+
+    /// Whether the site stands where its function has the stack pointer that it was called with: at entries and exits of C code. All
+    /// sites of one call then have the same one, and no other call that is under way has it. In C, a call may end without an exit
+    /// (`longjmp`, an exception); in Rust, an exit is passed on every way out.
+    #[inline(always)]
+    pub fn has_frame(&self) -> bool {
+        self.definition.convention() == Convention::Hidden
+    }
+
+    /// Whether a call of the function may end without passing an exit, by `longjmp` or an exception: in C code.
+    #[inline(always)]
+    pub fn may_skip_exit(&self) -> bool {
+        matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
     /// The probe's dense number in this process.
+    #[inline(always)]
     pub fn probe(&self) -> ProbeId {
         self.probe
     }

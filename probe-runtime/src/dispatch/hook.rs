@@ -3,9 +3,10 @@
 // Safety: relies on `control`, which alone publishes hooks and frees one only after `quiesce`.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::slot::UNREAD;
@@ -19,6 +20,8 @@ pub(crate) struct Hook {
     /// Where to count, if counting is all there is to do; else 0. `enter` reads it.
     sole_tally: usize,
     probe: ProbeId,
+    /// Whose consumer to call, if that is all there is to do.
+    sole_call: Option<Arc<Subscription>>,
     members: Box<[Member]>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
@@ -37,7 +40,11 @@ impl Hook {
             [] => UNREAD,
             _ => 0,
         };
-        Self { sole_tally, probe, members, wrappers }
+        let sole_call = match &*members {
+            [Member { action: Action::Call { .. }, subscription }] => Some(Arc::clone(subscription)),
+            _ => None,
+        };
+        Self { sole_tally, probe, sole_call, members, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -46,12 +53,20 @@ impl Hook {
         unsafe { hook.as_ref() }
     }
 
+    #[inline(always)]
     pub(super) fn probe(&self) -> ProbeId {
         self.probe
     }
 
+    #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    pub(super) fn sole_call(&self) -> Option<&Subscription> {
+        self.sole_call.as_deref()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -112,6 +127,18 @@ pub(crate) struct Subscription {
     failed: AtomicBool,
     failure: OnceLock<String>,
     orphaned: AtomicBool,
+    /// See [`Event::generation`]. Even numbers are given under the control lock.
+    generation: AtomicU32,
+}
+
+/// A switch of an attachment's sites that is under way.
+#[must_use = "without its end, nothing is paired any more"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Unsettled(u32);
+
+impl Unsettled {
+    /// That of the attachment's own beginning.
+    pub(crate) const FIRST: Self = Self(2);
 }
 
 /// Stands for the consumer of a replacement.
@@ -128,7 +155,34 @@ const ORPHANED: &str =
 impl Subscription {
     pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
         let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned }
+        let generation = AtomicU32::new(Unsettled::FIRST.0);
+        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned, generation }
+    }
+
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes to [`settle`](Self::settle).
+    pub(crate) fn unsettle(&self) -> Unsettled {
+        // Never 0.
+        let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
+        self.generation.store(next, Ordering::Release);
+        Unsettled(next)
+    }
+
+    /// Every thread executes what was switched, unless there has been another switch since: that one settles it.
+    pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
+        let next = switched.wrapping_add(1);
+        let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
+    }
+
+    /// The same, by the holder of the control lock, where no thread is waited for.
+    pub(crate) fn settle_locked(&self, Unsettled(switched): Unsettled) {
+        if self.generation() == switched {
+            self.generation.store(switched.wrapping_add(1), Ordering::Release);
+        }
     }
 
     /// That of a replacement, which no hit is told of.
@@ -157,11 +211,18 @@ impl Subscription {
     }
 
     /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.
+    #[inline(always)]
     pub(super) fn call(&self, event: &Event<'_>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
-        let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) else { return };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) {
+            self.fail(event, payload);
+        }
+    }
+
+    #[cold]
+    fn fail(&self, event: &Event<'_>, payload: Box<dyn Any + Send>) {
         self.failed.store(true, Ordering::Relaxed);
         let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .or_else(|| payload.downcast_ref::<String>().cloned())

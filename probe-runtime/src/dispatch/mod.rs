@@ -27,6 +27,7 @@ mod hook;
 mod inside;
 #[cfg(all(test, loom))]
 mod interleavings;
+mod owner;
 mod presence;
 mod quiesce;
 mod slot;
@@ -35,8 +36,9 @@ mod wrapper;
 
 #[cfg(probe_discovers)]
 pub(crate) use early::Early;
+use event::Place;
 pub use event::{Event, Fields};
-pub(crate) use hook::{Action, Hook, Member, Subscription};
+pub(crate) use hook::{Action, Hook, Member, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 pub(crate) use presence::Mark;
@@ -51,30 +53,86 @@ pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
-use crate::os;
+use crate::arch::backend;
+use crate::registry::ProbeId;
 
-/// The long way of a hit: anything but one counter on a thread that is known and idle.
-pub(crate) extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
+/// The long way of a hit: anything but one counter on a thread that is known and idle. `stack` is the stack pointer that called the
+/// stub, 0 where that is not known.
+pub(crate) fn dispatch(definition: &'static Definition, values: *const Value<'_>, stack: usize) {
     let Some(slot) = Slot::current() else { return };
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        let mut event = None;
         for member in hook.members() {
             match member.action() {
                 Action::Tally(at) => slot.tally(at),
                 Action::Wrap => (),
                 Action::Call { suppressed } if outer == Mark::Consuming => slot.tally(suppressed),
                 Action::Call { .. } => {
-                    let event = event.get_or_insert_with(|| Event::new(definition, hook.probe(), values));
-                    slot.set_mark(Mark::Consuming);
-                    let errno = os::thread::errno();
-                    member.subscription().call(event);
-                    os::thread::set_errno(errno);
+                    call(member.subscription(), definition, hook.probe(), values, stack, slot);
                     slot.set_mark(outer.max(Mark::Entered));
                 }
             }
         }
     }
     slot.set_mark(outer);
+}
+
+/// The same on a thread that was idle, and whose slot the way in has marked.
+#[cfg(probe_backend = "x86_64")]
+#[inline(always)]
+pub(crate) fn dispatch_marked(
+    definition: &'static Definition,
+    values: *const Value<'_>,
+    stack: usize,
+    slot: &'static Slot,
+) {
+    backend::light_barrier();
+    let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
+    if let Some(hook) = Hook::read(hook, slot) {
+        match hook.sole_call() {
+            Some(subscription) => call(subscription, definition, hook.probe(), values, stack, slot),
+            None => each(hook, definition, values, stack, slot),
+        }
+    }
+    slot.set_mark(Mark::Idle);
+}
+
+/// Whatever there is to do, one after the other.
+#[cfg(probe_backend = "x86_64")]
+#[inline(never)]
+fn each(
+    hook: &Hook,
+    definition: &'static Definition,
+    values: *const Value<'_>,
+    stack: usize,
+    slot: &'static Slot,
+) {
+    for member in hook.members() {
+        match member.action() {
+            Action::Tally(at) => slot.tally(at),
+            Action::Wrap => (),
+            Action::Call { .. } => {
+                call(member.subscription(), definition, hook.probe(), values, stack, slot);
+                slot.set_mark(Mark::Entered);
+            }
+        }
+    }
+}
+
+/// Calls a consumer; its thread's mark says so from here on.
+#[inline(always)]
+fn call(
+    subscription: &Subscription,
+    definition: &'static Definition,
+    probe: ProbeId,
+    values: *const Value<'_>,
+    stack: usize,
+    slot: &'static Slot,
+) {
+    slot.set_mark(Mark::Consuming);
+    let errno = slot.errno();
+    let at = Place { stack, slot, generation: subscription.generation() };
+    subscription.call(&Event::new(definition, probe, values, at));
+    errno.restore();
 }

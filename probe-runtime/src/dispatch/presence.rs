@@ -49,6 +49,7 @@ impl Presence {
         Self { mark: AtomicU32::new(0), sequence: AtomicU64::new(0) }
     }
 
+    #[inline(always)]
     pub(super) fn mark(&self) -> Mark {
         match self.mark.load(Ordering::Acquire) {
             0 => Mark::Idle,
@@ -58,6 +59,7 @@ impl Presence {
     }
 
     /// Begins a hit: from here on what is read is not freed. Returns the mark to [`set`](Self::set) at its end.
+    #[inline(always)]
     pub(super) fn enter(&self) -> Mark {
         let outer = self.mark();
         if outer == Mark::Idle {
@@ -68,6 +70,7 @@ impl Presence {
     }
 
     /// Only the thread itself does.
+    #[inline(always)]
     pub(super) fn set(&self, mark: Mark) {
         if mark == Mark::Idle {
             self.sequence.store(self.sequence().wrapping_add(1), Ordering::Release);
@@ -90,6 +93,7 @@ impl Presence {
         self.mark() == Mark::Idle || self.sequence() != watched.0
     }
 
+    #[inline(always)]
     fn sequence(&self) -> u64 {
         self.sequence.load(Ordering::Acquire)
     }

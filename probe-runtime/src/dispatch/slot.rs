@@ -35,7 +35,7 @@ const SPAN: usize = 8 << 10;
 pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
-const HEAD: usize = 64;
+const HEAD: usize = 128;
 
 /// Where the way in counts what nobody asks for: bytes from the start of the slot.
 pub(super) const UNREAD: usize = offset_of!(Slot, unread);
@@ -56,6 +56,7 @@ impl TallyAt {
         HEAD + self.number() * size_of::<AtomicU64>()
     }
 
+    #[inline(always)]
     fn number(self) -> usize {
         self.0 as usize
     }
@@ -71,7 +72,13 @@ pub(crate) struct Slot {
     birth: AtomicU64,
     /// Hits of probes that are active for a replacement alone.
     unread: AtomicU64,
-    reserved: [AtomicU64; 2],
+    /// Which thread it is, counted from 1 in the order of their first hits.
+    pub(super) thread: AtomicU64,
+    /// The thread's name at its first hit, ended by zeros.
+    pub(super) name: [AtomicU64; 2],
+    /// Where the owner's error number is.
+    pub(super) errno: AtomicPtr<i32>,
+    reserved: [AtomicU64; 6],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -148,6 +155,7 @@ impl Slot {
             }
             (Some(mine), None) => {
                 mine.note_birth(id);
+                mine.note_thread();
                 backend::set_slot(ptr::from_ref(mine).cast_mut());
                 os::thread::on_exit(ptr::from_ref(mine).cast_mut().cast());
                 Some(mine)
@@ -241,6 +249,7 @@ impl Slot {
         Some(self.owner.load(Ordering::Acquire)).filter(|owner| ![NOBODY, CHANGING].contains(owner))
     }
 
+    #[inline(always)]
     pub(crate) fn mark(&self) -> Mark {
         self.presence.mark()
     }
@@ -251,6 +260,7 @@ impl Slot {
     }
 
     /// Only the owner marks its slot.
+    #[inline(always)]
     pub(super) fn set_mark(&self, mark: Mark) {
         self.presence.set(mark);
     }
@@ -261,7 +271,7 @@ impl Slot {
     }
 
     /// Bumps a counter. Only the owner does.
-    pub(super) fn tally(&self, at: TallyAt) {
+    pub(crate) fn tally(&self, at: TallyAt) {
         backend::bump(self.counter(at));
     }
 
@@ -278,6 +288,13 @@ impl Slot {
         }
     }
 
+    /// A counter that whoever has taken it uses in his own way.
+    #[inline(always)]
+    pub(crate) fn word(&self, at: TallyAt) -> &AtomicU64 {
+        self.counter(at)
+    }
+
+    #[inline(always)]
     fn counter(&self, at: TallyAt) -> &AtomicU64 {
         &self.counters[at.number()]
     }

@@ -102,7 +102,7 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
         }
     }
     if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
-        dispatch(definition, ptr::null());
+        dispatch(definition, ptr::null(), 0);
     }
 }
 

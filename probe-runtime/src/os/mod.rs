@@ -1,7 +1,7 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
-//! - `memory::zeroed`: memory for a thread's slot, mapped lazily and never given back;
-//! - `thread::{id, birth, is_alive, tells_exit, on_exit, errno, set_errno}`: who is running, and a call when a thread ends;
+//! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there, mapped lazily;
+//! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;

@@ -18,6 +18,7 @@ impl ProbeId {
     }
 
     /// The number, from 0.
+    #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize
     }

@@ -46,8 +46,8 @@ mod thread {
     use std::ptr;
     use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-    use crate::abi::Definition;
-    use crate::dispatch::{Slot, dispatch};
+    use crate::abi::{Definition, Value};
+    use crate::dispatch::{self, Slot};
 
     std::thread_local! {
         static SLOT: Cell<*mut Slot> = const { Cell::new(ptr::null_mut()) };
@@ -69,6 +69,11 @@ mod thread {
     /// What the definition's `entry` is while this runtime owns it.
     pub(crate) fn entry(_definition: &Definition) -> *mut () {
         (ENTRY as *const ()).cast_mut()
+    }
+
+    /// Where the stack pointer is, nobody asks here: all sites are Rust's.
+    extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
+        dispatch::dispatch(definition, values, 0);
     }
 
     /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.

@@ -9,7 +9,8 @@
 //! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector registers on the hot path, both in C
 //! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
-//! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`.
+//! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`, with the slot marked; on a thread
+//! without a slot, and inside another hit, `dispatch` looks for itself.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
 //! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, Value};
-use crate::dispatch::{Slot, dispatch};
+use crate::dispatch::{Slot, dispatch, dispatch_marked};
 
 /// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first; `$save` and `$restore`
 /// stand around the call of `$dispatch`, with the stack pointer aligned to 16, and `rax`, `rdx` free.
@@ -78,9 +79,9 @@ macro_rules! enter {
             ".cfi_restore rdi",
             "ret",
             ".cfi_restore_state",
-            "3:",
-            "mov dword ptr [rax], 0",
             "4:",
+            "xor eax, eax", // `dispatch` looks for itself
+            "3:",
             "push rbp",
             // Offsets are said in full: the assembler does not count from what it has restored.
             ".cfi_def_cfa_offset 40",
@@ -100,6 +101,7 @@ macro_rules! enter {
             ".cfi_offset r10, -80",
             ".cfi_offset r11, -88",
             "lea rsi, [rbp + 40]", // above rbp, rcx, rax, rdi and the return address
+            "mov rcx, rax", // this thread's slot, if it is marked; left as it is by what follows
             "and rsp, -16", // the cold block may be anywhere in its function's frame
             "cld",
             $($save,)*
@@ -219,18 +221,43 @@ keeping! {
     kept_with_values_fxsave: "192", with_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
 }
 
-extern "C" fn without_values(definition: &'static Definition, _frame: *const Value<'_>) {
-    dispatch(definition, ptr::null());
+/// `marked` is this thread's slot, which the way in has marked; null where that is to be done yet.
+extern "C" fn without_values(
+    definition: &'static Definition,
+    frame: *const Value<'_>,
+    _: usize,
+    marked: *const Slot,
+) {
+    deliver(definition, ptr::null(), frame, marked);
 }
 
-extern "C" fn with_values(definition: &'static Definition, frame: *const Value<'_>) {
+extern "C" fn with_values(
+    definition: &'static Definition,
+    frame: *const Value<'_>,
+    _: usize,
+    marked: *const Slot,
+) {
     let values = if definition.field_count() <= INLINE_VALUES {
         frame
     } else {
         // SAFETY: the cold block of a probe with more fields left the address of its values here.
         unsafe { *frame.byte_add(VALUES_AT).cast::<*const Value<'_>>() }
     };
-    dispatch(definition, values);
+    deliver(definition, values, frame, marked);
+}
+
+#[inline(always)]
+fn deliver(
+    definition: &'static Definition,
+    values: *const Value<'_>,
+    frame: *const Value<'_>,
+    marked: *const Slot,
+) {
+    // SAFETY: slots are never given back.
+    match unsafe { marked.as_ref() } {
+        Some(slot) => dispatch_marked(definition, values, frame.addr(), slot),
+        None => dispatch(definition, values, frame.addr()),
+    }
 }
 
 /// Up to as many values lie on the stack themselves; above that, their address does.

@@ -17,6 +17,14 @@ pub(crate) mod memory {
             _ => ptr::null_mut(),
         }
     }
+
+    /// Gives memory back that nobody else knows of.
+    pub(crate) fn give_back(start: *mut u8, len: usize) {
+        if let Ok(layout) = Layout::from_size_align(len, 4096) {
+            // SAFETY: `zeroed` has made it, with this layout.
+            unsafe { System.dealloc(start, layout) };
+        }
+    }
 }
 
 /// Threads.
@@ -82,6 +90,11 @@ pub(crate) mod thread {
         let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));
     }
 
+    /// Not known here.
+    pub(crate) fn name() -> [u8; 16] {
+        [0; 16]
+    }
+
     /// Not kept here.
     pub(crate) fn errno() -> i32 {
         0
@@ -89,6 +102,23 @@ pub(crate) mod thread {
 
     /// Not kept here.
     pub(crate) fn set_errno(_errno: i32) {}
+
+    /// Not kept here.
+    pub(crate) fn errno_place() -> *mut i32 {
+        ptr::null_mut()
+    }
+
+    /// Not kept here.
+    pub(crate) struct Errno(());
+
+    impl Errno {
+        pub(crate) fn keep(_at: *mut i32) -> Self {
+            Self(())
+        }
+
+        #[expect(clippy::unused_self, reason = "the same call as where it is kept")]
+        pub(crate) fn restore(self) {}
+    }
 }
 
 /// There is no `fork`.

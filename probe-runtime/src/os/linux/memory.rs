@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::thread::errno;
 
-/// Zeroed memory, mapped page by page as it is touched, never given back; null when there is none.
+/// Zeroed memory, mapped page by page as it is touched; null when there is none.
 pub(crate) fn zeroed(len: usize) -> *mut u8 {
     let Ok(start) = map(0, len, 0) else { return ptr::null_mut() };
     // A huge page for a few counters would be a waste. Only advice: it may be refused.

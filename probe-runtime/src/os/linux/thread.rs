@@ -57,6 +57,14 @@ pub(crate) fn is_alive(id: u32, began: u64) -> bool {
     exists && (began == 0 || [0, began].contains(&birth(id)))
 }
 
+/// What this thread is called, ended by zeros.
+pub(crate) fn name() -> [u8; 16] {
+    let mut name = [0; 16];
+    // SAFETY: the kernel writes at most 16 bytes.
+    unsafe { libc::syscall(libc::SYS_prctl, i64::from(libc::PR_GET_NAME), name.as_mut_ptr(), 0, 0, 0) };
+    name
+}
+
 /// How many keys' values glibc keeps in the thread itself, so that setting one does not allocate.
 const INLINE_KEYS: i64 = 32;
 const NO_KEY: i64 = -1;
@@ -99,6 +107,34 @@ pub(crate) fn errno() -> i32 {
 pub(crate) fn set_errno(errno: i32) {
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() = errno };
+}
+
+/// Where this thread's error number is, for as long as the thread lives.
+pub(crate) fn errno_place() -> *mut i32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { libc::__errno_location() }
+}
+
+/// The thread's error number, and where it is.
+pub(crate) struct Errno {
+    at: *mut i32,
+    value: i32,
+}
+
+impl Errno {
+    /// `at` is this thread's [`errno_place`].
+    #[inline(always)]
+    pub(crate) fn keep(at: *mut i32) -> Self {
+        // SAFETY: the thread's own errno, which lies where it does until the thread ends.
+        Self { at, value: unsafe { *at } }
+    }
+
+    /// Puts it back.
+    #[inline(always)]
+    pub(crate) fn restore(self) {
+        // SAFETY: of this thread, which is where it was kept: the pointer makes it neither `Send` nor `Sync`.
+        unsafe { *self.at = self.value };
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,158 @@
+//! Which probes are one function's: what a hit of each means.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::abi::Kind;
+use crate::registry::ProbeInfo;
+
+/// A function with probes, as a selection has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    path: String,
+    file: String,
+    line: u32,
+    is_future: bool,
+}
+
+impl Function {
+    /// Module path and name, joined by `::`.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The source file.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The source line, from 1.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Whether its probes are a future's: it may be suspended, and resumed on another thread.
+    pub fn is_future(&self) -> bool {
+        self.is_future
+    }
+}
+
+/// A function whose calls can't be paired, for want of a kind of probes in the selection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// The function.
+    pub function: Function,
+    /// The kinds that were not selected, or that the program does not have.
+    pub missing: Vec<Kind>,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: Vec<_> = self.missing.iter().map(|kind| kind.name()).collect();
+        write!(f, "{} is left out: it was selected without its {}", self.function.path, missing.join(", "))
+    }
+}
+
+/// What a hit of a probe means for the calls of its function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Nothing: a point, or a function that is left out.
+    Nothing,
+    /// A call begins.
+    Begin,
+    /// A call ends.
+    End,
+    /// A future's first poll begins.
+    Enter,
+    /// A later poll begins.
+    Resume,
+    /// A poll ends without a result.
+    Suspend,
+    /// A future's last poll ends.
+    Finish,
+    /// A future is dropped before its end.
+    Cancel,
+}
+
+/// A step, and whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Act {
+    pub(super) function: u32,
+    pub(super) step: Step,
+}
+
+impl Act {
+    pub(super) const NOTHING: Self = Self { function: 0, step: Step::Nothing };
+}
+
+/// What all probes of a selection mean.
+#[derive(Default)]
+pub(super) struct Selected {
+    pub(super) functions: Vec<Function>,
+    pub(super) left_out: Vec<LeftOut>,
+    /// By the probes' numbers.
+    pub(super) acts: Vec<Act>,
+}
+
+impl Selected {
+    pub(super) fn new(probes: &[ProbeInfo]) -> Self {
+        let mut groups: BTreeMap<(&str, &str, u32), Vec<&ProbeInfo>> = BTreeMap::new();
+        for probe in probes.iter().filter(|probe| !matches!(probe.kind(), Kind::Point | Kind::Replace)) {
+            groups.entry((probe.path(), probe.file(), probe.line())).or_default().push(probe);
+        }
+        let numbers = probes.iter().map(|probe| probe.id().index() + 1).max().unwrap_or_default();
+        let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
+        for ((path, file, line), probes) in groups {
+            let is_future = probes.iter().any(|probe| is_of_future(probe));
+            let function = Function { path: path.to_owned(), file: file.to_owned(), line, is_future };
+            let has = |kind: &Kind| probes.iter().any(|probe| probe.kind() == *kind);
+            let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();
+            if missing.is_empty() {
+                selected.add(function, &probes);
+            } else {
+                selected.left_out.push(LeftOut { function, missing });
+            }
+        }
+        selected
+    }
+
+    fn add(&mut self, function: Function, probes: &[&ProbeInfo]) {
+        let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
+        for probe in probes {
+            let step = step(probe.kind(), function.is_future);
+            self.acts[probe.id().index()] = Act { function: number, step };
+        }
+        self.functions.push(function);
+    }
+}
+
+/// An exit carries the future's address as its first field; that of a plain function has its outcome there.
+fn is_of_future(probe: &ProbeInfo) -> bool {
+    let has_address = probe.fields().first().is_some_and(|field| field.name() == "future");
+    match probe.kind() {
+        Kind::Suspend | Kind::Resume | Kind::Drop => true,
+        Kind::Exit => has_address,
+        _ => false,
+    }
+}
+
+fn needed(is_future: bool) -> &'static [Kind] {
+    if is_future {
+        &[Kind::Entry, Kind::Exit, Kind::Suspend, Kind::Resume, Kind::Drop]
+    } else {
+        &[Kind::Entry, Kind::Exit]
+    }
+}
+
+fn step(kind: Kind, is_future: bool) -> Step {
+    match (kind, is_future) {
+        (Kind::Entry, false) => Step::Begin,
+        (Kind::Exit, false) => Step::End,
+        (Kind::Entry, true) => Step::Enter,
+        (Kind::Exit, true) => Step::Finish,
+        (Kind::Suspend, _) => Step::Suspend,
+        (Kind::Resume, _) => Step::Resume,
+        (Kind::Drop, _) => Step::Cancel,
+        _ => Step::Nothing,
+    }
+}

@@ -1,0 +1,148 @@
+//! The thread of a hit: its stack of calls, its pending futures, what the meter keeps.
+
+// Safety: relies on what is kept being made of what is a value where it is zero.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::frames::{Frame, Frames, Mark, add};
+use super::futures::{Futures, Pending, Which};
+use super::meter::{Ended, Meter, Whole, difference};
+use crate::dispatch::Event;
+use crate::per_thread::{Local, PerThread, Zeroed};
+
+/// What is kept for each thread.
+#[repr(C)]
+pub(super) struct Head<const N: usize, H> {
+    pub(super) frames: Frames<N>,
+    pub(super) own: H,
+    pub(super) futures: Futures<N>,
+}
+
+// SAFETY: as its parts.
+unsafe impl<const N: usize, H: Zeroed> Zeroed for Head<N, H> {}
+
+/// What is kept for each function, on each thread.
+#[repr(C)]
+pub(super) struct Part<P> {
+    pub(super) own: P,
+    pub(super) without_entry: AtomicU64,
+    pub(super) without_exit: AtomicU64,
+    /// Of futures: entered, ended with their entry seen, dropped before.
+    pub(super) entered: AtomicU64,
+    pub(super) finished: AtomicU64,
+    pub(super) cancelled: AtomicU64,
+}
+
+// SAFETY: as its parts.
+unsafe impl<P: Zeroed> Zeroed for Part<P> {}
+
+/// What is kept for all threads.
+pub(super) type Memory<const N: usize, M> =
+    PerThread<Head<N, <M as Meter<N>>::Head>, Part<<M as Meter<N>>::Part>>;
+
+/// The frame of a call that has ended, and that of the call around it.
+pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>);
+
+/// The memory of the thread of a hit.
+pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
+    pub(super) memory: &'a Memory<N, M>,
+    pub(super) local: Local<'a, Head<N, M::Head>, Part<M::Part>>,
+}
+
+// By value, so that it lies in registers.
+impl<const N: usize, M: Meter<N>> Clone for Thread<'_, N, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<const N: usize, M: Meter<N>> Copy for Thread<'_, N, M> {}
+
+impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
+    #[inline(always)]
+    pub(super) fn head(self) -> &'a Head<N, M::Head> {
+        self.local.head()
+    }
+
+    /// Counts something of a function.
+    pub(super) fn count(self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
+        if let Some(part) = self.local.parts().get(function as usize) {
+            add(of(part), 1);
+        }
+    }
+
+    pub(super) fn without_exit(self, function: u32) {
+        self.count(function, |part| &part.without_exit);
+    }
+
+    pub(super) fn begin(self, event: &Event<'_>, meter: &M, function: u32, mark: Mark) {
+        let frames = &self.head().frames;
+        let Some((frame, outer)) = frames.push(function, mark) else { return };
+        if let (true, Some(stack_pointer)) = (event.may_skip_exit(), event.stack_pointer()) {
+            frames.watch(stack_pointer);
+        }
+        self.note(meter, function, frame, outer);
+        // As late as can be: what is done here is not the call's.
+        frame.start(meter.read());
+    }
+
+    #[inline(always)]
+    pub(super) fn note(self, meter: &M, function: u32, frame: &Frame<N>, outer: Option<&Frame<N>>) {
+        if M::NOTES {
+            let outer = outer.map_or(0, |outer| outer.note.load(Relaxed));
+            let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
+            frame.note.store(note, Relaxed);
+        }
+    }
+
+    /// The frame of the call or poll that ends, taken off its stack, and that of the call around it.
+    pub(super) fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
+        let frames = &self.head().frames;
+        let taken = frames.pop_if(function, mark).or_else(|| {
+            frames.drop_inside(function, mark, is_framed, |function| self.without_exit(function));
+            frames.pop_if(function, mark)
+        });
+        if taken.is_none() {
+            self.count(function, |part| &part.without_entry);
+        }
+        taken
+    }
+
+    #[inline(always)]
+    pub(super) fn ended(
+        self,
+        meter: &M,
+        function: u32,
+        (frame, outer): Taken<'_, N>,
+        now: [u64; N],
+        is_poll: bool,
+        whole: impl FnOnce([u64; N]) -> Option<Whole<N>>,
+    ) {
+        let (elapsed, inner) = (difference(now, frame.started()), frame.inner());
+        if let Some(outer) = outer {
+            outer.add_inner(elapsed);
+        }
+        let function = function as usize;
+        let Some(part) = self.local.parts().get(function) else { return };
+        let note = if M::NOTES { frame.note.load(Relaxed) } else { 0 };
+        let whole = whole(elapsed);
+        meter.end(&Ended {
+            function,
+            head: &self.head().own,
+            part: &part.own,
+            elapsed,
+            inner,
+            note,
+            is_poll,
+            whole,
+        });
+    }
+
+    /// Where a future is noted: on this thread most likely, else on another.
+    pub(super) fn pending(self, which: Which) -> Option<&'a Pending<N>> {
+        let own = self.head().futures.find(which);
+        own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(which)))
+    }
+}

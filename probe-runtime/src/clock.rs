@@ -1,0 +1,192 @@
+//! The clock of measurements: the processor's time stamp counter where it counts at one rate, else the system's monotonic clock.
+//!
+//! Life: [`Clock::new`] asks the processor once, and notes what both clocks say; [`Clock::scale`] compares them again, so that the
+//! rate is the more exact the longer the program runs, and nobody waits to measure it first.
+//! Cost of a reading: one instruction (`rdtsc`), some 20 cycles; else one call of the C library's `clock_gettime`, which the
+//! kernel's vDSO answers without a system call. The instruction does not wait for those before it, and need not: what it may miss
+//! is shorter than itself.
+//!
+//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. The counters of all processors are
+//! the same there. Where they are not (a machine whose firmware has set them apart), a reading may be less than one before it on
+//! another processor: who subtracts, saturates.
+
+// Safety: relies on two instructions that every x86-64 processor has, and that touch no memory.
+#![cfg_attr(all(target_arch = "x86_64", not(miri)), expect(unsafe_code, reason = "see above"))]
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Reads time in ticks, as cheaply as the machine can. A copy of it is the same clock.
+///
+/// ```
+/// use probe_runtime::Clock;
+/// let clock = Clock::new();
+/// let start = clock.now();
+/// std::thread::sleep(std::time::Duration::from_millis(1));
+/// let ticks = clock.now().saturating_sub(start);
+/// assert!(clock.scale().nanoseconds(ticks) >= 1_000_000);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clock {
+    is_counter: bool,
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy)]
+struct Moment {
+    ticks: u64,
+    time: Instant,
+}
+
+/// The first moment that is known: what all others are compared with, and where the system's clock counts from.
+static FIRST: OnceLock<Moment> = OnceLock::new();
+
+/// Apart so far, two moments tell the rate to a few millionths.
+const APART: Duration = Duration::from_millis(20);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock {
+    /// The best clock of this machine.
+    pub fn new() -> Self {
+        FIRST.get_or_init(Moment::now);
+        Self { is_counter: has_counter() }
+    }
+
+    /// Whether ticks are those of the processor's counter, and not nanoseconds of the system's clock.
+    pub fn is_counter(self) -> bool {
+        self.is_counter
+    }
+
+    /// The time in ticks, from no particular beginning. On a hit: no system call.
+    #[inline(always)]
+    pub fn now(self) -> u64 {
+        if self.is_counter { counter() } else { system() }
+    }
+
+    /// The same, where it is the processor's counter: without a call.
+    #[inline(always)]
+    pub fn counter(self) -> Option<u64> {
+        if self.is_counter { Some(counter()) } else { None }
+    }
+
+    /// How long a tick is. Where the process has used its clock for less than 20 ms so far, this waits for the rest of them.
+    pub fn scale(self) -> Scale {
+        if !self.is_counter {
+            return Scale { nanoseconds_per_tick: 1.0 };
+        }
+        let first = *FIRST.get_or_init(Moment::now);
+        if let Some(rest) = APART.checked_sub(first.time.elapsed()) {
+            thread::sleep(rest);
+        }
+        let last = Moment::now();
+        let nanoseconds = last.time.duration_since(first.time).as_secs_f64() * 1e9;
+        let ticks = last.ticks.saturating_sub(first.ticks).max(1);
+        #[expect(clippy::cast_precision_loss, reason = "a rate")]
+        let nanoseconds_per_tick = nanoseconds / ticks as f64;
+        Scale { nanoseconds_per_tick }
+    }
+}
+
+impl Moment {
+    /// The best of several looks: the one that took the least time.
+    fn now() -> Self {
+        let look = || {
+            let before = counter();
+            let time = Instant::now();
+            let after = counter();
+            let took = after.saturating_sub(before);
+            (took, Self { ticks: before + took / 2, time })
+        };
+        let looks = [look(), look(), look(), look(), look()];
+        looks.into_iter().min_by_key(|(took, _)| *took).map_or_else(|| look().1, |(_, moment)| moment)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn system() -> u64 {
+    let first = FIRST.get_or_init(Moment::now);
+    u64::try_from(first.time.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn counter() -> u64 {
+    // SAFETY: see above.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
+fn has_counter() -> bool {
+    const ADVANCED_POWER_MANAGEMENT: u32 = 0x8000_0007;
+    // SAFETY: the processor has the instruction.
+    let leaf = |leaf: u32| unsafe { std::arch::x86_64::__cpuid(leaf) };
+    leaf(0x8000_0000).eax >= ADVANCED_POWER_MANAGEMENT && leaf(ADVANCED_POWER_MANAGEMENT).edx & (1 << 8) != 0
+}
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+fn counter() -> u64 {
+    0
+}
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+fn has_counter() -> bool {
+    false
+}
+
+/// How long a tick is, from [`Clock::scale`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Scale {
+    nanoseconds_per_tick: f64,
+}
+
+impl Scale {
+    /// So many ticks, in nanoseconds, rounded.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "rounded; what is too large becomes the largest"
+    )]
+    pub fn nanoseconds(self, ticks: u64) -> u64 {
+        (ticks as f64 * self.nanoseconds_per_tick).round() as u64
+    }
+
+    /// The length of a tick in nanoseconds.
+    pub fn nanoseconds_per_tick(self) -> f64 {
+        self.nanoseconds_per_tick
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scale_rounds() {
+        let scale = Scale { nanoseconds_per_tick: 0.4 };
+        assert_eq!([0, 1, 2, 10, 1_000_000].map(|ticks| scale.nanoseconds(ticks)), [0, 0, 1, 4, 400_000]);
+    }
+
+    /// Whatever the system's clock says has passed lies between what the counter says has, read inside of it and around it.
+    #[test]
+    fn both_clocks_agree() {
+        let clock = Clock::new();
+        let (before, start, after) = (clock.now(), Instant::now(), clock.now());
+        thread::sleep(Duration::from_millis(30));
+        let (inner, end, outer) = (clock.now(), start.elapsed(), clock.now());
+        let scale = clock.scale();
+        let elapsed = u64::try_from(end.as_nanos()).unwrap();
+        // The rate is known to a few millionths.
+        let slack = elapsed / 10_000 + 100;
+        assert!(scale.nanoseconds(inner - after) <= elapsed + slack);
+        assert!(scale.nanoseconds(outer - before) + slack >= elapsed);
+    }
+}

@@ -1,0 +1,175 @@
+//! The tree of one thread's memory, while it grows.
+//!
+//! Only the thread writes; others may read at any time: a node is written before it is counted in, and never moves. Threads that had
+//! the same memory one after the other have a root each.
+
+// Safety: relies on zeroes being an empty tree.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::calls::add;
+use crate::per_thread::{Local, Zeroed};
+
+/// Nodes, roots among them. The first stands for none.
+const NODES: usize = 1 << 15;
+/// Twice as many, so that the table is never full.
+const PLACES: usize = 2 * NODES;
+
+/// The note of a call that there was no room for.
+const NO_ROOM: u32 = u32::MAX;
+/// The parent of roots.
+const NONE: u32 = 0;
+
+#[repr(C)]
+pub struct Nodes {
+    /// How many there are, without the first.
+    len: AtomicU32,
+    /// The present thread's root, and which thread that is.
+    root: AtomicU32,
+    thread: AtomicU64,
+    lost: AtomicU64,
+    all: [Node; NODES],
+    /// By the hash of parent and function: the number of the node.
+    places: [AtomicU32; PLACES],
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Nodes {}
+
+/// One place in the tree.
+#[repr(C)]
+struct Node {
+    function: AtomicU32,
+    parent: AtomicU32,
+    calls: AtomicU64,
+    own: AtomicU64,
+    /// Of a root: the thread, and its name.
+    thread: AtomicU64,
+    name: [AtomicU64; 2],
+}
+
+/// What a reader finds at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum What {
+    /// A thread.
+    Thread {
+        /// Its number.
+        number: u64,
+        /// Its name, ended by zeros.
+        name: [u8; 16],
+    },
+    /// A function.
+    Function(usize),
+}
+
+/// One place in the tree, as a reader finds it. The parent is one of the nodes before it, or none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) what: What,
+    pub(super) parent: Option<usize>,
+    pub(super) calls: u64,
+    pub(super) own: u64,
+}
+
+impl Nodes {
+    /// A call begins, inside of the call with this note. Returns its own.
+    #[inline]
+    pub(super) fn call(&self, local: Local<'_, Self, ()>, function: usize, outer: u64) -> u64 {
+        // Notes are numbers of nodes.
+        let outer = u32::try_from(outer).unwrap_or(NO_ROOM);
+        let parent = if outer == NONE { self.root(local) } else { outer };
+        let function = u32::try_from(function).unwrap_or(NO_ROOM);
+        if parent == NO_ROOM { NO_ROOM.into() } else { self.child(parent, function).into() }
+    }
+
+    /// The call with this note has ended.
+    #[inline]
+    pub(super) fn end(&self, note: u64, own: u64) {
+        let Some(place) = usize::try_from(note).ok().and_then(|at| self.all.get(at)) else {
+            return add(&self.lost, 1);
+        };
+        add(&place.calls, 1);
+        add(&place.own, own);
+    }
+
+    #[inline]
+    fn child(&self, parent: u32, function: u32) -> u32 {
+        let key = u64::from(parent) << 32 | u64::from(function);
+        // Fibonacci hashing: the upper bits of a product.
+        let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2());
+        let mut at = usize::try_from(hash).unwrap_or_default();
+        loop {
+            let place = &self.places[at % PLACES];
+            let number = place.load(Relaxed);
+            if number == NONE {
+                let made = self.make(parent, function);
+                if made != NO_ROOM {
+                    place.store(made, Relaxed);
+                }
+                return made;
+            }
+            let node = &self.all[number as usize % NODES];
+            if node.parent.load(Relaxed) == parent && node.function.load(Relaxed) == function {
+                return number;
+            }
+            at += 1;
+        }
+    }
+
+    #[cold]
+    fn make(&self, parent: u32, function: u32) -> u32 {
+        let number = self.len.load(Relaxed) + 1;
+        let Some(node) = self.all.get(number as usize) else { return NO_ROOM };
+        node.parent.store(parent, Relaxed);
+        node.function.store(function, Relaxed);
+        self.len.store(number, Release);
+        number
+    }
+
+    /// The root of the present thread.
+    #[inline]
+    fn root(&self, local: Local<'_, Self, ()>) -> u32 {
+        if self.thread.load(Relaxed) == local.thread() { self.root.load(Relaxed) } else { self.plant(local) }
+    }
+
+    #[cold]
+    fn plant(&self, local: Local<'_, Self, ()>) -> u32 {
+        let number = self.len.load(Relaxed) + 1;
+        let root = self.all.get(number as usize).map_or(NO_ROOM, |node| {
+            node.thread.store(local.thread(), Relaxed);
+            for (word, bytes) in node.name.iter().zip(local.thread_name_bytes().as_chunks::<8>().0) {
+                word.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
+            self.len.store(number, Release);
+            number
+        });
+        self.root.store(root, Relaxed);
+        self.thread.store(local.thread(), Relaxed);
+        root
+    }
+
+    /// Calls that there was no room for.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    /// All nodes; those before them are numbered from 0.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
+        let len = self.len.load(Acquire) as usize;
+        self.all.iter().skip(1).take(len).map(|node| {
+            let parent = node.parent.load(Relaxed);
+            let name = node.name.each_ref().map(|word| word.load(Relaxed).to_le_bytes());
+            let mut bytes = [0; 16];
+            bytes.as_chunks_mut::<8>().0.copy_from_slice(&name);
+            let what = if parent == NONE {
+                What::Thread { number: node.thread.load(Relaxed), name: bytes }
+            } else {
+                What::Function(node.function.load(Relaxed) as usize)
+            };
+            let parent = (parent as usize).checked_sub(1);
+            Found { what, parent, calls: node.calls.load(Relaxed), own: node.own.load(Relaxed) }
+        })
+    }
+}

@@ -1,0 +1,271 @@
+//! The tree, as it was when asked.
+
+use std::fmt::{self, Write};
+use std::ops::Deref;
+
+use super::super::report::{Csv, Object, Table, Time, array, missing};
+use super::flame;
+use crate::calls::LeftOut;
+
+/// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
+/// [`CallTree::threads`](super::CallTree::threads).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TreeNode {
+    name: String,
+    is_thread: bool,
+    depth: usize,
+    calls: u64,
+    total: u64,
+    own: u64,
+}
+
+impl TreeNode {
+    pub(super) fn new(name: String, is_thread: bool, depth: usize, calls: u64, total: u64, own: u64) -> Self {
+        Self { name, is_thread, depth, calls, total, own }
+    }
+
+    /// The function's path; the name and number of a thread.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it is a thread.
+    pub fn is_thread(&self) -> bool {
+        self.is_thread
+    }
+
+    /// How many callers it has above it in the tree.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Its calls that have ended; of a future, its polls. 0 of a thread.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The time in it and in all that is below it, in nanoseconds, of calls that have ended.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The time in itself, and in nothing below it, in nanoseconds, of calls that have ended.
+    pub fn own(&self) -> u64 {
+        self.own
+    }
+}
+
+/// A tree of calls, from [`CallTree`](super::CallTree). Derefs to its nodes: each is followed by those below it, which have a greater
+/// [depth](TreeNode::depth), those with more time first. Prints as a text tree; nodes with less than a thousandth of all time are left out there,
+/// and counted.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Tree {
+    nodes: Vec<TreeNode>,
+    lost: u64,
+    left_out: Vec<LeftOut>,
+}
+
+impl Tree {
+    pub(super) fn new(nodes: Vec<TreeNode>, lost: u64, left_out: Vec<LeftOut>) -> Self {
+        Self { nodes, lost, left_out }
+    }
+
+    /// The time of all, in nanoseconds.
+    pub fn total(&self) -> u64 {
+        self.nodes.iter().filter(|node| node.depth == 0).map(TreeNode::total).sum()
+    }
+
+    /// Calls that are not in the tree, for want of room.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Functions that are not in the tree, because not all of their probes were selected.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Folded stacks: `caller;callee nanoseconds` in a line, the time of its own of each place that has some; for the tools that make flame
+    /// graphs. A semicolon in a name becomes a colon.
+    pub fn to_folded(&self) -> String {
+        let mut folded = String::new();
+        for (stack, node) in self.stacks() {
+            if node.own != 0 {
+                let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
+                // Writing to a `String` can't fail.
+                let _ = writeln!(folded, "{} {}", names.join(";"), node.own);
+            }
+        }
+        folded
+    }
+
+    /// A flame graph, as a file that browsers show: callers below, as wide as their time; each says more where the mouse is over it.
+    pub fn to_svg(&self) -> String {
+        flame::svg(self)
+    }
+
+    /// The nodes as JSON: an object with an array `nodes`, in the order of the tree, and the number of calls that were `lost`. `parent` is the
+    /// index of another node, or absent.
+    pub fn to_json(&self) -> String {
+        let mut open: Vec<usize> = Vec::new();
+        let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
+            open.truncate(node.depth);
+            let object = Object::new().text(if node.is_thread { "thread" } else { "function" }, &node.name);
+            let object = match open.last() {
+                Some(parent) => object.number("parent", *parent as u64),
+                None => object,
+            };
+            open.push(at);
+            let object = object.number("depth", node.depth as u64).number("calls", node.calls);
+            object.number("total_ns", node.total).number("self_ns", node.own).finish()
+        });
+        let nodes = array(nodes);
+        Object::new().json("nodes", &nodes).number("lost", self.lost).finish()
+    }
+
+    /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by
+    /// semicolons.
+    pub fn to_csv(&self) -> String {
+        let mut csv = Csv::new(["stack", "depth", "calls", "total_ns", "self_ns"]);
+        for (stack, node) in self.stacks() {
+            let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
+            let numbers =
+                [node.depth as u64, node.calls, node.total, node.own].map(|number| number.to_string());
+            csv.row([names.join(";")].into_iter().chain(numbers));
+        }
+        csv.finish()
+    }
+
+    /// Each node, and all nodes from the root to it.
+    fn stacks(&self) -> impl Iterator<Item = (Vec<&TreeNode>, &TreeNode)> {
+        let mut open: Vec<&TreeNode> = Vec::new();
+        self.nodes.iter().map(move |node| {
+            open.truncate(node.depth);
+            open.push(node);
+            (open.clone(), node)
+        })
+    }
+}
+
+impl Deref for Tree {
+    type Target = [TreeNode];
+
+    fn deref(&self) -> &[TreeNode] {
+        &self.nodes
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = self.total();
+        let is_shown = |node: &&TreeNode| node.total.saturating_mul(1000) >= all;
+        let shown: Vec<_> = self.nodes.iter().filter(is_shown).collect();
+        let mut table = Table::new(["total", "share", "self", "calls", "call tree"]);
+        // Of each depth on the way: whether a brother follows below.
+        let mut follows: Vec<bool> = Vec::new();
+        for (at, node) in shown.iter().enumerate() {
+            let mut later = shown[at + 1..].iter().take_while(|other| other.depth >= node.depth);
+            follows.truncate(node.depth);
+            follows.push(later.any(|other| other.depth == node.depth));
+            let mut line = String::new();
+            if node.depth > 0 {
+                let bars = follows[1..node.depth].iter();
+                line.extend(bars.map(|follows| if *follows { "│  " } else { "   " }));
+                line.push_str(if follows[node.depth] { "├─ " } else { "└─ " });
+            }
+            let calls = if node.is_thread { "-".to_owned() } else { node.calls.to_string() };
+            let times = [Time(node.total).to_string(), share(node.total, all), Time(node.own).to_string()];
+            table.row(times.into_iter().chain([calls, line + &node.name]));
+        }
+        write!(f, "{table}")?;
+        let hidden = self.nodes.len() - shown.len();
+        if hidden != 0 {
+            let places = if hidden == 1 { "1 place" } else { &format!("{hidden} places") };
+            write!(f, "\n{places} with less than 0.1 % each not shown")?;
+        }
+        missing(self.lost, &self.left_out, f)
+    }
+}
+
+/// A part of the whole, in percent.
+pub(super) fn share(part: u64, whole: u64) -> String {
+    let tenths =
+        (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn tree() -> Tree {
+        let node = |name: &str, depth, calls, total, own| {
+            TreeNode::new(name.to_owned(), false, depth, calls, total, own)
+        };
+        Tree::new(
+            vec![
+                node("app::run", 0, 1, 10_000, 1_000),
+                node("app::parse<A;B>", 1, 20, 7_000, 4_000),
+                node("app::lex", 2, 300, 3_000, 3_000),
+                node("app::tiny", 2, 1, 4, 4),
+                node("app::print", 1, 2, 2_000, 2_000),
+                node("app::other", 0, 1, 500, 500),
+            ],
+            0,
+            Vec::new(),
+        )
+    }
+
+    #[test]
+    fn text() {
+        assert_eq!(
+            tree().to_string(),
+            "  total   share     self  calls  call tree\n\
+             10.0 µs  95.2 %  1.00 µs      1  app::run\n\
+             7.00 µs  66.7 %  4.00 µs     20  ├─ app::parse<A;B>\n\
+             3.00 µs  28.6 %  3.00 µs    300  │  └─ app::lex\n\
+             2.00 µs  19.0 %  2.00 µs      2  └─ app::print\n \
+              500 ns   4.8 %   500 ns      1  app::other\n\
+             1 place with less than 0.1 % each not shown"
+        );
+    }
+
+    #[test]
+    fn folded() {
+        assert_eq!(
+            tree().to_folded(),
+            "app::run 1000\n\
+             app::run;app::parse<A:B> 4000\n\
+             app::run;app::parse<A:B>;app::lex 3000\n\
+             app::run;app::parse<A:B>;app::tiny 4\n\
+             app::run;app::print 2000\n\
+             app::other 500\n"
+        );
+    }
+
+    #[test]
+    fn json_and_csv() {
+        let json = tree().to_json();
+        let nodes: Vec<_> = json.lines().filter(|line| line.starts_with("{\"function\"")).collect();
+        let parents = [None, Some(0), Some(1), Some(1), Some(0), None];
+        assert_eq!(nodes.len(), parents.len());
+        for (node, parent) in nodes.iter().zip(parents) {
+            let member = parent.map(|parent| format!("\"parent\":{parent},"));
+            assert_eq!(node.contains("\"parent\":"), parent.is_some(), "{node}");
+            assert!(node.contains(&member.unwrap_or_default()), "{node}");
+        }
+        let parse = r#"{"function":"app::parse<A;B>","parent":0,"depth":1,"calls":20,"total_ns":7000,"self_ns":4000},"#;
+        assert_eq!(nodes[1], parse);
+        let csv = tree().to_csv();
+        assert_eq!(csv.lines().count(), 7);
+        assert_eq!(csv.lines().nth(3), Some("app::run;app::parse<A:B>;app::lex,2,300,3000,3000"));
+    }
+
+    #[test]
+    fn nothing() {
+        let none = Tree::default();
+        assert_eq!(none.to_string(), "total  share  self  calls  call tree");
+        assert_eq!(none.to_folded(), "");
+        assert!(none.to_svg().ends_with("</svg>\n"));
+    }
+}

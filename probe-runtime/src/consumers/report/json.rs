@@ -1,0 +1,133 @@
+//! JSON, as RFC 8259 has it.
+
+use std::fmt::Write;
+
+/// An object that is being written, member by member.
+pub(crate) struct Object(String);
+
+impl Object {
+    pub(crate) fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    pub(crate) fn text(mut self, name: &str, value: &str) -> Self {
+        self.name(name);
+        push_text(&mut self.0, value);
+        self
+    }
+
+    pub(crate) fn number(mut self, name: &str, value: u64) -> Self {
+        self.name(name);
+        // Writing to a `String` can't fail.
+        let _ = write!(self.0, "{value}");
+        self
+    }
+
+    #[cfg(any(test, feature = "latency"))]
+    pub(crate) fn flag(mut self, name: &str, value: bool) -> Self {
+        self.name(name);
+        self.0.push_str(if value { "true" } else { "false" });
+        self
+    }
+
+    /// What is JSON already.
+    #[cfg(any(test, feature = "latency", feature = "call-tree"))]
+    pub(crate) fn json(mut self, name: &str, value: &str) -> Self {
+        self.name(name);
+        self.0.push_str(value);
+        self
+    }
+
+    pub(crate) fn finish(mut self) -> String {
+        self.0.push('}');
+        self.0
+    }
+
+    fn name(&mut self, name: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        push_text(&mut self.0, name);
+        self.0.push(':');
+    }
+}
+
+/// An array of elements that are JSON already; a line each.
+pub(crate) fn array(elements: impl IntoIterator<Item = String>) -> String {
+    let mut array = "[".to_owned();
+    for element in elements {
+        array.push_str(if array.len() > 1 { ",\n" } else { "\n" });
+        array.push_str(&element);
+    }
+    array.push_str("\n]");
+    array
+}
+
+fn push_text(json: &mut String, text: &str) {
+    json.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            '\r' => json.push_str("\\r"),
+            '\t' => json.push_str("\\t"),
+            c if c < ' ' => {
+                let _ = write!(json, "\\u{:04x}", u32::from(c));
+            }
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn members_and_elements() {
+        let object = || Object::new().text("name", "a\"b\\c\n\u{1}é").number("n", u64::MAX).flag("is", true);
+        let object = object().json("all", &array([Object::new().finish(), "7".to_owned()])).finish();
+        let text = r#""a\"b\\c\n\u0001é""#;
+        let expected =
+            format!("{{\"name\":{text},\"n\":18446744073709551615,\"is\":true,\"all\":[\n{{}},\n7\n]}}");
+        assert_eq!(object, expected);
+        assert_eq!(array([]), "[\n]");
+    }
+
+    /// Reads a string back, as the RFC says; `None` where it is none.
+    fn parse(json: &str) -> Option<String> {
+        let mut chars = json.strip_prefix('"')?.strip_suffix('"')?.chars();
+        let mut text = String::new();
+        while let Some(c) = chars.next() {
+            text.push(match c {
+                '"' => return None,
+                c if c < ' ' => return None,
+                '\\' => match chars.next()? {
+                    'n' => '\n',
+                    'r' => '\r',
+                    't' => '\t',
+                    'u' => {
+                        let digits: String = chars.by_ref().take(4).collect();
+                        char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+                    }
+                    c @ ('"' | '\\') => c,
+                    _ => return None,
+                },
+                c => c,
+            });
+        }
+        Some(text)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(text: String) {
+            let mut json = String::new();
+            push_text(&mut json, &text);
+            prop_assert_eq!(parse(&json), Some(text));
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Words in every thread's slot that a consumer keeps for itself, from the same stock as counters.
+
+use std::ops::Range;
+
+use super::lock::lock;
+use crate::dispatch::TallyAt;
+use crate::error::Error;
+
+/// A few words of each slot, zero at first; given back when it is dropped, when nobody uses them any more.
+#[derive(Debug)]
+pub(crate) struct Cells<const N: usize> {
+    range: Range<usize>,
+    at: [TallyAt; N],
+}
+
+impl<const N: usize> Cells<N> {
+    /// Takes them.
+    ///
+    /// # Errors
+    /// [`Error::OutOfCounters`] where there are not as many left.
+    pub(crate) fn take() -> Result<Self, Error> {
+        let range = lock().tallies.take(N).ok_or(Error::OutOfCounters { wanted: N })?;
+        let at = std::array::from_fn(|number| TallyAt::new(range.start + number));
+        Ok(Self { range, at })
+    }
+
+    /// Where they are.
+    #[inline(always)]
+    pub(crate) fn at(&self) -> [TallyAt; N] {
+        self.at
+    }
+}
+
+impl<const N: usize> Drop for Cells<N> {
+    fn drop(&mut self) {
+        lock().tallies.give_back(self.range.clone());
+    }
+}

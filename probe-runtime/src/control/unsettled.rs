@@ -1,0 +1,52 @@
+//! Attachments whose sites are being switched by somebody else: a hold begins, or ends.
+
+use std::ptr;
+use std::sync::Arc;
+
+use super::lock::lock;
+use super::members::Members;
+use super::state::Control;
+use crate::dispatch::{Subscription, Unsettled};
+use crate::registry::ProbeId;
+
+/// What is to be settled once every thread executes what was switched. It keeps nothing alive: an attachment may be gone by then,
+/// and its consumer is dropped by whoever detaches it.
+#[must_use = "without its end, nothing is paired any more"]
+pub(super) struct Switched(Vec<One>);
+
+struct One {
+    attachment: usize,
+    /// Where its subscription lies: the number may be another attachment's later.
+    address: *const Subscription,
+    unsettled: Unsettled,
+}
+
+impl Switched {
+    pub(super) fn settle(self) {
+        if self.0.is_empty() {
+            return;
+        }
+        let control = lock();
+        for One { attachment, address, unsettled } in self.0 {
+            let attached = control.attached(attachment).map(|attached| &attached.subscription);
+            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), address)) {
+                subscription.settle_locked(unsettled);
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Tells all who are attached to one of these probes that sites are about to be switched.
+    pub(super) fn unsettle(&self, ids: &[ProbeId]) -> Switched {
+        let parts = ids.iter().filter_map(|id| self.members(*id)).flat_map(Members::attachments);
+        let mut attachments: Vec<_> = parts.collect();
+        attachments.sort_unstable();
+        attachments.dedup();
+        let one = |attachment: usize| {
+            let subscription = &self.attached(attachment)?.subscription;
+            Some(One { attachment, address: Arc::as_ptr(subscription), unsettled: subscription.unsettle() })
+        };
+        Switched(attachments.into_iter().filter_map(one).collect())
+    }
+}

@@ -1,0 +1,47 @@
+//! Whose a slot is, as far as consumers may know.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Slot;
+use crate::os;
+
+/// How many threads have had a slot.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+impl Slot {
+    /// The owner's error number, which a hit must not change. Asked for on that thread.
+    #[inline(always)]
+    pub(super) fn errno(&self) -> os::thread::Errno {
+        os::thread::Errno::keep(self.errno.load(Ordering::Relaxed))
+    }
+
+    /// Says which thread its owner is.
+    pub(super) fn note_thread(&self) {
+        self.errno.store(os::thread::errno_place(), Ordering::Relaxed);
+        let name = os::thread::name();
+        for (word, bytes) in self.name.iter().zip(name.as_chunks::<8>().0) {
+            word.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+        }
+        self.thread.store(THREADS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Which thread it is, or was the last, counted from 1 in the order of their first hits.
+    #[inline(always)]
+    pub(crate) fn thread(&self) -> u64 {
+        self.thread.load(Ordering::Acquire)
+    }
+
+    /// What that thread was called at its first hit, ended by zeros.
+    pub(crate) fn thread_name(&self) -> [u8; 16] {
+        let mut name = [0; 16];
+        for (bytes, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(&self.name) {
+            *bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        }
+        name
+    }
+
+    /// Whether its thread has not ended.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner().is_some()
+    }
+}

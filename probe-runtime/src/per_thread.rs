@@ -1,0 +1,276 @@
+//! Memory that a consumer has for each thread, without the heap.
+//!
+//! Life: mapped at the thread's first hit of that consumer; kept when the thread ends, so that what it has noted stays in every
+//! sum, and handed to a later thread, as slots are; unmapped with the [`PerThread`]. Mapped as a whole, real page by page as it is
+//! touched: room that is not used costs addresses only.
+//! Cost of a hit: two loads. The thread's first hit takes the system calls that map memory, as every thread's first hit does.
+
+// Safety: relies on `Zeroed`, so that fresh memory is values; on cells that only this `PerThread` writes, each by the thread that
+// owns the slot; and on memory being unmapped by `drop` only, which nothing borrowed from it outlives.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::{align_of, needs_drop, size_of};
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{
+    AtomicBool, AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize, AtomicU8, AtomicU16, AtomicU32,
+    AtomicU64, AtomicUsize, Ordering,
+};
+
+use crate::control::Cells;
+use crate::dispatch::{Event, Slot, TallyAt, slots};
+use crate::error::Error;
+use crate::os;
+
+/// What is a value where all its bytes are zero, needs no drop, and may be read by one thread while another writes it: atomics, and
+/// what is made of them.
+///
+/// # Safety
+/// All of that.
+pub unsafe trait Zeroed: Sync + 'static {}
+
+macro_rules! zeroed {
+    ($($ty:ty),*) => { $(
+        // SAFETY: an atomic integer, of any bits.
+        unsafe impl Zeroed for $ty {}
+    )* };
+}
+
+zeroed!(AtomicI8, AtomicI16, AtomicI32, AtomicI64, AtomicIsize);
+zeroed!(AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize);
+
+// SAFETY: zero is `false`.
+unsafe impl Zeroed for AtomicBool {}
+// SAFETY: no bytes.
+unsafe impl Zeroed for () {}
+// SAFETY: as its elements, one after the other.
+unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
+// SAFETY: as its parts; padding may be anything.
+unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
+
+/// A head, and as many parts as were asked for, all zero at first, for each thread that hits a consumer's probes. For consumers, which
+/// may take no heap and no lock on a hit; made in [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
+///
+/// ```
+/// use std::sync::OnceLock;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::{Consumer, Error, Event, PerThread, ProbeSet, probe, select};
+///
+/// /// Counts hits by the line of the source, each thread for itself.
+/// #[derive(Default)]
+/// struct Lines(OnceLock<PerThread<(), AtomicU64>>);
+///
+/// impl Consumer for Lines {
+///     fn prepare(&self, _probes: &ProbeSet) -> Result<(), Error> {
+///         let _ = self.0.set(PerThread::new(1000)?);
+///         Ok(())
+///     }
+///
+///     fn hit(&self, event: &Event<'_>) {
+///         let Some(local) = self.0.get().and_then(|lines| lines.of(event)) else { return };
+///         if let Some(count) = local.parts().get(event.line() as usize) {
+///             // Only this thread writes: no need for a locked instruction.
+///             count.store(count.load(Relaxed) + 1, Relaxed);
+///         }
+///     }
+/// }
+///
+/// #[probe]
+/// fn counted_by_line() {}
+///
+/// let lines = select("**::counted_by_line kind=entry")?.attach(Lines::default())?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(counted_by_line);
+///     scope.spawn(counted_by_line);
+/// });
+/// let counted = |local: probe_runtime::Local<'_, (), AtomicU64>| -> u64 {
+///     local.parts().iter().map(|count| count.load(Relaxed)).sum()
+/// };
+/// assert_eq!(lines.0.get().unwrap().iter().map(counted).sum::<u64>(), 2);
+/// # Ok::<(), Error>(())
+/// ```
+pub struct PerThread<H: Zeroed, P: Zeroed> {
+    /// Of each slot: where its memory is; how many hits found none.
+    cells: Cells<2>,
+    parts: usize,
+    made: PhantomData<fn() -> (H, P)>,
+}
+
+/// What the first cell holds where there was no memory: no address.
+const REFUSED: u64 = 1;
+
+impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
+    /// Memory for a head and `parts` parts, of each thread that will ask for it.
+    ///
+    /// # Errors
+    /// [`Error::OutOfCounters`] if too much is counted already.
+    ///
+    /// # Panics
+    /// If that is more memory than can be addressed.
+    pub fn new(parts: usize) -> Result<Self, Error> {
+        const {
+            assert!(!needs_drop::<H>() && !needs_drop::<P>());
+            assert!(align_of::<H>() <= 4096 && align_of::<P>() <= 4096);
+        };
+        let bytes = parts.checked_mul(size_of::<P>()).and_then(|bytes| bytes.checked_add(Self::parts_at()));
+        assert!(
+            bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()),
+            "{parts} parts are more than can be addressed"
+        );
+        Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
+    }
+
+    /// The memory of the thread that makes this hit; `None` where there is none to be had, which is [counted](Self::lost).
+    #[inline(always)]
+    pub fn of(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
+        let slot = event.slot();
+        let known = slot.word(self.memory()).load(Ordering::Relaxed);
+        if known > REFUSED { Some(self.local(slot, known)) } else { self.map(slot, known) }
+    }
+
+    /// The same, of a thread that has its memory: for those who do without a call on the way.
+    #[inline(always)]
+    pub(crate) fn known(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
+        let slot = event.slot();
+        let known = slot.word(self.memory()).load(Ordering::Relaxed);
+        (known > REFUSED).then(|| self.local(slot, known))
+    }
+
+    /// The memory of every thread that has asked for it, also of those that have ended.
+    pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
+        slots().filter_map(|slot| {
+            let known = slot.word(self.memory()).load(Ordering::Acquire);
+            (known > REFUSED).then(|| self.local(slot, known))
+        })
+    }
+
+    /// How many hits found no memory.
+    pub fn lost(&self) -> u64 {
+        slots().map(|slot| slot.count(self.cells.at()[1])).sum()
+    }
+
+    #[inline(always)]
+    fn memory(&self) -> TallyAt {
+        self.cells.at()[0]
+    }
+
+    #[inline(always)]
+    fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
+        // Addresses of this target fit.
+        let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
+        // SAFETY: memory of `bytes` bytes, zeroed at first, aligned to a page, and unmapped by `drop` only; see `Zeroed`.
+        let (head, parts) = unsafe {
+            (&*start.cast::<H>(), slice::from_raw_parts(start.add(Self::parts_at()).cast::<P>(), self.parts))
+        };
+        Local { slot, head, parts }
+    }
+
+    #[cold]
+    fn map(&self, slot: &'static Slot, known: u64) -> Option<Local<'_, H, P>> {
+        let start = if known == REFUSED { ptr::null_mut() } else { os::memory::zeroed(self.bytes()) };
+        if start.is_null() {
+            // Not again at every hit.
+            slot.word(self.memory()).store(REFUSED, Ordering::Relaxed);
+            slot.tally(self.cells.at()[1]);
+            return None;
+        }
+        let known = start.expose_provenance() as u64;
+        slot.word(self.memory()).store(known, Ordering::Release);
+        Some(self.local(slot, known))
+    }
+
+    /// Where the parts begin.
+    const fn parts_at() -> usize {
+        size_of::<H>().next_multiple_of(if align_of::<P>() < 64 { 64 } else { align_of::<P>() })
+    }
+
+    fn bytes(&self) -> usize {
+        Self::parts_at() + self.parts * size_of::<P>() + 64
+    }
+}
+
+impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
+    fn drop(&mut self) {
+        for slot in slots() {
+            let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
+            if known > REFUSED {
+                let start = ptr::with_exposed_provenance_mut(usize::try_from(known).unwrap_or_default());
+                os::memory::give_back(start, self.bytes());
+            }
+        }
+    }
+}
+
+impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PerThread").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+/// One thread's memory, from [`PerThread`]. On a hit it is the thread's own; whoever else reads it sees each atomic as it is at
+/// that moment.
+pub struct Local<'a, H, P> {
+    slot: &'static Slot,
+    head: &'a H,
+    parts: &'a [P],
+}
+
+impl<'a, H, P> Local<'a, H, P> {
+    /// Something of the head, as the head.
+    #[inline(always)]
+    pub(crate) fn map<G>(&self, of: impl FnOnce(&'a H) -> &'a G) -> Local<'a, G, ()> {
+        Local { slot: self.slot, head: of(self.head), parts: &[] }
+    }
+
+    /// The head.
+    #[inline(always)]
+    pub fn head(&self) -> &'a H {
+        self.head
+    }
+
+    /// The parts, as many as were asked for.
+    #[inline(always)]
+    pub fn parts(&self) -> &'a [P] {
+        self.parts
+    }
+
+    /// Which thread has it, or was the last to: counted from 1 in the order of their first hits of any probe, and never given again.
+    /// What an earlier thread has left, the next one finds.
+    #[inline(always)]
+    pub fn thread(&self) -> u64 {
+        self.slot.thread()
+    }
+
+    /// What that thread was called at its first hit; empty where the system does not say. Not on a hit: it takes heap.
+    pub fn thread_name(&self) -> String {
+        let name = self.thread_name_bytes();
+        let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        String::from_utf8_lossy(&name[..len]).into_owned()
+    }
+
+    /// The same as bytes, ended by zeros.
+    pub fn thread_name_bytes(&self) -> [u8; 16] {
+        self.slot.thread_name()
+    }
+
+    /// Whether that thread has not ended.
+    pub fn is_alive(&self) -> bool {
+        self.slot.is_owned()
+    }
+}
+
+impl<H, P> Clone for Local<'_, H, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<H, P> Copy for Local<'_, H, P> {}
+
+impl<H, P> fmt::Debug for Local<'_, H, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("thread", &self.thread()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! Calls in C and C++ that are left by `longjmp`, by exceptions, and from signal handlers: each entry has its exit, or is counted as without,
+//! exactly as the functions count themselves.
+//! A process of its own for each object: it attaches to all probes there are.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+use probe_build::Sites;
+use probe_runtime::{Latency, select};
+use probe_tests::c::{Compiler, Language, Object, Recipe, Tally};
+use probe_tests::scenario;
+
+const OBJECT: &str = "PROBE_TEST_C_OBJECT";
+
+#[test]
+fn every_entry_is_accounted_for() {
+    for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
+        for language in [Language::C, Language::Cpp] {
+            for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+                let recipe = Recipe::new(compiler, language, sites, "-O2");
+                let object = recipe.build(env!("CARGO_TARGET_TMPDIR")).0;
+                let name = format!("{compiler:?} {language:?} {sites:?}");
+                scenario::pass(&name, &[(OBJECT, OsStr::new(&object))]);
+            }
+        }
+    }
+}
+
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    let words: Vec<_> = asked.split(' ').collect();
+    let compiler = if words[0] == "Gcc" { Compiler::Gcc } else { Compiler::Clang };
+    let language = if words[1] == "C" { Language::C } else { Language::Cpp };
+    let sites = if words[2] == "EntryReturn" { Sites::EntryReturn } else { Sites::InstrumentFunctions };
+    let object = Object::open(std::env::var_os(OBJECT).expect("the parent has set it").as_ref());
+    let before = object.counters();
+    let latency = select("**").unwrap().attach(Latency::new()).unwrap();
+    let _ = object.run(language);
+    let after = object.counters();
+    let latencies = latency.latencies();
+    let mut found: BTreeMap<_, [u64; 3]> = BTreeMap::new();
+    for it in &*latencies {
+        let file = it.function().file().rsplit('/').next().unwrap_or_default().to_owned();
+        let numbers = [it.calls(), it.unpaired().without_exit, it.unpaired().without_entry];
+        let sums = found.entry((it.path().to_owned(), file)).or_default();
+        sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
+    }
+    let (mut wrong, mut called) = (Vec::new(), 0);
+    for (function, counter) in &after {
+        let counter = counter.since(before[function]);
+        let Some([calls, without_exit, without_entry]) = found.get(function) else { continue };
+        if counter.tally != Tally::Exact {
+            continue;
+        }
+        called += usize::from(counter.entries != 0);
+        let calls_that_end = counter.exits(compiler, sites);
+        let expected = [calls_that_end, counter.entries - calls_that_end, 0];
+        if [*calls, *without_exit, *without_entry] != expected {
+            wrong.push(format!("{function:?}: {calls} {without_exit} {without_entry}, not {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(called > 20, "{called} functions");
+    assert_eq!((latencies.lost(), latency.suppressed()), (0, 0));
+}

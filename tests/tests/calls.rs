@@ -1,0 +1,502 @@
+//! Calls, paired: by a meter of the test's own, whose clock is the program's: a number that the program adds to. So every sum is known, to
+//! the last tick. Through the public interface alone, as any consumer may be written.
+//! A process of its own: it counts how much a thread may have under way.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::panic::catch_unwind;
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use probe_runtime::calls::{Calls, Ended, Meter, Unpaired};
+use probe_runtime::{Attachment, Consumer, Error, Event, Kind, ProbeSet, probe, select};
+#[cfg(unix)]
+use probe_tests::scenario::in_a_child;
+
+/// Tests that call the same functions, or switch their sites, take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// The time, and how much work was done: both are measured.
+    static NOW: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// Time passes.
+fn spend(ticks: u64) {
+    let [time, work] = NOW.get();
+    NOW.set([time + ticks, work + 1]);
+}
+
+/// What is added up of each function.
+type Sums = [AtomicU64; 7];
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Measured {
+    calls: u64,
+    total: u64,
+    busy: u64,
+    /// Of all that ended, polls too.
+    elapsed: u64,
+    own: u64,
+    work: u64,
+    /// The sum of the depths, which are the notes.
+    depth: u64,
+}
+
+#[derive(Default)]
+struct Exact(OnceLock<Calls<2, Self>>);
+
+impl Meter<2> for Exact {
+    type Head = ();
+    type Part = Sums;
+
+    const NOTES: bool = true;
+
+    fn read(&self) -> [u64; 2] {
+        NOW.get()
+    }
+
+    fn begin(&self, _: probe_runtime::Local<'_, (), ()>, _: usize, outer: u64) -> u64 {
+        outer + 1
+    }
+
+    fn end(&self, ended: &Ended<'_, 2, (), Sums>) {
+        let whole = ended.whole.map_or([0; 3], |whole| [1, whole.total[0], whole.busy[0]]);
+        let [calls, total, busy] = whole;
+        let more = [calls, total, busy, ended.elapsed[0], ended.own()[0], ended.own()[1], ended.note];
+        for (sum, more) in ended.part.iter().zip(more) {
+            sum.store(sum.load(Relaxed) + more, Relaxed);
+        }
+    }
+}
+
+impl Consumer for Exact {
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        assert!(self.0.set(Calls::new(probes)?).is_ok(), "attached once");
+        Ok(())
+    }
+
+    fn hit(&self, event: &Event<'_>) {
+        self.0.get().unwrap().hit(event, self);
+    }
+}
+
+fn attach(selector: &str) -> Attachment<Exact> {
+    select(selector).unwrap().attach(Exact::default()).unwrap()
+}
+
+trait Results {
+    fn calls_of(&self) -> &Calls<2, Exact>;
+
+    fn number(&self, path: &str) -> usize {
+        let found = self.calls_of().functions().iter().position(|function| function.path() == path);
+        found.unwrap_or_else(|| panic!("{path} is none of {:?}", self.calls_of().functions()))
+    }
+
+    fn of(&self, path: &str) -> Measured {
+        let mut sums = [0; 7];
+        for part in self.calls_of().parts(self.number(path)) {
+            sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part.load(Relaxed));
+        }
+        let [calls, total, busy, elapsed, own, work, depth] = sums;
+        Measured { calls, total, busy, elapsed, own, work, depth }
+    }
+
+    fn unpaired(&self, path: &str) -> Unpaired {
+        self.calls_of().unpaired(self.number(path))
+    }
+
+    fn assert_all_paired(&self) {
+        for (number, function) in self.calls_of().functions().iter().enumerate() {
+            assert_eq!(self.calls_of().unpaired(number), Unpaired::default(), "{function:?}");
+        }
+        assert_eq!(self.calls_of().lost(), 0);
+    }
+}
+
+impl Results for Attachment<Exact> {
+    fn calls_of(&self) -> &Calls<2, Exact> {
+        self.0.get().unwrap()
+    }
+}
+
+mod nested {
+    use super::*;
+
+    #[probe]
+    pub fn outer() {
+        spend(10);
+        for n in 0..3 {
+            inner(n);
+        }
+        spend(5);
+    }
+
+    #[probe]
+    pub fn inner(n: u64) {
+        spend(100 + n);
+        leaf();
+    }
+
+    #[probe]
+    pub fn leaf() {
+        spend(7);
+    }
+}
+
+#[test]
+fn what_is_inside_is_not_its_callers() {
+    let exact = attach("calls::nested::*");
+    nested::outer();
+    nested::inner(0);
+    let outer = Measured { calls: 1, total: 339, busy: 339, elapsed: 339, own: 15, work: 2, depth: 1 };
+    let inner = Measured { calls: 4, total: 431, busy: 431, elapsed: 431, own: 403, work: 4, depth: 7 };
+    let leaf = Measured { calls: 4, total: 28, busy: 28, elapsed: 28, own: 28, work: 4, depth: 11 };
+    let found = ["outer", "inner", "leaf"].map(|name| exact.of(&format!("calls::nested::{name}")));
+    assert_eq!(found, [outer, inner, leaf]);
+    exact.assert_all_paired();
+}
+
+mod recursive {
+    use super::*;
+
+    #[probe]
+    pub fn sum(n: u64) -> u64 {
+        spend(1);
+        if n == 0 { 0 } else { n + sum(n - 1) }
+    }
+}
+
+#[test]
+fn the_innermost_call_ends_first() {
+    let exact = attach("calls::recursive::sum");
+    assert_eq!(recursive::sum(9), 45);
+    let found = exact.of("calls::recursive::sum");
+    assert_eq!((found.calls, found.total, found.own, found.depth), (10, 55, 10, 55));
+    exact.assert_all_paired();
+}
+
+mod unwinding {
+    use super::*;
+
+    #[probe]
+    pub fn outer() -> bool {
+        spend(1);
+        let caught = catch_unwind(|| middle(3)).is_err();
+        spend(1);
+        caught
+    }
+
+    #[probe(ret)]
+    fn middle(n: u64) -> u64 {
+        spend(10);
+        panics(n) + 1
+    }
+
+    #[probe]
+    fn panics(n: u64) -> u64 {
+        spend(100);
+        std::panic::resume_unwind(Box::new(n));
+    }
+}
+
+#[test]
+fn a_panic_ends_the_calls_that_it_passes() {
+    let exact = attach("calls::unwinding::*");
+    assert!(unwinding::outer());
+    let of = |name: &str| exact.of(&format!("calls::unwinding::{name}"));
+    assert_eq!((of("outer").total, of("outer").own), (112, 2));
+    assert_eq!((of("middle").total, of("middle").own, of("panics").total), (110, 10, 100));
+    exact.assert_all_paired();
+}
+
+mod switched {
+    use super::*;
+
+    #[probe]
+    pub fn outer(within: &mut dyn FnMut()) {
+        spend(1);
+        within();
+        inner(&mut || {});
+    }
+
+    #[probe]
+    pub fn inner(within: &mut dyn FnMut()) {
+        spend(10);
+        within();
+    }
+}
+
+#[test]
+fn a_call_that_began_before_has_no_entry() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut exact = None;
+    switched::outer(&mut || exact = Some(attach("calls::switched::*")));
+    let exact = exact.unwrap();
+    assert_eq!(
+        exact.unpaired("calls::switched::outer"),
+        Unpaired { without_entry: 1, ..Unpaired::default() }
+    );
+    assert_eq!(exact.of("calls::switched::outer"), Measured::default());
+    assert_eq!(exact.of("calls::switched::inner").total, 10);
+    switched::outer(&mut || ());
+    assert_eq!(exact.of("calls::switched::outer").total, 11);
+}
+
+#[test]
+fn a_call_that_spans_a_pause_is_not_paired() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let exact = attach("calls::switched::*");
+    // Its exit falls into the pause, and the next exit is another call's.
+    switched::outer(&mut || {
+        assert!(exact.pause().refused() == 0);
+    });
+    assert!(exact.resume().refused() == 0);
+    switched::outer(&mut || ());
+    let once = Unpaired { without_exit: 1, ..Unpaired::default() };
+    assert_eq!(exact.unpaired("calls::switched::outer"), once);
+    assert_eq!(exact.of("calls::switched::outer").total, 11);
+    // Both are seen, and what came in between is not.
+    switched::outer(&mut || {
+        let _ = exact.pause();
+        switched::inner(&mut || ());
+        let _ = exact.resume();
+    });
+    let both = Unpaired { without_entry: 1, without_exit: 2, ..Unpaired::default() };
+    assert_eq!(exact.unpaired("calls::switched::outer"), both);
+    // `inner`: twice whole above, and once after it was resumed.
+    assert_eq!(exact.of("calls::switched::inner").calls, 2);
+}
+
+#[test]
+fn a_call_that_spans_a_hold_of_another_probe_is_not_paired() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let exact = attach("calls::switched::*");
+    let inner = select("calls::switched::inner").unwrap();
+    switched::outer(&mut || drop(inner.hold().unwrap()));
+    let both = Unpaired { without_entry: 1, without_exit: 1, ..Unpaired::default() };
+    assert_eq!(exact.unpaired("calls::switched::outer"), both);
+    assert_eq!(exact.of("calls::switched::inner").calls, 1);
+    // Who is attached elsewhere is not disturbed.
+    switched::outer(&mut || drop(select("calls::nested::*").unwrap().hold().unwrap()));
+    assert_eq!(exact.of("calls::switched::outer").calls, 1);
+}
+
+mod deep {
+    use super::*;
+
+    #[probe]
+    #[inline(never)]
+    pub fn down(n: u64) -> u64 {
+        if n == 0 {
+            spend(1);
+            return 0;
+        }
+        1 + down(n - 1)
+    }
+}
+
+#[test]
+fn what_there_is_no_room_for_is_counted() {
+    const ROOM: u64 = 8192;
+    let exact = attach("calls::deep::down");
+    let run = || thread::Builder::new().stack_size(64 << 20).spawn(|| deep::down(ROOM + 99)).unwrap().join();
+    for times in 1..=2 {
+        assert_eq!(run().unwrap(), ROOM + 99);
+        assert_eq!(exact.of("calls::deep::down").calls, times * ROOM);
+        assert_eq!(exact.calls_of().lost(), times * 100);
+        assert_eq!(exact.unpaired("calls::deep::down"), Unpaired::default());
+    }
+}
+
+mod partly {
+    use super::*;
+
+    #[probe]
+    pub fn whole() {
+        half();
+    }
+
+    #[probe]
+    pub fn half() {}
+}
+
+#[test]
+fn a_function_without_its_exit_is_left_out() {
+    let exact = attach("calls::partly::whole, calls::partly::half kind=entry");
+    partly::whole();
+    assert_eq!(exact.of("calls::partly::whole").calls, 1);
+    let [left_out] = exact.calls_of().left_out() else { panic!("{:?}", exact.calls_of()) };
+    assert_eq!(left_out.missing, [Kind::Exit]);
+    assert_eq!(left_out.to_string(), "calls::partly::half is left out: it was selected without its exit");
+}
+
+mod futures {
+    use super::*;
+
+    /// Suspends once; time passes until it is polled again.
+    pub async fn pause() {
+        let mut is_second = false;
+        poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending })
+            .await;
+    }
+
+    #[probe]
+    pub async fn outer() {
+        spend(1);
+        inner().await;
+        spend(2);
+    }
+
+    #[probe]
+    pub async fn inner() {
+        spend(10);
+        pause().await;
+        leaf();
+        pause().await;
+        spend(20);
+    }
+
+    #[probe]
+    pub fn leaf() {
+        spend(500);
+    }
+}
+
+/// Polls it once.
+fn poll(future: Pin<&mut impl Future<Output = ()>>) -> bool {
+    future.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn a_futures_polls_are_its_time_on_a_processor() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let exact = attach("calls::futures::*");
+    let mut future = pin!(futures::outer());
+    let mut polls = 0;
+    while !poll(future.as_mut()) {
+        polls += 1;
+        spend(10_000);
+    }
+    assert_eq!(polls, 2);
+    let of = |name: &str| exact.of(&format!("calls::futures::{name}"));
+    let outer = of("outer");
+    assert_eq!((outer.calls, outer.total, outer.busy, outer.elapsed, outer.own), (1, 20_533, 533, 533, 3));
+    let inner = of("inner");
+    assert_eq!((inner.calls, inner.total, inner.busy, inner.own), (1, 20_530, 530, 30));
+    assert_eq!((of("leaf").total, of("leaf").depth), (500, 3));
+    exact.assert_all_paired();
+}
+
+#[test]
+fn a_future_may_move_between_threads() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let exact = attach("calls::futures::*");
+    // Each thread's clock says how far it is, and the next goes on from there.
+    let mut future = Box::pin(futures::outer());
+    let mut now = NOW.get();
+    let mut is_ready = false;
+    while !is_ready {
+        (future, now, is_ready) = thread::spawn(move || {
+            NOW.set(now);
+            spend(1_000);
+            let is_ready = poll(future.as_mut());
+            (future, NOW.get(), is_ready)
+        })
+        .join()
+        .unwrap();
+    }
+    let inner = exact.of("calls::futures::inner");
+    assert_eq!((inner.calls, inner.total, inner.busy, inner.own), (1, 2_530, 530, 30));
+    exact.assert_all_paired();
+}
+
+#[test]
+fn a_future_that_is_dropped_was_cancelled() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let exact = attach("calls::futures::*");
+    {
+        let mut future = pin!(futures::outer());
+        assert!(!poll(future.as_mut()));
+        let pending = exact.unpaired("calls::futures::outer");
+        assert_eq!(pending, Unpaired { pending: 1, ..Unpaired::default() });
+    }
+    for name in ["outer", "inner"] {
+        let path = format!("calls::futures::{name}");
+        assert_eq!(exact.unpaired(&path), Unpaired { cancelled: 1, ..Unpaired::default() });
+        assert_eq!(exact.of(&path).calls, 0);
+    }
+    assert_eq!(exact.of("calls::futures::inner").elapsed, 10);
+}
+
+#[test]
+fn a_future_that_began_before_has_no_entry() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut future = pin!(futures::outer());
+    assert!(!poll(future.as_mut()));
+    let exact = attach("calls::futures::*");
+    while !poll(future.as_mut()) {}
+    for name in ["outer", "inner"] {
+        let path = format!("calls::futures::{name}");
+        assert_eq!(exact.unpaired(&path), Unpaired { without_entry: 1, ..Unpaired::default() });
+    }
+    // Its polls were seen whole.
+    let inner = exact.of("calls::futures::inner");
+    assert_eq!((inner.calls, inner.elapsed, inner.own), (0, 520, 20));
+}
+
+mod threads {
+    use super::*;
+
+    #[probe]
+    pub fn work() {
+        spend(3);
+    }
+}
+
+#[test]
+fn threads_come_and_go_and_their_sums_stay() {
+    let exact = attach("calls::threads::work");
+    for _ in 0..5 {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| threads::work()));
+            }
+        });
+    }
+    let found = exact.of("calls::threads::work");
+    assert_eq!((found.calls, found.total), (20_000, 60_000));
+    exact.assert_all_paired();
+}
+
+mod forked {
+    use super::*;
+
+    #[probe]
+    pub fn work(within: &mut dyn FnMut()) {
+        spend(4);
+        within();
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_child_goes_on_with_what_it_has() {
+    let exact = attach("calls::forked::work");
+    forked::work(&mut || ());
+    // In the middle of a call, which ends in both.
+    forked::work(&mut || {
+        let status = in_a_child(|| {
+            thread::spawn(|| forked::work(&mut || ())).join().unwrap();
+            assert_eq!(exact.of("calls::forked::work").calls, 2);
+            assert!(exact.pause().refused() == 0);
+        });
+        assert_eq!(status, 0);
+    });
+    assert_eq!(exact.of("calls::forked::work").total, 8);
+    exact.assert_all_paired();
+}

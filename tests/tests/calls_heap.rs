@@ -1,0 +1,72 @@
+//! Measuring takes no heap on a hit, not even a thread's first: the probes sit in the program's allocator, which counts its calls.
+//! A process of its own: it has an allocator of its own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::hint::black_box;
+use std::thread;
+
+use probe_runtime::{CallTree, Latency, probe, select};
+
+struct Counting;
+
+thread_local! {
+    static TAKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+#[probe]
+#[inline(never)]
+fn take(layout: Layout) -> *mut u8 {
+    TAKEN.set(TAKEN.get() + 1);
+    // SAFETY: the caller's promise, see below.
+    unsafe { System.alloc(layout) }
+}
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        take(layout)
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: it came from there.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// How often this thread has allocated for a thousand boxes.
+fn thousand_boxes() -> u64 {
+    let before = TAKEN.get();
+    for n in 0..1000 {
+        drop(black_box(Box::new(n)));
+    }
+    TAKEN.get() - before
+}
+
+#[test]
+fn a_hit_takes_no_heap() {
+    let set = select("calls_heap::take").unwrap();
+    let (latency, calls) = (set.attach(Latency::new()).unwrap(), set.attach(CallTree::new()).unwrap());
+    // What attaching itself has allocated while it switched the sites.
+    let unpaired = || latency.latencies()[0].unpaired();
+    let at_first = unpaired();
+    let measured = || latency.latencies()[0].calls();
+    assert_eq!(thousand_boxes(), 1000);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(thousand_boxes(), 1000, "of a thread that has had no hit before"));
+        }
+    });
+    assert!(measured() >= 5000);
+    // What the reports themselves allocate is measured, too; what is between is exact.
+    let (before, taken) = (measured(), TAKEN.get());
+    assert_eq!(thousand_boxes(), 1000);
+    let (after, taken) = (measured(), TAKEN.get() - taken);
+    assert!((1000..=taken).contains(&(after - before)), "{before} {after} {taken}");
+    let tree = calls.tree();
+    assert!(tree.iter().map(probe_runtime::TreeNode::calls).sum::<u64>() >= after);
+    assert_eq!((latency.latencies().lost(), unpaired()), (0, at_first));
+}
