@@ -262,12 +262,14 @@ impl Definition {
     }
 
     /// The code that an active site runs; null before the first activation.
-    pub fn entry(&self) -> &AtomicPtr<()> {
+    #[cfg(any(feature = "std", probe_backend = "portable"))]
+    pub(crate) fn entry(&self) -> &AtomicPtr<()> {
         &self.entry
     }
 
     /// What the owner of `entry` keeps for the hit; null while nobody listens.
-    pub fn hook(&self) -> &AtomicPtr<()> {
+    #[cfg(feature = "std")]
+    pub(crate) fn hook(&self) -> &AtomicPtr<()> {
         &self.hook
     }
 

@@ -288,7 +288,7 @@ fn c_str(string: &CStr) -> ValueRef<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::InMemory;
+    use crate::abi::passage::InMemory;
     use std::string::{String, ToString};
 
     fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {

@@ -10,7 +10,8 @@
 // and reads the values, which the caller keeps alive. The red zone is stepped over, and the stack pointer is what it was.
 #![expect(unsafe_code, reason = "see above")]
 
-use crate::abi::{Value, Words};
+use crate::abi::Value;
+use crate::abi::passage::Words;
 
 /// A probe, by its stub, as a type: what functions that are made for a probe can name.
 pub trait Stub {
