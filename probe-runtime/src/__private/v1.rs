@@ -2,7 +2,6 @@
 
 pub use core::future::Future;
 pub use core::marker::{PhantomData, Send, Sync};
-pub use core::mem::forget;
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
 pub use core::primitive::{bool, str, usize};
@@ -16,7 +15,7 @@ pub use crate::abi::passage::{InMemory, Passage, outcome};
 pub use crate::abi::value::{absent, value};
 pub use crate::arch::backend::site::*;
 pub use crate::capture::{
-    Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
+    Captured, Capturing, Resulting, Returned, contain, forget, moved, run, shown_as_debug, shown_as_display,
 };
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::replaced::{Left, Passed};
