@@ -196,7 +196,7 @@ macro_rules! __probe_v1_definition {
     ($kind:ident, $probe:tt; $($field:literal),*) => {
         $crate::__private::v1::collect! {
             static __PROBE_DEFINITION: $crate::__private::v1::Definition = $crate::__private::v1::described! {
-                of_parts($crate::__private::v1::Kind::$kind), $probe; $($field),*
+                new($crate::__private::v1::Kind::$kind), $probe; $($field),*
             };
         }
     };

@@ -106,6 +106,7 @@ unsigned long values(unsigned long x) {
     PROBE_STR("str_latin1", "h\351");
     PROBE_STR("str_null", (const char *)0);
     PROBE_BYTES("bytes", text + 1, 3);
+    PROBE_BYTES("bytes_null", (const void *)0, 0);
     PROBE_1("named", U64, "count", x);
     PROBE_1("named_str", STR, "text", text);
     PROBE_2("pair", I64, "low", -1, F64, "high", 2.25);

@@ -122,7 +122,7 @@ fn c_pairs() -> Vec<Pair> {
 }
 
 /// The fixture's probes, and how often one call with 3 hits each, whatever the flags.
-const VALUES: [&str; 17] = [
+const VALUES: [&str; 18] = [
     "u64 value=u64:18446744073709551615",
     "u64_narrow value=u64:255",
     "i64 value=i64:-9223372036854775808",
@@ -134,6 +134,7 @@ const VALUES: [&str; 17] = [
     "str_latin1 value=bytes:[68, e9]",
     "str_null value=str:(null)",
     "bytes value=bytes:[63, 63, 0]",
+    "bytes_null value=bytes:[]",
     "named count=u64:3",
     "named_str text=str:acc",
     "pair low=i64:-1 high=f64:0x4002000000000000",

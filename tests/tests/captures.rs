@@ -218,7 +218,7 @@ impl Table {
 
 // The short form asks for a `Field`, which is what a table of text may be.
 impl probe_runtime::Field for Table {
-    fn pass<P: probe_runtime::abi::Passage>(&self) -> P::Out<'_> {
+    fn pass<P: probe_runtime::__private::v1::Passage>(&self) -> P::Out<'_> {
         self.rows[0].pass::<P>()
     }
 }

@@ -2,7 +2,6 @@
 
 pub use core::future::Future;
 pub use core::marker::{PhantomData, Send, Sync};
-pub use core::mem::forget;
 pub use core::ops::{Drop, Fn};
 pub use core::option::Option::{self, None, Some};
 pub use core::primitive::{bool, str, usize};
@@ -10,10 +9,13 @@ pub use core::{column, concat, file, line, module_path};
 
 pub use probe_macros::__point as expand_point;
 
-pub use crate::abi::{InMemory, Kind, absent, debug, display, outcome, value};
+pub use crate::abi::Kind;
+pub use crate::abi::formatted::{debug, display};
+pub use crate::abi::passage::{InMemory, Passage, outcome};
+pub use crate::abi::value::{absent, value};
 pub use crate::arch::backend::site::*;
 pub use crate::capture::{
-    Captured, Capturing, Resulting, Returned, contain, moved, run, shown_as_debug, shown_as_display,
+    Captured, Capturing, Resulting, Returned, contain, forget, moved, run, shown_as_debug, shown_as_display,
 };
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
 pub use crate::replaced::{Left, Passed};
@@ -35,7 +37,8 @@ pub use {
 
 #[cfg(probe_backend = "x86_64")]
 pub use {
-    crate::abi::{InRegisters, field_index},
+    crate::abi::field_index,
+    crate::abi::passage::InRegisters,
     crate::arch::backend::{Stub, Typed, call, call_failed, call_with_all, call_with_one, call_with_two},
     core::arch::{asm, naked_asm},
 };

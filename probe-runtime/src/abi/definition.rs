@@ -1,7 +1,7 @@
 //! The definition: one for each probe in the source, shared by all its sites.
 //!
-//! Life: built at compile time; collected by `linkme`, so it exists even where every site was optimised
-//! away; untouched until a probe is listed. Its text lies inside it, so it needs no relocation.
+//! Life: built at compile time; collected by the linker, in the section of a slice of `linkme`, so it exists even where every site
+//! was optimised away; untouched until a probe is listed. Its text lies inside it, so it needs no relocation.
 //! Cost: 192 bytes in the file and in the address space; none of it is read before the first use.
 
 // Safety: relies on definitions being built by `Definition::new` only, which keeps the text's lengths
@@ -62,21 +62,23 @@ unsafe impl Sync for Definition {}
 
 impl Definition {
     /// A definition from its text: path, file, the fields' names and the notes (each of both ended by a line feed),
-    /// one after the other.
+    /// one after the other. The parts are given again, but for the fields: their lengths are asked for here, and not by each
+    /// expansion, for the time of those who compile.
     ///
     /// # Panics
-    /// At compile time, if a part is longer than 65,535 bytes or the parts don't add up to the text.
+    /// At compile time, if a part is longer than 65,535 bytes or the parts are longer than the text.
     #[expect(clippy::cast_possible_truncation, reason = "asserted, at compile time")]
     pub const fn new(
         kind: Kind,
         text: &'static str,
-        path_len: usize,
-        file_len: usize,
-        notes_len: usize,
+        path: &str,
+        file: &str,
+        notes: &str,
         line: u32,
         column: u32,
     ) -> Self {
         let bytes = text.as_bytes();
+        let (path_len, file_len, notes_len) = (path.len(), file.len(), notes.len());
         assert!(path_len <= u16::MAX as usize, "the probe's path is longer than 65,535 bytes");
         assert!(file_len <= u16::MAX as usize, "the file's path is longer than 65,535 bytes");
         assert!(notes_len <= u16::MAX as usize, "the probe's notes are longer than 65,535 bytes");
@@ -116,23 +118,6 @@ impl Definition {
         }
     }
 
-    /// The same from the parts themselves, the fields left out; the lengths are asked for here, and not by each expansion, for the
-    /// time of those who compile.
-    ///
-    /// # Panics
-    /// As [`new`](Self::new).
-    pub const fn of_parts(
-        kind: Kind,
-        text: &'static str,
-        path: &str,
-        file: &str,
-        notes: &str,
-        line: u32,
-        column: u32,
-    ) -> Self {
-        Self::new(kind, text, path.len(), file.len(), notes.len(), line, column)
-    }
-
     /// The definitions of a function's entry and exit, one after the other.
     ///
     /// # Panics
@@ -146,8 +131,8 @@ impl Definition {
         column: u32,
     ) -> [Self; 2] {
         [
-            Self::of_parts(Kind::Entry, text, path, file, notes, line, column),
-            Self::of_parts(Kind::Exit, text, path, file, notes, line, column),
+            Self::new(Kind::Entry, text, path, file, notes, line, column),
+            Self::new(Kind::Exit, text, path, file, notes, line, column),
         ]
     }
 
@@ -156,11 +141,11 @@ impl Definition {
     pub(crate) const fn discovered(
         kind: Kind,
         text: &'static str,
-        path_len: usize,
-        file_len: usize,
+        path: &str,
+        file: &str,
         line: u32,
     ) -> Self {
-        let mut it = Self::new(kind, text, path_len, file_len, 0, line, 0);
+        let mut it = Self::new(kind, text, path, file, "", line, 0);
         it.convention = Convention::Call as u16;
         it
     }
@@ -268,12 +253,14 @@ impl Definition {
     }
 
     /// The code that an active site runs; null before the first activation.
-    pub fn entry(&self) -> &AtomicPtr<()> {
+    #[cfg(any(feature = "std", probe_backend = "portable"))]
+    pub(crate) fn entry(&self) -> &AtomicPtr<()> {
         &self.entry
     }
 
     /// What the owner of `entry` keeps for the hit; null while nobody listens.
-    pub fn hook(&self) -> &AtomicPtr<()> {
+    #[cfg(feature = "std")]
+    pub(crate) fn hook(&self) -> &AtomicPtr<()> {
         &self.hook
     }
 
@@ -357,8 +344,15 @@ impl<'a> Iterator for FieldNames<'a> {
 mod tests {
     use super::*;
 
-    static SHORT: Definition =
-        Definition::new(Kind::Point, "app::parsedsrc/a.rsbytes\nok\ngroup=net\n", 11, 8, 10, 7, 9);
+    static SHORT: Definition = Definition::new(
+        Kind::Point,
+        "app::parsedsrc/a.rsbytes\nok\ngroup=net\n",
+        "app::parsed",
+        "src/a.rs",
+        "group=net\n",
+        7,
+        9,
+    );
 
     #[test]
     fn parts_are_cut_from_the_text() {
@@ -373,22 +367,35 @@ mod tests {
 
     #[test]
     fn long_text_stays_outside() {
-        const TEXT: &str = concat!(
-            "a_path_that_is_as_long_as_a_path_can_be_when_modules_are_nested_deeply::and::named::verbosely",
-            "/registry/src/index/some-crate-with-a-long-name-1.2.3/src/a_module/another_module/file.rs",
-            "field\n",
-        );
-        static LONG: Definition = Definition::new(Kind::Exit, TEXT, 94, 88, 0, 1, 1);
+        macro_rules! path {
+            () => {
+                "a_path_that_is_as_long_as_a_path_can_be_when_modules_are_nested_deeply::and::named::verbosely"
+            };
+        }
+        macro_rules! file {
+            () => {
+                "/registry/src/index/some-crate-with-a-long-name-1.2.3/src/a_module/another_module/file.rs"
+            };
+        }
+        static LONG: Definition =
+            Definition::new(Kind::Exit, concat!(path!(), file!(), "field\n"), path!(), file!(), "", 1, 1);
         assert!(LONG.is_readable());
         assert!(!LONG.long.is_null());
-        assert!(LONG.path().ends_with("::verbosely/"), "{}", LONG.path());
+        assert_eq!((LONG.path(), LONG.file()), (path!(), file!()));
         assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
     }
 
     #[test]
     fn types_of_a_note() {
-        static TYPED: Definition =
-            Definition::new(Kind::Point, "a::bx.ca\nb\nc\ntypes=1,11,99\n", 4, 3, 14, 1, 1);
+        static TYPED: Definition = Definition::new(
+            Kind::Point,
+            "a::bx.ca\nb\nc\ntypes=1,11,99\n",
+            "a::b",
+            "x.c",
+            "types=1,11,99\n",
+            1,
+            1,
+        );
         assert_eq!(
             [0, 1, 2, 3].map(|at| TYPED.field_type(at)),
             [Some(Type::U64), Some(Type::CStr), None, None]
@@ -405,7 +412,7 @@ mod tests {
 
     #[test]
     fn without_fields() {
-        static NONE: Definition = Definition::new(Kind::Entry, "a::bx.rs", 4, 4, 0, 1, 1);
+        static NONE: Definition = Definition::new(Kind::Entry, "a::bx.rs", "a::b", "x.rs", "", 1, 1);
         assert_eq!((NONE.fields().count(), NONE.field_count()), (0, 0));
     }
 }

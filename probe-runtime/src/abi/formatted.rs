@@ -152,7 +152,8 @@ mod tests {
     use std::string::{String, ToString};
 
     use super::*;
-    use crate::abi::{InMemory, Value};
+    use crate::abi::Value;
+    use crate::abi::passage::InMemory;
     use crate::capture::{shown_as_debug, shown_as_display};
 
     fn shown(value: Value<'_>) -> String {

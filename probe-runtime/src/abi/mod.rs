@@ -5,10 +5,12 @@
 //! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
-mod formatted;
 mod kind;
-mod passage;
-mod value;
+
+// What makes values takes their words for what it says they are. So expansions alone may name it (`__private`), and nobody else.
+pub(crate) mod formatted;
+pub(crate) mod passage;
+pub(crate) mod value;
 
 #[cfg(probe_backend = "x86_64")]
 mod note;
@@ -16,14 +18,9 @@ mod note;
 mod record;
 
 pub use definition::{Definition, FieldNames, INLINE_TEXT, field_index};
-pub use formatted::{Sink, debug, display};
+pub use formatted::Sink;
 pub use kind::{Convention, Kind};
-pub use passage::{Formatting, InMemory, Passage, outcome};
-pub(crate) use value::opaque;
-pub use value::{Field, Type, Value, ValueRef, absent, value};
-
-#[cfg(probe_backend = "x86_64")]
-pub use passage::{InRegisters, Words};
+pub use value::{Field, Type, Value, ValueRef};
 
 #[cfg(probe_backend = "x86_64")]
 pub use note::{NOTE_OWNER, NOTE_TYPE, Note};

@@ -4,8 +4,8 @@
 //! ([`InMemory`]). The difference is in the constants, the type and the unused word: the compiler makes a constant that a
 //! register is to hold ahead of a loop, in the hot path, and one that memory is to hold where it is stored.
 
-// Safety: relies on instructions that write their output register and nothing else, and on values that format themselves being
-// made by `value`, which says what their first word is.
+// Safety: relies on instructions that write their output register and nothing else, and read at most the global offset table, which
+// is constant; and on values that format themselves being made by `value`, which says what their first word is.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::marker::PhantomData;
@@ -144,7 +144,8 @@ fn constant<const VALUE: u64>() -> u64 {
     value
 }
 
-/// The address of a text, in the same way.
+/// The address of a text, in the same way: from the global offset table, which the linker does without where it can. It can't in a
+/// shared library of Rust, which exports the text, nor in whoever has it from there.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn text<const AT: usize>() -> u64 {
@@ -152,14 +153,16 @@ fn text<const AT: usize>() -> u64 {
     // SAFETY: as in `constant`.
     unsafe {
         core::arch::asm!(
-            "lea {0}, [rip + {1} + {2}]", out(reg) address, sym TEXTS, const AT,
+            "mov {0}, [rip + {1}@GOTPCREL]",
+            "lea {0}, [{0} + {2}]",
+            out(reg) address, sym TEXTS, const AT,
             options(nomem, nostack, preserves_flags),
         );
     }
     address
 }
 
-/// The address of a function, in the same way.
+/// The address of a function, as of a text.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn format<F: Formatting>() -> u64 {
@@ -167,7 +170,8 @@ fn format<F: Formatting>() -> u64 {
     // SAFETY: as in `constant`.
     unsafe {
         core::arch::asm!(
-            "lea {0}, [rip + {1}]", out(reg) address, sym F::format, options(nomem, nostack, preserves_flags),
+            "mov {0}, [rip + {1}@GOTPCREL]", out(reg) address, sym F::format,
+            options(nomem, nostack, preserves_flags),
         );
     }
     address

@@ -178,15 +178,11 @@ impl Value<'_> {
             Type::Bool => ValueRef::Bool(low != 0),
             Type::Char => ValueRef::Char(char::from_u32(low as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
             // SAFETY: the words are the pointer and length of a slice borrowed for 'a.
-            Type::Bytes => ValueRef::Bytes(unsafe { slice::from_raw_parts(low as *const u8, high as usize) }),
+            Type::Bytes => ValueRef::Bytes(unsafe { bytes(low, high) }),
             // SAFETY: as above, and the slice was a `str`.
-            Type::Str => ValueRef::Str(unsafe {
-                str::from_utf8_unchecked(slice::from_raw_parts(low as *const u8, high as usize))
-            }),
+            Type::Str => ValueRef::Str(unsafe { str::from_utf8_unchecked(bytes(low, high)) }),
             // SAFETY: as above; the name of a type.
-            Type::Opaque => ValueRef::Opaque(unsafe {
-                str::from_utf8_unchecked(slice::from_raw_parts(low as *const u8, high as usize))
-            }),
+            Type::Opaque => ValueRef::Opaque(unsafe { str::from_utf8_unchecked(bytes(low, high)) }),
             Type::Absent => ValueRef::Absent,
             Type::Failed => ValueRef::Failed,
             Type::Format => ValueRef::Format(self),
@@ -271,6 +267,19 @@ impl Debug for ValueRef<'_> {
     }
 }
 
+/// A slice from its words. Without bytes it may have any address, and null has none: C's empty slice.
+///
+/// # Safety
+/// If neither word is zero, they are the address and the length of a slice that is alive for `'a`.
+#[expect(clippy::cast_possible_truncation, reason = "it was a `usize`")]
+unsafe fn bytes<'a>(start: u64, len: u64) -> &'a [u8] {
+    if start == 0 || len == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { slice::from_raw_parts(start as *const u8, len as usize) }
+}
+
 /// Text if it is UTF-8, else bytes.
 fn c_str(string: &CStr) -> ValueRef<'_> {
     string.to_str().map_or(ValueRef::Bytes(string.to_bytes()), ValueRef::Str)
@@ -279,7 +288,7 @@ fn c_str(string: &CStr) -> ValueRef<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::InMemory;
+    use crate::abi::passage::InMemory;
     use std::string::{String, ToString};
 
     fn value<T: Field + ?Sized>(field: &T) -> Value<'_> {
@@ -322,6 +331,16 @@ mod tests {
         assert_eq!(c_str(core::ptr::null()).get().as_str(), Some("(null)"));
         assert!(matches!(c_str(c"h\xe9".as_ptr()).get(), ValueRef::Bytes(b"h\xe9")));
         assert_eq!(shown(c_str(c"h\xe9".as_ptr())), "h\\xe9");
+    }
+
+    #[test]
+    fn nothing_may_lie_anywhere() {
+        for words in [[0, 0], [0, 3], [1, 0], [u64::MAX, 0]] {
+            let of = |ty: Type| Value { ty: ty as u64, words, borrow: PhantomData };
+            assert!(matches!(of(Type::Bytes).get(), ValueRef::Bytes(b"")), "{words:?}");
+            assert!(matches!(of(Type::Str).get(), ValueRef::Str("")), "{words:?}");
+            assert!(matches!(of(Type::Opaque).get(), ValueRef::Opaque("")), "{words:?}");
+        }
     }
 
     #[test]

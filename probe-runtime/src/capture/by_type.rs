@@ -9,7 +9,10 @@ use core::fmt::Debug;
 use core::ops::Deref;
 
 use super::kept::Kept;
-use crate::abi::{Field, Passage, debug, opaque, outcome, value};
+use crate::abi::Field;
+use crate::abi::formatted::debug;
+use crate::abi::passage::{Passage, outcome};
+use crate::abi::value::{opaque, value};
 
 /// The first choice: a [`Field`].
 #[derive(Debug)]
@@ -192,7 +195,8 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use crate::abi::{InMemory, Type, ValueRef};
+    use crate::abi::passage::InMemory;
+    use crate::abi::{Type, ValueRef};
 
     struct Plain;
 

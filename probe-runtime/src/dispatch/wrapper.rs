@@ -77,7 +77,7 @@ mod tests {
 
     /// Two copies of one function, in two objects; their identities are the same.
     static COPIES: [Definition; 2] =
-        [const { Definition::new(Kind::Replace, "app::pricea.rs", 10, 4, 0, 1, 1) }; 2];
+        [const { Definition::new(Kind::Replace, "app::pricea.rs", "app::price", "a.rs", "", 1, 1) }; 2];
 
     #[test]
     fn a_wrapper_is_for_one_copy_and_owner_and_of_one_type() {

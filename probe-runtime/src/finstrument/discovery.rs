@@ -147,7 +147,7 @@ impl Discovery {
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
         it.tally.store(member.as_ref().map_or(0, |member| member.tally + 1), Ordering::Relaxed);
         // SAFETY: a place of the chunk, which nobody else knows.
-        unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", 0, 0, 0)) };
+        unsafe { place.definition_at().write(Definition::discovered(hit.kind, "", "", "", 0)) };
         if let Some(member) = member {
             let definition = place.definition();
             definition.entry().store(backend::entry(definition), Ordering::Relaxed);
@@ -343,20 +343,13 @@ impl Discovery {
     }
 
     /// Names it: from now on its definition may be read.
-    pub(super) fn name(
-        &'static self,
-        object: u64,
-        text: String,
-        path_len: usize,
-        file_len: usize,
-        line: u32,
-    ) {
+    pub(super) fn name(&'static self, object: u64, path: &str, file: &str, line: u32) {
         let Some(place) = Place::of(self) else { return };
         // Most are copied into the definition.
-        let text: &'static mut str = Box::leak(text.into_boxed_str());
+        let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
         self.text_len.store(text.len(), Ordering::Relaxed);
         self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
-        let named = Definition::discovered(self.hit().kind, text, path_len, file_len, line);
+        let named = Definition::discovered(self.hit().kind, text, path, file, line);
         // SAFETY: nobody reads more of it than entry and hook before it is named, and the control lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
         if named.text_elsewhere().is_none() {

@@ -77,7 +77,7 @@ impl Names {
             }
             let Described { path, file, line } =
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
-            discovery.name(*hash, [path.as_str(), file.as_str()].concat(), path.len(), file.len(), line);
+            discovery.name(*hash, &path, &file, line);
         }
     }
 

@@ -51,6 +51,11 @@ fn check_plugin(name: &'static str, linker: Linker) {
     assert_eq!(detached.rest, ["ok"], "{}", built.description());
 }
 
+/// A function with `ret`: its exit has a site on the way out by a panic, too, where the compiler sees one.
+fn recorded(path: &'static str, instances: usize, hits: u64) -> [Expected; 2] {
+    [(path, "entry", Exactly(instances), hits), (path, "exit", AtLeast(instances), hits)]
+}
+
 /// What `link/downstream` and its two libraries hold and do.
 fn downstream() -> Vec<Expected> {
     // Compiled for u8 in alpha, for u16 in beta, for u32 and u64 in the program.
@@ -58,6 +63,9 @@ fn downstream() -> Vec<Expected> {
     expected.push(("alpha::inside", "point", Exactly(4), 7));
     expected.extend(function("alpha::plain", Exactly(1), 3));
     expected.extend(function("alpha::inlined", AtLeast(3), 4));
+    expected.extend(recorded("alpha::recorded", 1, 2));
+    expected.extend(recorded("alpha::recorded_generic", 3, 3));
+    expected.extend(recorded("beta::recorded", 1, 1));
     expected.extend(function("beta::twice", Exactly(2), 2));
     expected.extend(function("beta::work", Exactly(1), 1));
     expected.extend(function("downstream::own", Exactly(1), 1));

@@ -10,7 +10,8 @@
 // and reads the values, which the caller keeps alive. The red zone is stepped over, and the stack pointer is what it was.
 #![expect(unsafe_code, reason = "see above")]
 
-use crate::abi::{Value, Words};
+use crate::abi::Value;
+use crate::abi::passage::Words;
 
 /// A probe, by its stub, as a type: what functions that are made for a probe can name.
 pub trait Stub {
@@ -20,7 +21,8 @@ pub trait Stub {
 
 /// Steps over the red zone, calls the stub, steps back.
 ///
-/// The x87 stack is not named, for the time of those who compile: Rust has no value that lives there.
+/// The x87 stack is not named, for the time of those who compile. It is empty here, since Rust has no value that lives there and
+/// C's functions find it empty where they begin; and it is empty again afterwards, as after any function. So it has not changed.
 macro_rules! call_stub {
     ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
         core::arch::asm!(

@@ -8,7 +8,8 @@ use core::arch::asm;
 use core::marker::PhantomData;
 
 use super::call::Stub;
-use crate::abi::{Formatting, Passage, Type};
+use crate::abi::Type;
+use crate::abi::passage::{Formatting, Passage};
 
 /// The passage `P` of the field with this index, of the probe with this stub.
 #[derive(Debug)]

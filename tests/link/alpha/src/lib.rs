@@ -1,5 +1,6 @@
 //! A Rust shared library: its generic and inline functions are compiled elsewhere, their probes' stubs stay here.
 
+use std::fmt::Debug;
 use std::hint::black_box;
 
 use probe_runtime::probe;
@@ -26,9 +27,25 @@ pub fn inlined(x: u64) -> u64 {
     black_box(x) * 2
 }
 
-/// Uses them here: 1 plain, 2 generic, 1 inlined.
+/// Compiled here: its cold blocks need addresses of this object, of an outcome's text and of what shows the fields.
+#[probe(args(?x), ret)]
+#[inline(never)]
+pub fn recorded(x: Option<u64>) -> Option<u64> {
+    black_box(x)
+}
+
+/// The same, compiled in each object that uses it.
+#[probe(args(?x), ret)]
+#[inline(never)]
+pub fn recorded_generic<T: Copy + Debug>(x: T) -> Result<T, ()> {
+    Ok(black_box(x))
+}
+
+/// Uses them here: 1 plain, 2 generic, 1 inlined, 1 recorded, 1 recorded_generic.
 #[inline(never)]
 pub fn work() {
+    assert_eq!(recorded(Some(1)), Some(1));
+    assert_eq!(recorded_generic([1_u8]), Ok([1]));
     plain(1);
     generic(1_u8);
     generic(2_u8);

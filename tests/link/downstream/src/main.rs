@@ -16,6 +16,7 @@ fn work() {
     alpha::generic(1_u32);
     alpha::inlined(black_box(4));
     alpha::inlined(black_box(5));
+    assert_eq!(alpha::recorded_generic([3_u32]), Ok([3]));
     beta::twice(1_u64);
     alpha::work();
     beta::work();

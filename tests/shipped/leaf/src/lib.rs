@@ -3,7 +3,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
-#![deny(warnings, missing_docs)]
+#![deny(warnings, missing_docs, clippy::mem_forget)]
 
 use core::fmt::Debug;
 use core::hint::black_box;
@@ -75,7 +75,10 @@ impl Tally {
 }
 
 /// Nothing calls it.
-#[probe]
-pub fn spare() {
-    probe_runtime::point!("never", n = black_box(1_u32));
+#[probe(ret)]
+#[must_use]
+pub fn spare() -> u32 {
+    let n = black_box(1_u32);
+    probe_runtime::point!("never", n);
+    n
 }

@@ -1,0 +1,9 @@
+//! What makes values out of words is not for users: words may be anything.
+
+#![forbid(unsafe_code)]
+
+use probe_runtime::abi::{InMemory, Passage};
+
+fn main() {
+    println!("{}", InMemory::two::<8>(8, 16).get());
+}
