@@ -103,8 +103,8 @@ pub use {
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
-        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_objects,
-        unread_records,
+        Attachment, EnvGuard, Hold, ProbeSet, Replacement, Switch, init_from_env, probes, select,
+        unread_objects, unread_records,
     },
     dispatch::{Event, Fields, lost_hits},
     error::Error,

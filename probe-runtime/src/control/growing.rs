@@ -127,7 +127,7 @@ impl Control {
     fn add_part(&mut self, attachment: usize, id: ProbeId, tally: usize) {
         let Some(attached) = self.attached(attachment) else { return };
         let member = Member::new(Action::Tally(TallyAt::new(tally)), attached.subscription());
-        self.change(id, |members| members.add(Part { attachment, member }));
+        self.change(id, |members| members.add(Part::new(attachment, member)));
     }
 
     /// The growing attachment's list of probes.
