@@ -115,6 +115,8 @@ pub use {
     self_test::{SelfTest, self_test},
 };
 
+#[cfg(feature = "profiler")]
+pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
 #[cfg(feature = "call-tree")]
 pub use consumers::{CallTree, Tree, TreeNode};
 #[cfg(feature = "latency")]

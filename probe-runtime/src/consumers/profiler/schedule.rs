@@ -1,0 +1,358 @@
+//! When which function is armed, and for how long. Pure: it is told the time and what was seen, and says what is to be switched.
+//!
+//! ```text
+//! attached ▶ all armed ── window ──▶ latent ── next epoch, if the budget allows ──▶ armed ── window ──▶ latent …
+//! ```
+//! - A **window** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
+//!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
+//!   when the rate jumps. A function that is called less often than that stays armed, and all its calls are counted.
+//! - **Looks** are made when a planned window ends; with a rate that is not known yet, at times that double; and at each epoch.
+//! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
+//!   again, the longest latent first, as far as the buckets reach.
+//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what has its first
+//!   sample becomes latent; what has none stays armed, and costs nothing until it is called.
+
+use std::collections::VecDeque;
+
+use super::budget::{Bucket, Budget, Spent};
+use super::estimate::{Estimate, Window};
+use super::sampler::Seen;
+
+/// What it is to keep to. Times in ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) sample_size: f64,
+    pub(super) epoch: f64,
+    pub(super) ticks_per_second: f64,
+    pub(super) budget: Budget,
+    pub(super) budget_each: Budget,
+    /// What a reading of the clock costs, and the least and the most that a hit does besides.
+    pub(super) reading: f64,
+    pub(super) hit: (f64, f64),
+}
+
+/// Calls that end a window before its time, in samples.
+const OVERRUN: f64 = 16.0;
+/// A planned window, in samples: so that hardly one has too few.
+const PLANNED: f64 = 2.0;
+/// The first look after something is armed: so much of an epoch.
+const FIRST_LOOK: f64 = 1.0 / 200.0;
+/// How far epochs are jittered, either way.
+const JITTER: f64 = 0.25;
+
+/// What was seen of a function, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) at: u64,
+    pub(super) seen: Seen,
+}
+
+/// One function.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) estimate: Estimate,
+    state: State,
+    bucket: Bucket,
+    /// At the last look.
+    last: Reading,
+    /// Times that it was armed, without the first.
+    pub(super) rearmed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Being armed, latent since then; as it was attached, `u64::MAX`.
+    Opening {
+        since: u64,
+    },
+    Open {
+        since: u64,
+        gap: f64,
+        planned: f64,
+        from: Seen,
+    },
+    Latent {
+        since: u64,
+    },
+}
+
+/// What is to be switched now.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Orders {
+    pub(super) off: Vec<usize>,
+    pub(super) on: Vec<usize>,
+}
+
+/// What it has cost so far. Times in ticks.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cost {
+    /// Of hits, as estimated, and of switching, looking and sleeping, as measured.
+    pub(super) hits: f64,
+    pub(super) own: f64,
+    /// What the process has used on processors.
+    pub(super) used: f64,
+    /// Calls that were hits, and functions that were switched.
+    pub(super) calls: f64,
+    pub(super) toggles: u64,
+}
+
+/// All functions.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    settings: Settings,
+    pub(super) courses: Vec<Course>,
+    bucket: Bucket,
+    armed: Vec<usize>,
+    /// The longest latent first.
+    latent: VecDeque<usize>,
+    pub(super) began: u64,
+    looked: u64,
+    epoch: u64,
+    used_in_epoch: f64,
+    next_epoch: u64,
+    pub(super) cost: Cost,
+    shortest: f64,
+    random: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ticks between looks")]
+fn since(now: u64, then: u64) -> f64 {
+    now.saturating_sub(then) as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ticks; what is too many saturates"
+)]
+fn after(then: u64, ticks: f64) -> u64 {
+    then.saturating_add(ticks as u64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "calls between looks")]
+fn more(now: u64, before: u64) -> f64 {
+    now.saturating_sub(before) as f64
+}
+
+impl Schedule {
+    /// All functions are armed; [`opened`](Self::opened) says since when.
+    pub(super) fn new(settings: Settings, functions: usize, now: u64) -> Self {
+        let bucket =
+            |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
+        let course = |_| Course {
+            estimate: Estimate::default(),
+            state: State::Opening { since: u64::MAX },
+            bucket: bucket(settings.budget_each),
+            last: Reading { at: now, seen: Seen::default() },
+            rearmed: 0,
+        };
+        let mut schedule = Self {
+            courses: (0..functions).map(course).collect(),
+            bucket: bucket(settings.budget),
+            armed: Vec::with_capacity(functions),
+            latent: VecDeque::new(),
+            began: now,
+            looked: now,
+            epoch: now,
+            used_in_epoch: 0.0,
+            next_epoch: now,
+            cost: Cost::default(),
+            shortest: f64::INFINITY,
+            random: now | 1,
+            settings,
+        };
+        schedule.begin_epoch(now);
+        schedule
+    }
+
+    /// A function's sites are active, and its hits count from this reading on.
+    pub(super) fn opened(&mut self, function: usize, reading: Reading) {
+        // What came after the look that closed it.
+        self.account(function, reading);
+        let Reading { at: now, seen: from } = reading;
+        let settings = &self.settings;
+        let course = &mut self.courses[function];
+        let State::Opening { since: closed } = course.state else { return };
+        let gap = since(now, closed);
+        let least = settings.epoch * FIRST_LOOK;
+        let planned = match course.estimate.rate() {
+            Some(rate) => (PLANNED * settings.sample_size / rate).max(least),
+            None => 0.0,
+        };
+        course.state = State::Open { since: now, gap, planned, from };
+        self.armed.push(function);
+    }
+
+    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks. Returns what is to be switched; off
+    /// is first. What is switched on is not armed before [`opened`](Self::opened).
+    pub(super) fn look(&mut self, now: u64, used: f64, own: f64, read: impl Fn(usize) -> Reading) -> Orders {
+        let elapsed = since(now, self.looked);
+        self.looked = now;
+        self.cost.used += used;
+        self.used_in_epoch += used;
+        self.cost.own += own;
+        self.bucket.fill(elapsed, used);
+        self.bucket.spend(Spent { cost: own, calls: 0.0 });
+        let armed = std::mem::take(&mut self.armed);
+        for function in &armed {
+            self.account(*function, read(*function));
+        }
+        let is_epoch = now >= self.next_epoch;
+        let mut orders = Orders::default();
+        if is_epoch {
+            let (passed, used) = (since(now, self.epoch), std::mem::take(&mut self.used_in_epoch));
+            self.courses.iter_mut().for_each(|course| course.bucket.fill(passed, used));
+            self.begin_epoch(now);
+            self.rearm(&mut orders);
+        }
+        for function in armed {
+            if self.is_over(function) {
+                self.close(function);
+                self.latent.push_back(function);
+                orders.off.push(function);
+            } else {
+                self.armed.push(function);
+            }
+        }
+        self.cost.toggles += orders.off.len() as u64 + orders.on.len() as u64;
+        orders
+    }
+
+    fn account(&mut self, function: usize, reading: Reading) {
+        let seen = reading.seen;
+        let hit = self.hit();
+        let course = &mut self.courses[function];
+        let before = std::mem::replace(&mut course.last, reading).seen;
+        let calls = more(seen.calls, before.calls) + more(seen.stray, before.stray);
+        let timed = more(seen.ended, before.ended);
+        // A call is two hits.
+        let cost = 2.0 * (calls * hit + timed * self.settings.reading);
+        let spent = Spent { cost, calls };
+        course.bucket.spend(spent);
+        self.bucket.spend(spent);
+        self.cost.hits += cost;
+        self.cost.calls += calls;
+        if seen.ended != 0 {
+            self.shortest = self.shortest.min(more(seen.shortest, 0));
+        }
+    }
+
+    /// What a hit costs besides readings: between the two readings of the shortest call that was timed lie the ends of one hit,
+    /// and the beginnings of another.
+    fn hit(&self) -> f64 {
+        let (least, most) = self.settings.hit;
+        (self.shortest - self.settings.reading).clamp(least, most)
+    }
+
+    fn is_over(&self, function: usize) -> bool {
+        let course = &self.courses[function];
+        let State::Open { since: began, planned, from, .. } = course.state else { return false };
+        let Reading { at, seen } = &course.last;
+        let calls = more(seen.calls, from.calls);
+        let samples = more(seen.ended, from.ended);
+        let is_timing = more(seen.begun, from.begun) > samples;
+        let size = self.settings.sample_size;
+        let has_room = self.bucket.has_room() && course.bucket.has_room();
+        let is_full = calls >= size && since(*at, began) >= planned && !is_timing;
+        let is_overrun = calls >= OVERRUN * size;
+        let is_spared = !has_room && calls > 0.0 && course.estimate.samples + samples > 0.0;
+        is_full || is_overrun || is_spared
+    }
+
+    fn close(&mut self, function: usize) {
+        let course = &mut self.courses[function];
+        let Reading { at, seen } = course.last;
+        if let State::Open { since: began, gap, from, .. } = course.state {
+            course.estimate.add(Window::new(gap, since(at, began), &from, &seen));
+        }
+        course.state = State::Latent { since: at };
+    }
+
+    fn rearm(&mut self, orders: &mut Orders) {
+        if !self.bucket.has_room() {
+            return;
+        }
+        let mut planned = Spent::default();
+        let toggle = self.cost_of_a_toggle();
+        let size = self.settings.sample_size;
+        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.epoch * FIRST_LOOK);
+        // Once around: those that are passed over keep their order.
+        for _ in 0..self.latent.len() {
+            let Some(function) = self.latent.pop_front() else { break };
+            let course = &mut self.courses[function];
+            // A look comes later than it was meant to.
+            let calls = (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * 2.0 * look);
+            let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
+            let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
+            // What costs more than the bucket holds has its turn when it is full.
+            let fits = if planned.cost == 0.0 && planned.calls == 0.0 {
+                self.bucket.has_room()
+            } else {
+                self.bucket.left_after(all) > 0.0
+            };
+            let State::Latent { since: closed } = course.state else { continue };
+            if !fits || !course.bucket.has_room() {
+                self.latent.push_back(function);
+                continue;
+            }
+            planned = all;
+            course.state = State::Opening { since: closed };
+            course.rearmed += 1;
+            orders.on.push(function);
+        }
+    }
+
+    /// As measured so far, with looking and sleeping.
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    fn cost_of_a_toggle(&self) -> f64 {
+        self.cost.own / (self.cost.toggles.max(1) as f64)
+    }
+
+    fn begin_epoch(&mut self, now: u64) {
+        self.epoch = now;
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
+        let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+        let jitter = 1.0 + JITTER * (2.0 * random - 1.0);
+        self.next_epoch = after(now, self.settings.epoch * jitter);
+    }
+
+    /// When the next look is due.
+    pub(super) fn next(&self) -> u64 {
+        let first = self.settings.epoch * FIRST_LOOK;
+        let due = |function: &usize| match self.courses[*function].state {
+            State::Open { since: began, planned, .. } if planned > 0.0 => {
+                // Past its plan, it waits for calls, or for some to end: until the epoch.
+                Some(after(began, planned)).filter(|due| *due > self.looked)
+            }
+            // Twice as long as it took so far.
+            State::Open { since: began, .. } => {
+                Some(after(self.looked, since(self.looked, began).max(first)))
+            }
+            _ => None,
+        };
+        self.armed.iter().filter_map(due).min().unwrap_or(self.next_epoch).min(self.next_epoch)
+    }
+
+    pub(super) fn is_armed(&self, function: usize) -> bool {
+        !matches!(self.courses[function].state, State::Latent { .. })
+    }
+
+    /// What is known of a function, as of now.
+    pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
+        let Reading { at: now, seen } = reading;
+        let course = &self.courses[function];
+        match course.state {
+            State::Latent { since: closed } => course.estimate.with_gap(since(now, closed)),
+            State::Opening { since: closed } => course.estimate.with_gap(since(now, closed)),
+            State::Open { since: began, gap, from, .. } => {
+                let mut estimate = course.estimate.clone();
+                estimate.add(Window::new(gap, since(now, began), &from, &seen));
+                estimate
+            }
+        }
+    }
+}
