@@ -5,16 +5,26 @@
 //! off by no more than the gap it falls into. Windows are as long as was decided before them, not until enough calls have come: those
 //! would end with a call, and so tell a rate that is too high.
 //!
+//! Counting takes time: while hot functions are armed, threads get less done. What that is, as far as it is known, is taken off the windows'
+//! lengths.
+//!
 //! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and of how much they differ from one window to
-//! the next; of times, their spread over the calls that were timed.
+//! the next; of times, their spread over the calls that were timed. To it comes what a hit may cost more or less than was taken.
 
 use super::sampler::Seen;
+
+/// How well it is known what a hit costs.
+const COST_KNOWN: f64 = 0.25;
+/// What is left of a window at least, if that would be all of it.
+const LEAST: f64 = 0.1;
 
 /// A window, and the gap before it. Times in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Window {
     pub(super) gap: f64,
     pub(super) length: f64,
+    /// By how much hits have slowed its threads down meanwhile.
+    pub(super) slowed: f64,
     pub(super) calls: f64,
     pub(super) samples: f64,
     pub(super) time: f64,
@@ -24,10 +34,11 @@ pub(super) struct Window {
 impl Window {
     /// What lies between two readings.
     #[expect(clippy::cast_precision_loss, reason = "of estimates")]
-    pub(super) fn new(gap: f64, length: f64, from: &Seen, to: &Seen) -> Self {
+    pub(super) fn new(gap: f64, length: f64, slowed: f64, from: &Seen, to: &Seen) -> Self {
         Self {
             gap,
             length: length.max(1.0),
+            slowed,
             calls: to.calls.saturating_sub(from.calls) as f64,
             samples: to.ended.saturating_sub(from.ended) as f64,
             time: to.time.saturating_sub(from.time) as f64,
@@ -59,6 +70,8 @@ pub(super) struct Estimate {
     pub(super) counted: f64,
     calls: f64,
     variance: f64,
+    /// By how many calls it is off where hits cost more or less than was taken.
+    doubt: f64,
     /// Calls that were timed: how many, their times, the squares.
     pub(super) samples: f64,
     pub(super) time: f64,
@@ -77,15 +90,18 @@ pub(super) struct Estimate {
 
 impl Estimate {
     pub(super) fn add(&mut self, window: Window) {
-        let Window { gap, length, calls, samples, time, squares } = window;
-        let rate = calls / length;
+        let Window { gap, length, slowed, calls, samples, time, squares } = window;
+        // Without being looked at, as much would have been done in less time.
+        let undisturbed = (length - slowed).max(length * LEAST);
+        let rate = calls / undisturbed;
         let last = self.last.unwrap_or(Rate { rate, variance: 0.0 });
-        let variance = calls.max(1.0) / (length * length);
+        let variance = calls.max(1.0) / (undisturbed * undisturbed);
         // At the ends of the gap, and of what lies between.
         let between = Rate {
             rate: f64::midpoint(rate, last.rate),
             variance: ((variance + last.variance) / 4.0).max((rate - last.rate).powi(2) / 4.0),
         };
+        self.doubt += gap * rate * COST_KNOWN * slowed / undisturbed;
         self.add_gap(gap, between, calls, samples, time);
         self.counted += calls;
         self.samples += samples;
@@ -128,7 +144,7 @@ impl Estimate {
 
     /// The calls, all of them.
     pub(super) fn calls(&self) -> Estimated {
-        Estimated { value: self.calls, error: 2.0 * self.variance.sqrt() }
+        Estimated { value: self.calls, error: 2.0 * self.variance.sqrt() + self.doubt }
     }
 
     /// The mean time of a call, in ticks; `None` where none was timed.
@@ -148,7 +164,8 @@ impl Estimate {
             let spread = self.variance_of_a_call();
             let of_untimed = self.untimed * self.untimed * spread / self.samples;
             let variance = self.variance_of_calls + self.weight_of_times * spread + of_untimed;
-            Estimated { value: self.total + self.untimed * mean, error: 2.0 * variance.sqrt() }
+            let error = 2.0 * variance.sqrt() + self.doubt * mean;
+            Estimated { value: self.total + self.untimed * mean, error }
         })
     }
 

@@ -69,6 +69,7 @@ enum State {
         since: u64,
         gap: f64,
         planned: f64,
+        slowed: f64,
         from: Seen,
     },
     Latent {
@@ -102,6 +103,8 @@ pub(super) struct Schedule {
     settings: Settings,
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
+    /// By how much hits have slowed threads down, of those that run.
+    slowed: f64,
     armed: Vec<usize>,
     /// The longest latent first.
     latent: VecDeque<usize>,
@@ -149,6 +152,7 @@ impl Schedule {
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
+            slowed: 0.0,
             armed: Vec::with_capacity(functions),
             latent: VecDeque::new(),
             began: now,
@@ -179,7 +183,7 @@ impl Schedule {
             Some(rate) => (PLANNED * settings.sample_size / rate).max(least),
             None => 0.0,
         };
-        course.state = State::Open { since: now, gap, planned, from };
+        course.state = State::Open { since: now, gap, planned, slowed: self.slowed, from };
         self.armed.push(function);
     }
 
@@ -194,9 +198,13 @@ impl Schedule {
         self.bucket.fill(elapsed, used);
         self.bucket.spend(Spent { cost: own, calls: 0.0 });
         let armed = std::mem::take(&mut self.armed);
+        let hits = self.cost.hits;
         for function in &armed {
             self.account(*function, read(*function));
         }
+        // Threads that run share what hits have cost.
+        let running = if elapsed > 0.0 { ((used - own) / elapsed).max(1.0) } else { 1.0 };
+        self.slowed += (self.cost.hits - hits) / running;
         let is_epoch = now >= self.next_epoch;
         let mut orders = Orders::default();
         if is_epoch {
@@ -262,8 +270,8 @@ impl Schedule {
     fn close(&mut self, function: usize) {
         let course = &mut self.courses[function];
         let Reading { at, seen } = course.last;
-        if let State::Open { since: began, gap, from, .. } = course.state {
-            course.estimate.add(Window::new(gap, since(at, began), &from, &seen));
+        if let State::Open { since: began, gap, slowed, from, .. } = course.state {
+            course.estimate.add(Window::new(gap, since(at, began), self.slowed - slowed, &from, &seen));
         }
         course.state = State::Latent { since: at };
     }
@@ -348,11 +356,14 @@ impl Schedule {
         match course.state {
             State::Latent { since: closed } => course.estimate.with_gap(since(now, closed)),
             State::Opening { since: closed } => course.estimate.with_gap(since(now, closed)),
-            State::Open { since: began, gap, from, .. } => {
+            State::Open { since: began, gap, slowed, from, .. } => {
                 let mut estimate = course.estimate.clone();
-                estimate.add(Window::new(gap, since(now, began), &from, &seen));
+                estimate.add(Window::new(gap, since(now, began), self.slowed - slowed, &from, &seen));
                 estimate
             }
         }
     }
 }
+
+#[cfg(test)]
+mod simulation;
