@@ -92,7 +92,7 @@ fn samples_windows_and_gaps_are_exact() {
     assert_eq!((of_hot.counted(), of_hot.samples(), of_hot.rearmed()), (30, 15, 1));
     let of_cold = profile.function("profiler::cold").unwrap();
     assert_eq!((of_cold.calls(), of_cold.mean()), (exactly(5.0), Some(exactly(1001.0))));
-    assert_eq!((profile.cost().toggles, profile.cost().calls), (2, 30));
+    assert_eq!((profile.cost().toggles, profile.cost().calls), (2, 25));
     profiler.look();
     assert_eq!(profiler.profile().cost().calls, 35);
 }
@@ -160,7 +160,7 @@ fn reports_say_it_all() {
 fn daemons() -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-    tasks.flatten().filter(|_| true).map(name).filter(|name| name.trim() == "probe-profiler").count()
+    tasks.flatten().map(name).filter(|name| name.trim() == "probe-profiler").count()
 }
 
 #[cfg(target_os = "linux")]
@@ -213,7 +213,10 @@ fn work(time: Duration) -> (u64, u64) {
 fn a_mix_is_estimated() {
     let _alone = ALONE.lock().unwrap();
     let set = select("profiler::small, profiler::large").unwrap().text(TextPolicy::Open);
-    let profiler = set.attach(Profiler::new()).unwrap();
+    let is_strict = std::env::var_os("PROBE_TEST_TIMING").is_some();
+    // In builds without optimization, looking takes many times as long.
+    let budget = Budget::percent(if is_strict { 1.0 } else { 20.0 });
+    let profiler = set.attach(Profiler::new().budget(budget)).unwrap();
     let (of_small, of_large) = thread::scope(|scope| {
         let one = scope.spawn(|| work(Duration::from_secs(2)));
         let two = scope.spawn(|| work(Duration::from_secs(2)));
@@ -222,7 +225,6 @@ fn a_mix_is_estimated() {
     });
     let profile = profiler.profile();
     println!("{profiler}\ntruth: {of_small} and {of_large}");
-    let is_strict = std::env::var_os("PROBE_TEST_TIMING").is_some();
     #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     for (path, truth) in [("profiler::small", of_small as f64), ("profiler::large", of_large as f64)] {
         let function = profile.function(path).unwrap();

@@ -90,6 +90,11 @@ impl Bucket {
         self.level > 0.0
     }
 
+    /// Whether there never is room.
+    pub(super) fn is_closed(&self) -> bool {
+        self.capacity <= 0.0
+    }
+
     /// What is left of it once that is spent, too; above zero if there is room.
     pub(super) fn left_after(&self, spent: Spent) -> f64 {
         self.level - self.measure(spent)

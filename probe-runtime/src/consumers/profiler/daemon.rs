@@ -10,7 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, process};
 
-use super::sampler::Sampler;
+use super::estimate::Estimate;
+use super::sampler::{Sampler, Seen};
 use super::schedule::{Reading, Schedule, Settings};
 use super::time::{Time, Used};
 use crate::control::Switch;
@@ -35,6 +36,8 @@ pub(super) struct Running {
     switch: Switch,
     scale: f64,
     used: Used,
+    /// What the program had used by then, without this, in ticks.
+    progress: f64,
     /// What the last look took of its thread, in nanoseconds.
     own: u64,
     /// Sites that could not be switched at the last try.
@@ -73,20 +76,37 @@ impl Core {
     pub(super) fn begin(&self, settings: Settings, scale: f64, switch: Switch) {
         let Some(sampler) = self.sampler.get() else { return };
         let functions = sampler.functions().len();
-        let mut schedule = Schedule::new(settings, functions, self.time.now());
+        let used = self.time.used();
+        let base = Base { at: self.time.now(), progress: 0.0, busy: 1.0 };
+        let mut schedule = Schedule::new(settings, functions, base.at);
         for function in 0..functions {
-            schedule.opened(function, self.reading(sampler, function));
+            schedule.opened(function, self.reading(sampler, function, &base));
             sampler.arm(function);
         }
-        let used = self.time.used();
-        let running = Running { schedule, switch, scale, used, own: 0, refused: 0 };
+        let running = Running { schedule, switch, scale, used, own: 0, progress: 0.0, refused: 0 };
         if let Some(mut place) = self.running() {
             *place = Some(running);
         }
     }
 
-    pub(super) fn reading(&self, sampler: &Sampler, function: usize) -> Reading {
-        Reading { at: self.time.now(), seen: sampler.seen(function) }
+    /// What was seen of a function until now; `base` is a moment ago.
+    fn reading(&self, sampler: &Sampler, function: usize, base: &Base) -> Reading {
+        let at = self.time.now();
+        #[expect(clippy::cast_precision_loss, reason = "a moment")]
+        let since = at.saturating_sub(base.at) as f64;
+        Reading { at, progress: base.progress + since * base.busy, seen: sampler.seen(function) }
+    }
+
+    /// What is known of each function as of now.
+    pub(super) fn estimates(&self, sampler: &Sampler, running: &Running) -> Vec<(Estimate, Seen)> {
+        let all = self.time.used().by_all.saturating_sub(running.used.by_all);
+        let progress = running.progress + in_ticks(all, running.scale);
+        let base = Base { at: self.time.now(), progress, busy: running.schedule.busy };
+        let estimate = |function| {
+            let reading = self.reading(sampler, function, &base);
+            (running.schedule.estimate(function, reading), reading.seen)
+        };
+        (0..sampler.functions().len()).map(estimate).collect()
     }
 
     /// Looks, and switches what is to be switched; returns in how much time to look again. `is_daemon` says that all of this thread's time is
@@ -102,11 +122,12 @@ impl Core {
         } else {
             running.own
         };
-        let scale = running.scale;
-        #[expect(clippy::cast_precision_loss, reason = "between two looks")]
-        let ticks = |nanoseconds: u64| nanoseconds as f64 / scale;
-        let read = |function| self.reading(sampler, function);
-        let orders = running.schedule.look(self.time.now(), ticks(all), ticks(own), read);
+        let ticks = |nanoseconds| in_ticks(nanoseconds, running.scale);
+        let (all, own) = (ticks(all), ticks(own));
+        running.progress += all - own;
+        let mut base = Base { at: self.time.now(), progress: running.progress, busy: running.schedule.busy };
+        let read = |function| self.reading(sampler, function, &base);
+        let orders = running.schedule.look(base.at, all, own, read);
         running.used = used;
         let probes = |functions: &[usize]| -> Vec<ProbeId> {
             functions.iter().flat_map(|function| sampler.probes(*function)).copied().collect()
@@ -119,15 +140,23 @@ impl Core {
         if !orders.on.is_empty() {
             let report = running.switch.on(&probes(&orders.on), Visibility::Synchronous);
             running.refused = report.refused();
+            // That took a while.
+            let later = self.time.used();
+            let all = later.by_all.saturating_sub(used.by_all);
+            let own = later.by_this_thread.saturating_sub(used.by_this_thread);
+            base.progress += in_ticks(all.saturating_sub(own), running.scale);
+            base.at = self.time.now();
             for function in orders.on {
-                running.schedule.opened(function, self.reading(sampler, function));
+                running.schedule.opened(function, self.reading(sampler, function, &base));
                 sampler.arm(function);
             }
         }
-        running.own = self.time.used().by_this_thread.saturating_sub(used.by_this_thread);
+        if !is_daemon {
+            running.own = self.time.used().by_this_thread.saturating_sub(used.by_this_thread);
+        }
         let now = self.time.now();
         #[expect(clippy::cast_precision_loss, reason = "of a time to sleep")]
-        let left = running.schedule.next().saturating_sub(now) as f64 * scale;
+        let left = running.schedule.next().saturating_sub(now) as f64 * running.scale;
         Duration::try_from_secs_f64(left / 1e9).unwrap_or(NEVER).min(NEVER)
     }
 }
@@ -136,6 +165,19 @@ impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Core").field("time", &self.time).finish_non_exhaustive()
     }
+}
+
+/// A moment that is not long ago.
+struct Base {
+    at: u64,
+    progress: f64,
+    /// Processors that the program uses.
+    busy: f64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "between two looks")]
+fn in_ticks(nanoseconds: u64, scale: f64) -> f64 {
+    nanoseconds as f64 / scale
 }
 
 /// The thread that looks. It takes none of the program's signals, and ends when this is dropped.

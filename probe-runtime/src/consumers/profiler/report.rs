@@ -144,13 +144,13 @@ impl Profile {
         let Some(running) = running.as_ref() else { return Self::default() };
         let schedule = &running.schedule;
         let elapsed = nanoseconds(core.time.now().saturating_sub(schedule.began), scale);
+        let estimates = core.estimates(sampler, running);
         let function = |(number, function): (usize, &Function)| {
-            let reading = core.reading(sampler, number);
-            let estimate = schedule.estimate(number, reading);
-            let mut profile = FunctionProfile::new(function, &estimate, scale, elapsed);
-            if reading.seen.ended != 0 {
-                profile.min = whole(nanoseconds(reading.seen.shortest, scale));
-                profile.max = whole(nanoseconds(reading.seen.longest, scale));
+            let (estimate, seen) = &estimates[number];
+            let mut profile = FunctionProfile::new(function, estimate, scale, elapsed);
+            if seen.ended != 0 {
+                profile.min = whole(nanoseconds(seen.shortest, scale));
+                profile.max = whole(nanoseconds(seen.longest, scale));
             }
             profile.is_armed = schedule.is_armed(number);
             profile.rearmed = schedule.courses[number].rearmed;

@@ -9,8 +9,10 @@
 //! - **Looks** are made when a planned window ends; with a rate that is not known yet, at times that double; and at each epoch.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
 //!   again, the longest latent first, as far as the buckets reach.
-//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what has its first
-//!   sample becomes latent; what has none stays armed, and costs nothing until it is called.
+//! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
+//!   nothing is called. Only when to look again is by the clock.
+//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
+//!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
 
 use std::collections::VecDeque;
 
@@ -37,6 +39,10 @@ const OVERRUN: f64 = 16.0;
 const PLANNED: f64 = 2.0;
 /// The first look after something is armed: so much of an epoch.
 const FIRST_LOOK: f64 = 1.0 / 200.0;
+/// The shortest window, in what the program has used: so much of an epoch.
+const SHORTEST: f64 = FIRST_LOOK / 2.0;
+/// Processors that the program uses, as far as is planned with.
+const BUSY: (f64, f64) = (0.05, 4096.0);
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -44,6 +50,8 @@ const JITTER: f64 = 0.25;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) at: u64,
+    /// What the program had used on processors by then, without the profiler's thread.
+    pub(super) progress: f64,
     pub(super) seen: Seen,
 }
 
@@ -61,19 +69,20 @@ pub(super) struct Course {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Being armed, latent since then; as it was attached, `u64::MAX`.
+    /// Being armed, latent since then.
     Opening {
-        since: u64,
+        since: f64,
     },
     Open {
         since: u64,
+        from_progress: f64,
         gap: f64,
         planned: f64,
         slowed: f64,
         from: Seen,
     },
     Latent {
-        since: u64,
+        since: f64,
     },
 }
 
@@ -103,8 +112,10 @@ pub(super) struct Schedule {
     settings: Settings,
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
-    /// By how much hits have slowed threads down, of those that run.
+    /// What the hits that looks have seen have cost.
     slowed: f64,
+    /// How many processors the program has used lately.
+    pub(super) busy: f64,
     armed: Vec<usize>,
     /// The longest latent first.
     latent: VecDeque<usize>,
@@ -144,15 +155,16 @@ impl Schedule {
             |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
         let course = |_| Course {
             estimate: Estimate::default(),
-            state: State::Opening { since: u64::MAX },
+            state: State::Opening { since: f64::INFINITY },
             bucket: bucket(settings.budget_each),
-            last: Reading { at: now, seen: Seen::default() },
+            last: Reading { at: now, progress: 0.0, seen: Seen::default() },
             rearmed: 0,
         };
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
             slowed: 0.0,
+            busy: 1.0,
             armed: Vec::with_capacity(functions),
             latent: VecDeque::new(),
             began: now,
@@ -173,17 +185,18 @@ impl Schedule {
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
         self.account(function, reading);
-        let Reading { at: now, seen: from } = reading;
+        let Reading { at: now, progress, seen: from } = reading;
         let settings = &self.settings;
         let course = &mut self.courses[function];
         let State::Opening { since: closed } = course.state else { return };
-        let gap = since(now, closed);
+        let gap = (progress - closed).max(0.0);
         let least = settings.epoch * FIRST_LOOK;
         let planned = match course.estimate.rate() {
-            Some(rate) => (PLANNED * settings.sample_size / rate).max(least),
+            Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
             None => 0.0,
         };
-        course.state = State::Open { since: now, gap, planned, slowed: self.slowed, from };
+        course.state =
+            State::Open { since: now, from_progress: progress, gap, planned, slowed: self.slowed, from };
         self.armed.push(function);
     }
 
@@ -202,9 +215,10 @@ impl Schedule {
         for function in &armed {
             self.account(*function, read(*function));
         }
-        // Threads that run share what hits have cost.
-        let running = if elapsed > 0.0 { ((used - own) / elapsed).max(1.0) } else { 1.0 };
-        self.slowed += (self.cost.hits - hits) / running;
+        self.slowed += self.cost.hits - hits;
+        if elapsed > 0.0 {
+            self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
+        }
         let is_epoch = now >= self.next_epoch;
         let mut orders = Orders::default();
         if is_epoch {
@@ -254,8 +268,14 @@ impl Schedule {
 
     fn is_over(&self, function: usize) -> bool {
         let course = &self.courses[function];
-        let State::Open { since: began, planned, from, .. } = course.state else { return false };
-        let Reading { at, seen } = &course.last;
+        let State::Open { since: began, from_progress, planned, from, .. } = course.state else {
+            return false;
+        };
+        let Reading { at, progress, seen } = &course.last;
+        // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
+        if progress - from_progress < self.settings.epoch * SHORTEST {
+            return false;
+        }
         let calls = more(seen.calls, from.calls);
         let samples = more(seen.ended, from.ended);
         let is_timing = more(seen.begun, from.begun) > samples;
@@ -263,17 +283,19 @@ impl Schedule {
         let has_room = self.bucket.has_room() && course.bucket.has_room();
         let is_full = calls >= size && since(*at, began) >= planned && !is_timing;
         let is_overrun = calls >= OVERRUN * size;
-        let is_spared = !has_room && calls > 0.0 && course.estimate.samples + samples > 0.0;
+        // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
+        let least = if self.bucket.is_closed() || course.bucket.is_closed() { 1.0 } else { size };
+        let is_spared = !has_room && calls >= least && course.estimate.samples + samples > 0.0;
         is_full || is_overrun || is_spared
     }
 
     fn close(&mut self, function: usize) {
         let course = &mut self.courses[function];
-        let Reading { at, seen } = course.last;
-        if let State::Open { since: began, gap, slowed, from, .. } = course.state {
-            course.estimate.add(Window::new(gap, since(at, began), self.slowed - slowed, &from, &seen));
+        let reading = course.last;
+        if let Some(window) = course.window(&reading, self.slowed) {
+            course.estimate.add(window);
         }
-        course.state = State::Latent { since: at };
+        course.state = State::Latent { since: reading.progress };
     }
 
     fn rearm(&mut self, orders: &mut Orders) {
@@ -289,7 +311,8 @@ impl Schedule {
             let Some(function) = self.latent.pop_front() else { break };
             let course = &mut self.courses[function];
             // A look comes later than it was meant to.
-            let calls = (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * 2.0 * look);
+            let calls =
+                (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * self.busy * 2.0 * look);
             let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
             let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
             // What costs more than the bucket holds has its turn when it is full.
@@ -332,13 +355,11 @@ impl Schedule {
     pub(super) fn next(&self) -> u64 {
         let first = self.settings.epoch * FIRST_LOOK;
         let due = |function: &usize| match self.courses[*function].state {
-            State::Open { since: began, planned, .. } if planned > 0.0 => {
-                // Past its plan, it waits for calls, or for some to end: until the epoch.
-                Some(after(began, planned)).filter(|due| *due > self.looked)
-            }
-            // Twice as long as it took so far.
-            State::Open { since: began, .. } => {
-                Some(after(self.looked, since(self.looked, began).max(first)))
+            State::Open { since: began, planned, .. } => {
+                let due = after(began, planned);
+                // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
+                let later = || after(self.looked, since(self.looked, began).max(first));
+                Some(if due > self.looked { due } else { later() })
             }
             _ => None,
         };
@@ -351,17 +372,28 @@ impl Schedule {
 
     /// What is known of a function, as of now.
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        let Reading { at: now, seen } = reading;
         let course = &self.courses[function];
-        match course.state {
-            State::Latent { since: closed } => course.estimate.with_gap(since(now, closed)),
-            State::Opening { since: closed } => course.estimate.with_gap(since(now, closed)),
-            State::Open { since: began, gap, slowed, from, .. } => {
+        match (course.state, course.window(&reading, self.slowed)) {
+            (State::Latent { since: closed } | State::Opening { since: closed }, _) => {
+                course.estimate.with_gap((reading.progress - closed).max(0.0))
+            }
+            (_, window) => {
                 let mut estimate = course.estimate.clone();
-                estimate.add(Window::new(gap, since(now, began), self.slowed - slowed, &from, &seen));
+                window.into_iter().for_each(|window| estimate.add(window));
                 estimate
             }
         }
+    }
+}
+
+impl Course {
+    /// The window that is open, up to a reading.
+    fn window(&self, to: &Reading, slowed: f64) -> Option<Window> {
+        let State::Open { from_progress, gap, slowed: before, ref from, .. } = self.state else {
+            return None;
+        };
+        let length = to.progress - from_progress;
+        Some(Window::new(gap, length, slowed - before, from, &to.seen))
     }
 }
 

@@ -72,7 +72,7 @@ impl Program {
     }
 
     fn reading(&self, function: usize) -> Reading {
-        Reading { at: self.now as u64, seen: self.functions[function].seen }
+        Reading { at: self.now as u64, progress: self.now, seen: self.functions[function].seen }
     }
 }
 
