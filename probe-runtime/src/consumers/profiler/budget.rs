@@ -90,6 +90,15 @@ impl Bucket {
         self.level > 0.0
     }
 
+    /// In how much time there is room again, if nothing is spent.
+    pub(super) fn until_room(&self, busy: f64) -> f64 {
+        let rate = match self.limit {
+            Limit::Percent(_) => self.rate * busy,
+            Limit::Calls(_) | Limit::Unlimited => self.rate,
+        };
+        if self.has_room() { 0.0 } else { -self.level / rate.max(f64::MIN_POSITIVE) }
+    }
+
     /// Whether there never is room.
     pub(super) fn is_closed(&self) -> bool {
         self.capacity <= 0.0

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fmt, process};
 
 use super::estimate::Estimate;
@@ -167,6 +167,9 @@ impl fmt::Debug for Core {
     }
 }
 
+/// Sleeping so long takes longer, and more of the processor, than waiting.
+const SOON: Duration = Duration::from_micros(60);
+
 /// A moment that is not long ago.
 struct Base {
     at: u64,
@@ -193,7 +196,15 @@ impl Daemon {
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
             while !of_thread.is_over.load(Ordering::Acquire) {
-                thread::park_timeout(of_thread.look(true));
+                let wait = of_thread.look(true);
+                if wait > SOON {
+                    thread::park_timeout(wait);
+                } else {
+                    let start = Instant::now();
+                    while start.elapsed() < wait {
+                        std::hint::spin_loop();
+                    }
+                }
             }
         });
         drop(masked);

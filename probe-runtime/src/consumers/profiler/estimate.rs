@@ -32,16 +32,18 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What lies between two readings.
+    /// What lies between two readings. `hit` is what a hit costs.
     #[expect(clippy::cast_precision_loss, reason = "of estimates")]
-    pub(super) fn new(gap: f64, length: f64, slowed: f64, from: &Seen, to: &Seen) -> Self {
+    pub(super) fn new(gap: f64, length: f64, slowed: f64, hit: f64, from: &Seen, to: &Seen) -> Self {
+        // Calls inside that are counted make a call longer.
+        let inner = to.inner.saturating_sub(from.inner) as f64 * hit;
         Self {
             gap,
             length: length.max(1.0),
             slowed,
             calls: to.calls.saturating_sub(from.calls) as f64,
             samples: to.ended.saturating_sub(from.ended) as f64,
-            time: to.time.saturating_sub(from.time) as f64,
+            time: (to.time.saturating_sub(from.time) as f64 - inner).max(0.0),
             squares: (to.squares - from.squares).max(0.0),
         }
     }

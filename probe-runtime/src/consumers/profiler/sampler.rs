@@ -36,6 +36,8 @@ struct Part {
     begun: AtomicU64,
     ended: AtomicU64,
     time: AtomicU64,
+    /// Hits in between, of this function and others.
+    inner: AtomicU64,
     /// The sum of the squares of the times, as the bits of an `f64`.
     squares: AtomicU64,
     /// Inverted: zero is as good as none.
@@ -57,6 +59,8 @@ struct Part {
 #[repr(C)]
 struct Start {
     time: AtomicU64,
+    /// The thread's hits so far.
+    hits: AtomicU64,
     /// In C code: the stack pointer.
     mark: AtomicUsize,
 }
@@ -77,6 +81,8 @@ pub(super) struct Seen {
     /// Their times in ticks, and the squares.
     pub(super) time: u64,
     pub(super) squares: f64,
+    /// Hits inside of them, which have made them longer.
+    pub(super) inner: u64,
     /// The shortest and the longest; `u64::MAX` and 0 without any.
     pub(super) shortest: u64,
     pub(super) longest: u64,
@@ -89,7 +95,8 @@ pub(super) struct Sampler {
     probes: Vec<Vec<ProbeId>>,
     idle: Vec<ProbeId>,
     eras: Vec<AtomicU32>,
-    memory: PerThread<(), Part>,
+    /// For each thread, its hits.
+    memory: PerThread<AtomicU64, Part>,
     quota: u32,
     time: Time,
 }
@@ -161,6 +168,7 @@ impl Sampler {
             seen.ended += part.ended.load(Acquire);
             seen.begun += part.begun.load(Relaxed);
             seen.time += part.time.load(Relaxed);
+            seen.inner += part.inner.load(Relaxed);
             seen.squares += f64::from_bits(part.squares.load(Relaxed));
             seen.shortest = seen.shortest.min(!part.shortest.load(Relaxed));
             seen.longest = seen.longest.max(part.longest.load(Relaxed));
@@ -180,6 +188,8 @@ impl Sampler {
         let function = function as usize;
         let (Some(local), Some(era)) = (self.memory.of(event), self.eras.get(function)) else { return };
         let Some(part) = local.parts().get(function) else { return };
+        let hits = local.head();
+        add(hits, 1);
         let era = era.load(Acquire);
         if era % 2 == 0 {
             if begins {
@@ -192,7 +202,7 @@ impl Sampler {
             part.reset(key, local.thread(), self.quota);
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
-        if begins { part.begin(frame, self.time) } else { part.end(frame, self.time) }
+        if begins { part.begin(frame, hits, self.time) } else { part.end(frame, hits, self.time) }
     }
 }
 
@@ -211,7 +221,7 @@ impl Part {
     }
 
     #[inline(always)]
-    fn begin(&self, frame: Option<usize>, time: Time) {
+    fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
         add(&self.calls, 1);
         if let Some(stack_pointer) = frame {
             self.drop_dead(|mark| mark <= stack_pointer);
@@ -228,12 +238,13 @@ impl Part {
         self.timed.store(timed + 1, Relaxed);
         add(&self.begun, 1);
         start.mark.store(frame.unwrap_or_default(), Relaxed);
+        start.hits.store(hits.load(Relaxed), Relaxed);
         // As late as can be: what is done here is not the call's.
         start.time.store(time.now(), Relaxed);
     }
 
     #[inline(always)]
-    fn end(&self, frame: Option<usize>, time: Time) {
+    fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
         let untimed = self.untimed.load(Relaxed);
         if untimed != 0 {
             self.untimed.store(untimed - 1, Relaxed);
@@ -241,12 +252,12 @@ impl Part {
         }
         if self.timed.load(Relaxed) != 0 {
             let now = time.now();
-            self.end_timed(frame, now);
+            self.end_timed(frame, hits, now);
         }
     }
 
     #[inline(never)]
-    fn end_timed(&self, frame: Option<usize>, now: u64) {
+    fn end_timed(&self, frame: Option<usize>, hits: &AtomicU64, now: u64) {
         if let Some(stack_pointer) = frame {
             self.drop_dead(|mark| mark < stack_pointer);
         }
@@ -258,6 +269,8 @@ impl Part {
         self.timed.store(timed - 1, Relaxed);
         let elapsed = now.saturating_sub(start.time.load(Relaxed));
         add(&self.time, elapsed);
+        // Without its own exit.
+        add(&self.inner, hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1));
         #[expect(clippy::cast_precision_loss, reason = "of an error")]
         let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
         self.squares.store(squares.to_bits(), Relaxed);

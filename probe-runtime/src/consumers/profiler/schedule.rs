@@ -6,7 +6,8 @@
 //! - A **window** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
 //!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
 //!   when the rate jumps. A function that is called less often than that stays armed, and all its calls are counted.
-//! - **Looks** are made when a planned window ends; with a rate that is not known yet, at times that double; and at each epoch.
+//! - **Looks** are made when a planned window ends, and then at times that double; and at each epoch. Waking up takes tens of microseconds on some
+//!   machines: so the first look is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
 //!   again, the longest latent first, as far as the buckets reach.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
@@ -25,6 +26,8 @@ use super::sampler::Seen;
 pub(super) struct Settings {
     pub(super) sample_size: f64,
     pub(super) epoch: f64,
+    /// How long after something is armed to look first.
+    pub(super) first_look: f64,
     pub(super) ticks_per_second: f64,
     pub(super) budget: Budget,
     pub(super) budget_each: Budget,
@@ -37,10 +40,12 @@ pub(super) struct Settings {
 const OVERRUN: f64 = 16.0;
 /// A planned window, in samples: so that hardly one has too few.
 const PLANNED: f64 = 2.0;
-/// The first look after something is armed: so much of an epoch.
-const FIRST_LOOK: f64 = 1.0 / 200.0;
-/// The shortest window, in what the program has used: so much of an epoch.
-const SHORTEST: f64 = FIRST_LOOK / 2.0;
+/// The shortest window, in what the program has used: so much of a first look.
+const SHORTEST: f64 = 0.5;
+/// Looks so soon after another, in first looks, are not slept for, and so cost little.
+const SOON: f64 = 2.0;
+/// As many epochs may be left out at most, to pay a debt.
+const LEFT_OUT: f64 = 4.0;
 /// Processors that the program uses, as far as is planned with.
 const BUSY: (f64, f64) = (0.05, 4096.0);
 /// How far epochs are jittered, either way.
@@ -125,6 +130,7 @@ pub(super) struct Schedule {
     used_in_epoch: f64,
     next_epoch: u64,
     pub(super) cost: Cost,
+    looks: u32,
     shortest: f64,
     random: u64,
 }
@@ -173,6 +179,7 @@ impl Schedule {
             used_in_epoch: 0.0,
             next_epoch: now,
             cost: Cost::default(),
+            looks: 0,
             shortest: f64::INFINITY,
             random: now | 1,
             settings,
@@ -190,7 +197,7 @@ impl Schedule {
         let course = &mut self.courses[function];
         let State::Opening { since: closed } = course.state else { return };
         let gap = (progress - closed).max(0.0);
-        let least = settings.epoch * FIRST_LOOK;
+        let least = settings.first_look;
         let planned = match course.estimate.rate() {
             Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
             None => 0.0,
@@ -205,6 +212,7 @@ impl Schedule {
     pub(super) fn look(&mut self, now: u64, used: f64, own: f64, read: impl Fn(usize) -> Reading) -> Orders {
         let elapsed = since(now, self.looked);
         self.looked = now;
+        self.looks = self.looks.saturating_add(1);
         self.cost.used += used;
         self.used_in_epoch += used;
         self.cost.own += own;
@@ -273,7 +281,7 @@ impl Schedule {
         };
         let Reading { at, progress, seen } = &course.last;
         // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
-        if progress - from_progress < self.settings.epoch * SHORTEST {
+        if progress - from_progress < self.settings.first_look * SHORTEST {
             return false;
         }
         let calls = more(seen.calls, from.calls);
@@ -290,9 +298,10 @@ impl Schedule {
     }
 
     fn close(&mut self, function: usize) {
+        let hit = self.hit();
         let course = &mut self.courses[function];
         let reading = course.last;
-        if let Some(window) = course.window(&reading, self.slowed) {
+        if let Some(window) = course.window(&reading, self.slowed, hit) {
             course.estimate.add(window);
         }
         course.state = State::Latent { since: reading.progress };
@@ -305,7 +314,7 @@ impl Schedule {
         let mut planned = Spent::default();
         let toggle = self.cost_of_a_toggle();
         let size = self.settings.sample_size;
-        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.epoch * FIRST_LOOK);
+        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.first_look);
         // Once around: those that are passed over keep their order.
         for _ in 0..self.latent.len() {
             let Some(function) = self.latent.pop_front() else { break };
@@ -348,12 +357,13 @@ impl Schedule {
         #[expect(clippy::cast_precision_loss, reason = "53 bits")]
         let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
         let jitter = 1.0 + JITTER * (2.0 * random - 1.0);
-        self.next_epoch = after(now, self.settings.epoch * jitter);
+        let debt = self.bucket.until_room(self.busy) / self.settings.epoch;
+        self.next_epoch = after(now, self.settings.epoch * debt.clamp(1.0, LEFT_OUT) * jitter);
     }
 
     /// When the next look is due.
     pub(super) fn next(&self) -> u64 {
-        let first = self.settings.epoch * FIRST_LOOK;
+        let first = self.settings.first_look;
         let due = |function: &usize| match self.courses[*function].state {
             State::Open { since: began, planned, .. } => {
                 let due = after(began, planned);
@@ -363,7 +373,23 @@ impl Schedule {
             }
             _ => None,
         };
-        self.armed.iter().filter_map(due).min().unwrap_or(self.next_epoch).min(self.next_epoch)
+        let Some(next) = self.armed.iter().filter_map(due).min() else { return self.next_epoch };
+        let is_soon = since(next, self.looked) <= SOON * first;
+        if is_soon || self.is_worth_a_look() { next.min(self.next_epoch) } else { self.next_epoch }
+    }
+
+    /// Whether waking up before the epoch costs less than the hits of what is armed until then. What a rate is must be found out first.
+    fn is_worth_a_look(&self) -> bool {
+        let mut rates = 0.0;
+        for function in &self.armed {
+            match self.courses[*function].estimate.rate() {
+                Some(rate) => rates += rate,
+                None if self.courses[*function].last.seen.calls != 0 => return true,
+                None => (),
+            }
+        }
+        let hits = 2.0 * self.hit() * rates * self.busy * since(self.next_epoch, self.looked);
+        hits * f64::from(self.looks) > self.cost.own
     }
 
     pub(super) fn is_armed(&self, function: usize) -> bool {
@@ -372,8 +398,8 @@ impl Schedule {
 
     /// What is known of a function, as of now.
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        let course = &self.courses[function];
-        match (course.state, course.window(&reading, self.slowed)) {
+        let (course, hit) = (&self.courses[function], self.hit());
+        match (course.state, course.window(&reading, self.slowed, hit)) {
             (State::Latent { since: closed } | State::Opening { since: closed }, _) => {
                 course.estimate.with_gap((reading.progress - closed).max(0.0))
             }
@@ -388,12 +414,12 @@ impl Schedule {
 
 impl Course {
     /// The window that is open, up to a reading.
-    fn window(&self, to: &Reading, slowed: f64) -> Option<Window> {
+    fn window(&self, to: &Reading, slowed: f64, hit: f64) -> Option<Window> {
         let State::Open { from_progress, gap, slowed: before, ref from, .. } = self.state else {
             return None;
         };
         let length = to.progress - from_progress;
-        Some(Window::new(gap, length, slowed - before, from, &to.seen))
+        Some(Window::new(gap, length, slowed - before, hit, from, &to.seen))
     }
 }
 

@@ -94,6 +94,7 @@ fn settings(budget: Budget) -> Settings {
     Settings {
         sample_size: 10.0,
         epoch: 1e7,
+        first_look: 3e4,
         ticks_per_second: SECOND,
         budget,
         budget_each: Budget::UNLIMITED,
@@ -180,7 +181,7 @@ fn a_budget_holds_while_the_rate_jumps_a_thousand_fold() {
     }
     let mut program = Program::new(&[(jumping, 20.0), (jumping, 30.0), (|_| 100.0, 1e5)]);
     // Without a budget, so short an epoch would take a quarter of the time.
-    let settings = Settings { epoch: 1e6, ..settings(Budget::percent(1.0)) };
+    let settings = Settings { epoch: 1e6, first_look: 3e4, ..settings(Budget::percent(1.0)) };
     let (mut at, mut shares) = ((0.0, 0.0, 0.0), Vec::new());
     let schedule = profile(&mut program, settings, 20.0 * SECOND, |program, _| {
         // Every two seconds: a calm one, and one that is not.
