@@ -4,7 +4,7 @@
 //! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
-//! - `cpu::{process, thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
+//! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
@@ -36,6 +36,11 @@ pub(crate) mod cpu {
     /// Not known.
     pub(crate) fn thread() -> u64 {
         0
+    }
+
+    /// Not known.
+    pub(crate) fn of_thread(_id: u32) -> Option<u64> {
+        None
     }
 }
 

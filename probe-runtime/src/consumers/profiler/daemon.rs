@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, process};
 
 use super::estimate::Estimate;
+use super::progress::Progress;
 use super::sampler::{Sampler, Seen};
 use super::schedule::{Reading, Schedule, Settings};
 use super::time::{Time, Used};
@@ -36,8 +37,9 @@ pub(super) struct Running {
     switch: Switch,
     scale: f64,
     used: Used,
-    /// What the program had used by then, without this, in ticks.
-    progress: f64,
+    progress: Progress,
+    /// When it was asked for last.
+    asked: u64,
     /// What the last look took of its thread, in nanoseconds.
     own: u64,
     /// Sites that could not be switched at the last try.
@@ -83,7 +85,9 @@ impl Core {
             schedule.opened(function, self.reading(sampler, function, &base));
             sampler.arm(function);
         }
-        let running = Running { schedule, switch, scale, used, own: 0, progress: 0.0, refused: 0 };
+        let mut progress = Progress::default();
+        progress.now(self.time, used, 0, sampler);
+        let running = Running { schedule, switch, scale, used, own: 0, progress, asked: base.at, refused: 0 };
         if let Some(mut place) = self.running() {
             *place = Some(running);
         }
@@ -97,11 +101,31 @@ impl Core {
         Reading { at, progress: base.progress + since * base.busy, seen: sampler.seen(function) }
     }
 
+    /// How far the program is now.
+    fn ask(&self, used: Used, sampler: &Sampler, running: &mut Running) -> Base {
+        let mut progress = std::mem::take(&mut running.progress);
+        let base = self.base(used, sampler, &mut progress, running);
+        (running.progress, running.asked) = (progress, base.at);
+        base
+    }
+
+    fn base(&self, used: Used, sampler: &Sampler, progress: &mut Progress, running: &Running) -> Base {
+        let at = self.time.now();
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "nanoseconds between two looks"
+        )]
+        let since = (at.saturating_sub(running.asked) as f64 * running.scale) as u64;
+        let progress = in_ticks(progress.now(self.time, used, since, sampler), running.scale);
+        Base { at, progress, busy: running.schedule.busy }
+    }
+
     /// What is known of each function as of now.
     pub(super) fn estimates(&self, sampler: &Sampler, running: &Running) -> Vec<(Estimate, Seen)> {
-        let all = self.time.used().by_all.saturating_sub(running.used.by_all);
-        let progress = running.progress + in_ticks(all, running.scale);
-        let base = Base { at: self.time.now(), progress, busy: running.schedule.busy };
+        let mut progress = running.progress.clone();
+        let base = self.base(self.time.used(), sampler, &mut progress, running);
         let estimate = |function| {
             let reading = self.reading(sampler, function, &base);
             (running.schedule.estimate(function, reading), reading.seen)
@@ -124,8 +148,7 @@ impl Core {
         };
         let ticks = |nanoseconds| in_ticks(nanoseconds, running.scale);
         let (all, own) = (ticks(all), ticks(own));
-        running.progress += all - own;
-        let mut base = Base { at: self.time.now(), progress: running.progress, busy: running.schedule.busy };
+        let base = self.ask(used, sampler, running);
         let read = |function| self.reading(sampler, function, &base);
         let orders = running.schedule.look(base.at, all, own, read);
         running.used = used;
@@ -141,11 +164,7 @@ impl Core {
             let report = running.switch.on(&probes(&orders.on), Visibility::Synchronous);
             running.refused = report.refused();
             // That took a while.
-            let later = self.time.used();
-            let all = later.by_all.saturating_sub(used.by_all);
-            let own = later.by_this_thread.saturating_sub(used.by_this_thread);
-            base.progress += in_ticks(all.saturating_sub(own), running.scale);
-            base.at = self.time.now();
+            let base = self.ask(self.time.used(), sampler, running);
             for function in orders.on {
                 running.schedule.opened(function, self.reading(sampler, function, &base));
                 sampler.arm(function);

@@ -3,6 +3,7 @@
 mod budget;
 mod daemon;
 mod estimate;
+mod progress;
 mod report;
 mod sampler;
 mod schedule;

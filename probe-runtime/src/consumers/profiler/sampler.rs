@@ -22,11 +22,24 @@ use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
+use crate::os;
 use crate::per_thread::{PerThread, Zeroed};
 use crate::registry::ProbeId;
 
 /// Calls of one function that a thread times at once; what is called deeper is counted only.
 const DEPTH: usize = 8;
+
+/// What a thread has for all functions.
+#[repr(C)]
+struct Head {
+    hits: AtomicU64,
+    /// Which thread it is, and the kernel's id of it.
+    thread: AtomicU64,
+    id: AtomicU32,
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Head {}
 
 /// What a thread has seen of one function.
 #[repr(C)]
@@ -95,8 +108,7 @@ pub(super) struct Sampler {
     probes: Vec<Vec<ProbeId>>,
     idle: Vec<ProbeId>,
     eras: Vec<AtomicU32>,
-    /// For each thread, its hits.
-    memory: PerThread<AtomicU64, Part>,
+    memory: PerThread<Head, Part>,
     quota: u32,
     time: Time,
 }
@@ -159,6 +171,13 @@ impl Sampler {
         }
     }
 
+    /// The threads that have hit: their numbers, and the kernel's ids.
+    pub(super) fn threads(&self) -> impl Iterator<Item = (u64, u32)> {
+        let heads = self.memory.iter().map(|local| local.head());
+        let threads = heads.map(|head| (head.thread.load(Acquire), head.id.load(Relaxed)));
+        threads.filter(|(thread, _)| *thread != 0)
+    }
+
     pub(super) fn seen(&self, function: usize) -> Seen {
         let mut seen = Seen { shortest: u64::MAX, ..Seen::default() };
         for part in self.memory.iter().filter_map(|local| local.parts().get(function)) {
@@ -188,7 +207,7 @@ impl Sampler {
         let function = function as usize;
         let (Some(local), Some(era)) = (self.memory.of(event), self.eras.get(function)) else { return };
         let Some(part) = local.parts().get(function) else { return };
-        let hits = local.head();
+        let hits = &local.head().hits;
         add(hits, 1);
         let era = era.load(Acquire);
         if era % 2 == 0 {
@@ -200,9 +219,20 @@ impl Sampler {
         let key = u64::from(era) << 32 | u64::from(event.generation());
         if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
             part.reset(key, local.thread(), self.quota);
+            local.head().note(local.thread());
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if begins { part.begin(frame, hits, self.time) } else { part.end(frame, hits, self.time) }
+    }
+}
+
+impl Head {
+    #[cold]
+    fn note(&self, thread: u64) {
+        if self.thread.load(Relaxed) != thread {
+            self.id.store(os::thread::id(), Relaxed);
+            self.thread.store(thread, Release);
+        }
     }
 }
 
