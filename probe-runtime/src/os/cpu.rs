@@ -13,14 +13,15 @@ pub(crate) fn thread() -> u64 {
     time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// `clock_getcpuclockid(3)`: a thread's, by the scheduler.
+const THREAD_SCHEDULER: libc::clockid_t = 4 | 2;
+
 /// Nanoseconds that a thread has used so far, of this process, by the kernel's id; `None` if there is none, or no telling. Unlike
 /// [`process`], which knows of others what they had used at the last tick, exact to the microsecond.
 pub(crate) fn of_thread(id: u32) -> Option<u64> {
     if !cfg!(target_os = "linux") {
         return None;
     }
-    /// clock_getcpuclockid(3): a thread's, by the scheduler.
-    const THREAD_SCHEDULER: libc::clockid_t = 4 | 2;
     let id = libc::clockid_t::try_from(id).ok()?;
     Some(time((!id << 3) | THREAD_SCHEDULER)).filter(|time| *time != 0)
 }
@@ -31,8 +32,9 @@ fn time(clock: libc::clockid_t) -> u64 {
     if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return 0;
     }
-    let part = |value: i64| u64::try_from(value).unwrap_or_default();
-    part(time.tv_sec.into()) * 1_000_000_000 + part(time.tv_nsec.into())
+    // Their types differ from system to system.
+    u64::try_from(time.tv_sec).unwrap_or_default() * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -120,6 +120,8 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
     use super::*;
 
     const SECOND: f64 = 1e9;

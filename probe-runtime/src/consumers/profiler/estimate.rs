@@ -182,6 +182,8 @@ impl Estimate {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
     use super::*;
     use proptest::prelude::*;
 

@@ -424,4 +424,11 @@ impl Course {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::type_complexity,
+    reason = "whole numbers of calls and nanoseconds"
+)]
 mod simulation;

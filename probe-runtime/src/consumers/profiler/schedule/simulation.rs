@@ -177,7 +177,7 @@ fn share(program: &Program, (now, hits, own): (f64, f64, f64)) -> f64 {
 fn a_budget_holds_while_the_rate_jumps_a_thousand_fold() {
     /// Seconds with 10,000 calls, then seconds with 10,000,000.
     fn jumping(now: f64) -> f64 {
-        if (now / SECOND) as u64 % 2 == 0 { 1e4 } else { 1e7 }
+        if ((now / SECOND) as u64).is_multiple_of(2) { 1e4 } else { 1e7 }
     }
     let mut program = Program::new(&[(jumping, 20.0), (jumping, 30.0), (|_| 100.0, 1e5)]);
     // Without a budget, so short an epoch would take a quarter of the time.
