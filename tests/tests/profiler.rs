@@ -78,9 +78,8 @@ fn samples_windows_and_gaps_are_exact() {
     let profile = profiler.profile();
     let of_hot = profile.function("profiler::hot").unwrap();
     assert_eq!((of_hot.counted(), of_hot.samples(), of_hot.latent()), (25, 10, 0.5));
-    // 25 calls in 100 µs, less what they took to count: as many in the next 100.
-    let Estimated { value, error } = of_hot.calls();
-    assert!((50.0..50.2).contains(&value) && error >= 10.0, "{value} ± {error}");
+    // 25 calls in 100 µs: as many in the next 100, more or less two times their root.
+    assert_eq!(of_hot.calls(), Estimated { value: 50.0, error: 10.0 });
 
     // The next epoch.
     pass(20_000_000);
@@ -230,9 +229,9 @@ fn a_mix_is_estimated() {
         let function = profile.function(path).unwrap();
         let Estimated { value, error } = function.calls();
         assert!(function.samples() >= 10 && function.rearmed() >= 3, "{profiler}");
-        // A machine that does much else has windows that are not like the rest.
-        let slack = if is_strict { 0.1 * truth } else { 0.3 * truth + 2.0 * error };
-        assert!((value - truth).abs() <= slack, "{path}: {value} ± {error}, not {truth}");
+        // Without optimization, hits slow the program down by more than is known; beside others, windows are not like the rest.
+        let (least, most) = if is_strict { (0.9, 1.1) } else { (0.3, 3.0) };
+        assert!((least..most).contains(&(value / truth)), "{path}: {value} ± {error}, not {truth}");
     }
     let share = profile.cost().share();
     assert!(!is_strict || share < 0.015, "{share}");

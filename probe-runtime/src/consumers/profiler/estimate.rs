@@ -14,7 +14,7 @@
 use super::sampler::Seen;
 
 /// How well it is known what a hit costs.
-const COST_KNOWN: f64 = 0.25;
+const COST_KNOWN: f64 = 0.5;
 /// What is left of a window at least, if that would be all of it.
 const LEAST: f64 = 0.1;
 

@@ -267,11 +267,11 @@ impl Schedule {
         }
     }
 
-    /// What a hit costs besides readings: between the two readings of the shortest call that was timed lie the ends of one hit,
-    /// and the beginnings of another.
+    /// What a hit costs besides readings, as far as that can be told: between the two readings of the shortest call that was timed lie the
+    /// end of one hit, and the beginning of another.
     fn hit(&self) -> f64 {
         let (least, most) = self.settings.hit;
-        (self.shortest - self.settings.reading).clamp(least, most)
+        self.shortest.clamp(least, most)
     }
 
     fn is_over(&self, function: usize) -> bool {
