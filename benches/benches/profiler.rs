@@ -35,9 +35,9 @@ mod nbody {
         let apart: [f64; 3] = std::array::from_fn(|n| one.at[n] - other.at[n]);
         let square: f64 = apart.iter().map(|d| d * d).sum::<f64>() + 0.01;
         let force = time / (square * square.sqrt());
-        for n in 0..3 {
-            one.speed[n] -= apart[n] * other.mass * force;
-            other.speed[n] += apart[n] * one.mass * force;
+        for (n, apart) in apart.into_iter().enumerate() {
+            one.speed[n] -= apart * other.mass * force;
+            other.speed[n] += apart * one.mass * force;
         }
     }
 
