@@ -48,8 +48,8 @@ use crate::patch::Visibility;
 /// | `samples` | calls that were timed |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
-/// Hits slow the program down while a function is armed; what that is, is known only roughly. Of functions that take less than some 50 ns, called
-/// in a row, the number of calls is therefore estimated badly, most often too low: their error says so only in part.
+/// Hits slow the program down while a function is armed; what that is, is known only roughly. Of functions that take less than some 200 ns, called
+/// in a row, the number of calls is therefore estimated badly, most often too low (figure `profiler`: down to a quarter): their error does not say so in full.
 ///
 /// What the sample says of a call is in its time: calls inside, of functions that are armed at that moment, take a little longer for it, which is subtracted as far as it is known.
 ///
