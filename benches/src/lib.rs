@@ -34,6 +34,6 @@ pub mod yielding;
 
 pub use calls::aligned;
 pub use figure::{figure, timing};
-pub use process::{monotonic_ns, pin, preemptions, processors, thread_ns};
+pub use process::{monotonic_ns, pin, preemptions, process_ns, processors, thread_ns};
 pub use rounds::{Case, Medians, interleave, median};
 pub use scale::{IS_PATCHED, Scale};

@@ -1,6 +1,6 @@
 //! What may be attached to probes.
 
-use crate::control::ProbeSet;
+use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 
@@ -57,6 +57,19 @@ pub trait Consumer: Send + Sync + 'static {
     /// Whatever keeps it from listening; `attach` then returns it, and nothing has changed.
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = probes;
+        Ok(())
+    }
+
+    /// It is attached, and its sites are active: the place to start a thread, which may keep `switch` to make probes latent, and active
+    /// again, as hits go. Called once, by [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate. Hits may come before.
+    ///
+    /// Such a thread ends with the consumer: its `drop` tells it, and waits for it. (A forked child has a copy of the
+    /// consumer, but not the thread: see [`needs_thread`](Self::needs_thread).)
+    ///
+    /// # Errors
+    /// Whatever keeps it from working; it is detached then, and `attach` returns the error.
+    fn attached(&self, switch: Switch) -> Result<(), Error> {
+        let _ = switch;
         Ok(())
     }
 

@@ -66,6 +66,8 @@ pub enum Error {
         /// The dynamic linker's reason.
         reason: String,
     },
+    /// A thread that the consumer needs could not be started.
+    Thread(io::Error),
     /// An environment variable is malformed.
     Environment {
         /// Its name.
@@ -145,6 +147,7 @@ impl fmt::Display for Error {
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
+            Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;
                 writeln!(f, "{variable}, column {column}: {problem}")?;

@@ -103,8 +103,8 @@ pub use {
     consumer::{Consumer, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
-        Attachment, EnvGuard, Hold, ProbeSet, Replacement, init_from_env, probes, select, unread_objects,
-        unread_records,
+        Attachment, EnvGuard, Hold, ProbeSet, Replacement, Switch, init_from_env, probes, select,
+        unread_objects, unread_records,
     },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
@@ -115,6 +115,8 @@ pub use {
     self_test::{SelfTest, self_test},
 };
 
+#[cfg(feature = "profiler")]
+pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
 #[cfg(feature = "call-tree")]
 pub use consumers::{CallTree, Tree, TreeNode};
 #[cfg(feature = "latency")]

@@ -55,7 +55,7 @@ impl fmt::Display for LeftOut {
 
 /// What a hit of a probe means for the calls of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Nothing: a point, or a function that is left out.
     Nothing,
     /// A call begins.
@@ -76,26 +76,26 @@ pub(super) enum Step {
 
 /// A step, and whose it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Act {
-    pub(super) function: u32,
-    pub(super) step: Step,
+pub(crate) struct Act {
+    pub(crate) function: u32,
+    pub(crate) step: Step,
 }
 
 impl Act {
-    pub(super) const NOTHING: Self = Self { function: 0, step: Step::Nothing };
+    pub(crate) const NOTHING: Self = Self { function: 0, step: Step::Nothing };
 }
 
 /// What all probes of a selection mean.
 #[derive(Default)]
-pub(super) struct Selected {
-    pub(super) functions: Vec<Function>,
-    pub(super) left_out: Vec<LeftOut>,
+pub(crate) struct Selected {
+    pub(crate) functions: Vec<Function>,
+    pub(crate) left_out: Vec<LeftOut>,
     /// By the probes' numbers.
-    pub(super) acts: Vec<Act>,
+    pub(crate) acts: Vec<Act>,
 }
 
 impl Selected {
-    pub(super) fn new(probes: &[ProbeInfo]) -> Self {
+    pub(crate) fn new(probes: &[ProbeInfo]) -> Self {
         let mut groups: BTreeMap<(&str, &str, u32), Vec<&ProbeInfo>> = BTreeMap::new();
         for probe in probes.iter().filter(|probe| !matches!(probe.kind(), Kind::Point | Kind::Replace)) {
             groups.entry((probe.path(), probe.file(), probe.line())).or_default().push(probe);

@@ -36,6 +36,8 @@ mod meter;
 mod thread;
 
 pub use frames::add;
+#[cfg(feature = "profiler")]
+pub(crate) use functions::{Act, Selected, Step};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
 pub use meter::{Ended, Meter, Unpaired, Whole};

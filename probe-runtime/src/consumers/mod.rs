@@ -8,6 +8,8 @@ mod report;
 mod call_tree;
 #[cfg(feature = "latency")]
 mod latency;
+#[cfg(feature = "profiler")]
+mod profiler;
 
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
@@ -15,3 +17,5 @@ pub use count::Count;
 pub use counts::{Counts, ProbeCount};
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
+#[cfg(feature = "profiler")]
+pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};

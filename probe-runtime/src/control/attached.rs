@@ -34,6 +34,8 @@ pub(super) struct Attached {
     pub(super) is_paused: bool,
     /// On how many of its probes it alone decides.
     pub(super) sole: usize,
+    /// How many of its probes are switched off.
+    pub(super) off: usize,
     pub(super) text: HeldText,
     /// What was done to its sites last without being asked for.
     pub(super) late: Report,
@@ -67,6 +69,7 @@ impl Attached {
             policy,
             is_paused: false,
             sole: 0,
+            off: 0,
             text,
             late: Report::default(),
             #[cfg(probe_discovers)]

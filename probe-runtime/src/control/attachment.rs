@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::attached::Policy;
 use super::lock::{lock, operate};
+use super::partial::Switch;
 use super::retired::settle;
 use super::state::pause;
 use super::tallies::sums;
@@ -130,6 +131,12 @@ impl<C: Consumer> Attachment<C> {
             self.live().subscription.settle(unsettled);
         }
         report
+    }
+
+    /// Switches some of its probes off and on, from any thread, while it stays attached.
+    pub fn switch(&self) -> Switch {
+        let Live { number, subscription, .. } = self.live();
+        Switch::new(*number, subscription)
     }
 
     /// Detaches, and tells what making the sites latent did.

@@ -10,6 +10,8 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
+#[cfg(feature = "profiler")]
+use crate::consumers::{Budget, Profiler};
 use crate::error::Error;
 use crate::selector::{Assigned, SelectorError, assigned};
 
@@ -22,11 +24,14 @@ const CONSUMERS: &[&str] = &[
     "latency",
     #[cfg(feature = "call-tree")]
     "call-tree",
+    #[cfg(feature = "profiler")]
+    "profile",
 ];
 
 /// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
 /// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
-/// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`. Without the variable, or with an empty one, nothing is attached.
+/// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
+/// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. Without the variable, or with an empty one, nothing is attached.
 ///
 /// When the guard drops, each consumer's report goes to stderr.
 ///
@@ -74,6 +79,8 @@ struct Request<'a> {
     /// Where the selector begins in the variable.
     at: usize,
     consumer: &'a str,
+    /// What stands in parentheses after it.
+    options: Option<&'a str>,
 }
 
 impl Request<'_> {
@@ -90,6 +97,8 @@ impl Request<'_> {
             "latency" => Box::new(set.attach(Latency::new())?),
             #[cfg(feature = "call-tree")]
             "call-tree" => Box::new(set.attach(CallTree::new())?),
+            #[cfg(feature = "profiler")]
+            "profile" => Box::new(set.attach(profiler(self.options))?),
             // `requests` lets no other through.
             _ => Box::new(set.attach(Count::new())?),
         })
@@ -105,6 +114,45 @@ fn malformed(value: &str, at: usize, problem: impl Into<String>) -> Error {
     Error::Environment { variable: VARIABLE, value: value.to_owned(), at, problem: problem.into() }
 }
 
+/// Where a term that ends with a consumer and its options assigns: these have an `=` of their own.
+fn profiled(term: &str) -> Option<usize> {
+    term.trim_end().ends_with(')').then(|| term.rfind("=profile(")).flatten()
+}
+
+/// A consumer, and what stands in parentheses after it.
+fn split_options(consumer: &str) -> (&str, Option<&str>) {
+    let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
+    split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
+}
+
+/// What is wrong with a consumer's options, if anything is.
+fn problem_of(consumer: &str, options: &str) -> Option<String> {
+    #[cfg(feature = "profiler")]
+    if consumer == "profile" {
+        return budget(options).is_none().then(|| {
+            format!("`{options}` is not an option of `profile`; write `budget=1%` or `budget=1000/s`")
+        });
+    }
+    Some(format!("`{consumer}` has no options, so not `({options})`"))
+}
+
+#[cfg(feature = "profiler")]
+fn budget(options: &str) -> Option<Budget> {
+    let (name, value) = options.split_once('=')?;
+    let value = value.trim();
+    let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
+    match (name.trim(), value.strip_suffix('%'), value.strip_suffix("/s")) {
+        ("budget", Some(percent), _) => number(percent).map(Budget::percent),
+        ("budget", _, Some(calls)) => number(calls).map(Budget::calls_per_second),
+        _ => None,
+    }
+}
+
+#[cfg(feature = "profiler")]
+fn profiler(options: Option<&str>) -> Profiler {
+    options.and_then(budget).map_or_else(Profiler::new, |budget| Profiler::new().budget(budget))
+}
+
 /// Cuts the variable into requests, at the commas where a selector's terms end. Pure.
 fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
     let mut requests = Vec::new();
@@ -113,14 +161,18 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
     while at <= value.len() {
         let Assigned { end, equals } = assigned(value, at);
         if let Some(equals) = equals {
-            let consumer = value[equals + 1..end].trim();
+            let equals = profiled(&value[at..end]).map_or(equals, |offset| at + offset);
+            let (consumer, options) = split_options(value[equals + 1..end].trim());
             if !CONSUMERS.contains(&consumer) {
                 let problem = format!("`{consumer}` is not a consumer; there is {}", CONSUMERS.join(", "));
                 return Err(malformed(value, equals + 1, problem));
             }
+            if let Some(problem) = options.and_then(|options| problem_of(consumer, options)) {
+                return Err(malformed(value, equals + 1, problem));
+            }
             let selector = &value[start..equals];
             let lead = selector.len() - selector.trim_start().len();
-            requests.push(Request { selector: selector.trim(), at: start + lead, consumer });
+            requests.push(Request { selector: selector.trim(), at: start + lead, consumer, options });
             start = end + 1;
         }
         at = end + 1;
@@ -175,6 +227,35 @@ mod tests {
             let error = requests(value).unwrap_err().to_string();
             assert!(error.starts_with(&format!("PROBES, column {column}: ")), "{error}");
             assert!(error.contains(problem), "{error}");
+        }
+    }
+
+    #[cfg(feature = "profiler")]
+    #[test]
+    fn a_profile_has_a_budget() {
+        let cut = |value| -> Vec<_> {
+            requests(value).unwrap().iter().map(|r| (r.selector, r.consumer, r.options)).collect()
+        };
+        assert_eq!(
+            cut("a=profile, **=profile(budget=0.5%), b=profile"),
+            [("a", "profile", None), ("**", "profile", Some("budget=0.5%")), ("b", "profile", None)]
+        );
+        for (options, is_right) in [
+            ("budget=1%", true),
+            ("budget = 20 /s", true),
+            ("budget=1", false),
+            ("budget=-1%", false),
+            ("budget=NaN%", false),
+            ("epoch=1%", false),
+            ("", false),
+        ] {
+            let value = format!("kind=entry, a::*=profile({options})");
+            let cut = requests(&value);
+            assert_eq!(cut.is_ok(), is_right, "{options}");
+            if let Err(error) = cut {
+                let error = error.to_string();
+                assert!(error.starts_with("PROBES, column 18: ") && error.contains("budget=1%"), "{error}");
+            }
         }
     }
 

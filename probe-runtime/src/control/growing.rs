@@ -146,7 +146,7 @@ impl Control {
     fn add_part(&mut self, attachment: usize, id: ProbeId, tally: usize) {
         let Some(attached) = self.attached(attachment) else { return };
         let member = Member::new(Action::Tally(TallyAt::new(tally)), attached.subscription());
-        self.change(id, |members| members.add(Part { attachment, member }));
+        self.change(id, |members| members.add(Part::new(attachment, member)));
     }
 
     /// Has an attachment's list of probes be what it has grown to: before something is done to all of them.

@@ -15,13 +15,21 @@ use crate::registry::{ProbeId, ProbeState};
 pub(super) struct Part {
     pub(super) attachment: usize,
     pub(super) member: Member,
+    /// Switched off, while its attachment goes on elsewhere.
+    pub(super) is_off: bool,
+}
+
+impl Part {
+    pub(super) fn new(attachment: usize, member: Member) -> Self {
+        Self { attachment, member, is_off: false }
+    }
 }
 
 /// Who listens to one probe, and who holds it off.
 ///
 /// | listening parts | holds | sites | hook |
 /// |---|---|---|---|
-/// | none | any | latent | none, or that of a paused sole part |
+/// | none | any | latent | none, or that of a sole part that is paused or off |
 /// | some | 0 | active | theirs |
 /// | some | ≥ 1 | latent | theirs |
 #[derive(Default)]
@@ -47,7 +55,7 @@ impl Drop for Published {
 impl Members {
     /// `is_paused` tells of each attachment whether it is.
     pub(super) fn state(&self, is_paused: impl Fn(usize) -> bool) -> ProbeState {
-        let listening = self.parts.iter().any(|part| !is_paused(part.attachment));
+        let listening = self.parts.iter().any(|part| !part.is_off && !is_paused(part.attachment));
         match (self.parts.is_empty(), listening && self.holds == 0) {
             (true, _) => ProbeState::Latent,
             (false, true) => ProbeState::Active,
@@ -85,6 +93,12 @@ impl Members {
         self.parts.retain(|part| part.attachment != attachment);
     }
 
+    /// Switches an attachment's part; `None` where it has none, else whether that was a change.
+    pub(super) fn set_off(&mut self, attachment: usize, is_off: bool) -> Option<bool> {
+        let part = self.parts.iter_mut().find(|part| part.attachment == attachment)?;
+        Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
+    }
+
     pub(super) fn hold(&mut self) {
         self.holds += 1;
     }
@@ -94,7 +108,7 @@ impl Members {
     }
 
     /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`. A sole part's
-    /// hook is published even while it is paused, so that pausing and resuming it takes its sites alone.
+    /// hook is published even while it is paused or off, so that switching it takes its sites alone.
     pub(super) fn publish(
         &mut self,
         id: ProbeId,
@@ -103,7 +117,7 @@ impl Members {
     ) -> Option<Published> {
         let is_sole = self.parts.len() == 1;
         let listening: Box<[Member]> = (self.parts.iter())
-            .filter(|part| is_sole || !is_paused(part.attachment))
+            .filter(|part| is_sole || !part.is_off && !is_paused(part.attachment))
             .map(|part| part.member.clone())
             .collect();
         let hook =

@@ -4,6 +4,8 @@
 //! activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it publishes hooks without
 //! it, makes sites that nobody else listens to latent, waits until no thread is inside, and frees.
 //!
+//! [`Switch`] does the same to some of its probes, from any thread.
+//!
 //! One lock guards all of it ([`lock`]: what is held together with it, in which order, and why). No consumer's code runs, and nobody waits for a hit to end, while it is held;
 //! hits never take it. While a thread holds it, consumers' calls on that thread are suppressed (and counted),
 //! so that a probe in the allocator can't lead back here.
@@ -17,6 +19,7 @@ mod growing;
 mod hold;
 mod lock;
 mod members;
+mod partial;
 mod ready;
 mod refresh;
 mod remembered;
@@ -41,6 +44,7 @@ use sites::{HeldText, close_text, forget_unloaded_text};
 pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
+pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 

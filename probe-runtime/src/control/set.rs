@@ -193,7 +193,7 @@ impl ProbeSet {
     /// [`Error::Refused`] if not one site could be activated, [`Error::TextProtected`] if the system does not
     /// let text stay writable as [`TextPolicy::Open`] asks, [`Error::OutOfCounters`] if too much is counted
     /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it, and whatever the consumer's
-    /// [`prepare`](Consumer::prepare) says. Nothing has changed then.
+    /// [`prepare`](Consumer::prepare) and [`attached`](Consumer::attached) say. Nothing has changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         // Asked before the lock is taken: it is the consumer's own code.
         let (wants, needs_thread) = (consumer.wants(), consumer.needs_thread());
@@ -211,6 +211,7 @@ impl ProbeSet {
         {
             return Err(Error::Refused(attachment.report().clone()));
         }
+        attachment.attached(attachment.switch())?;
         Ok(attachment)
     }
 

@@ -23,7 +23,7 @@ use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 #[derive(Default)]
 pub(super) struct Control {
     pub(super) registry: Registry,
-    members: Vec<Members>,
+    pub(super) members: Vec<Members>,
     /// The attachment that discovered probes are added to.
     #[cfg(probe_discovers)]
     pub(super) growing: Option<usize>,
@@ -34,7 +34,7 @@ pub(super) struct Control {
     pub(super) loaded: finstrument::Loaded,
     #[cfg(probe_discovers)]
     pub(super) names: finstrument::Names,
-    attachments: Vec<Option<Attached>>,
+    pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
     pub(super) retired: Vec<Retired>,
     /// What is known of attached probes that may be unloaded.
@@ -148,7 +148,7 @@ impl Control {
         let mut retired = Retired::default();
         for (&id, action) in ids.iter().zip(actions) {
             let member = Member::new(action, Arc::clone(&subscription));
-            self.change(id, |members| members.add(Part { attachment, member }));
+            self.change(id, |members| members.add(Part::new(attachment, member)));
             retired.hooks.extend(self.publish(id));
         }
         if !retired.hooks.is_empty() {
@@ -202,7 +202,7 @@ impl Control {
         let attached = self.attached(attachment)?;
         let unsettled = Some(attached.subscription.unsettle());
         let policy = attached.policy;
-        if attached.sole == attached.ids.len() && cfg!(probe_backend = "x86_64") {
+        if attached.sole == attached.ids.len() && attached.off == 0 && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
             // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
             if policy.text == TextPolicy::Open && is_main_only && !policy.strict {

@@ -50,7 +50,7 @@ impl<'a> Event<'a> {
     /// Which of its attachment's states the hit belongs to: odd while all sites are as they should be, even while they are being
     /// switched (attached, paused, resumed, held, let go, loaded late); never 0, and never the same again after a switch. Between hits of one odd
     /// number, no hit of that attachment's probes is missing on this thread. So who pairs entries with exits pairs those of one odd
-    /// number. (After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to execute
+    /// number. (Probes that a [`Switch`](crate::Switch) has switched are not meant: who switches knows. After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to execute
     /// what was there before.)
     #[inline(always)]
     pub fn generation(&self) -> u32 {

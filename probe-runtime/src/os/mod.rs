@@ -4,6 +4,7 @@
 //! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
+//! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
@@ -12,8 +13,49 @@
 //!
 //! Nothing here knows about probes.
 
+#[cfg(all(feature = "profiler", unix, not(miri)))]
+pub(crate) mod cpu;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
+#[cfg(all(feature = "profiler", unix, not(miri)))]
+pub(crate) mod masked;
+
+/// Where there are neither: the processor's time is the clock's.
+#[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
+pub(crate) mod cpu {
+    use std::sync::LazyLock;
+    use std::time::Instant;
+
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+    /// Nanoseconds since it was first asked.
+    pub(crate) fn process() -> u64 {
+        START.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// Not known.
+    pub(crate) fn thread() -> u64 {
+        0
+    }
+
+    /// Not known.
+    pub(crate) fn of_thread(_id: u32) -> Option<u64> {
+        None
+    }
+}
+
+/// Nothing to do.
+#[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
+pub(crate) mod masked {
+    /// While it lives, nothing is different.
+    pub(crate) struct Masked(());
+
+    impl Masked {
+        pub(crate) fn new() -> Self {
+            Self(())
+        }
+    }
+}
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod generic;

@@ -6,7 +6,7 @@
 mod csv;
 mod json;
 mod table;
-#[cfg(any(feature = "latency", feature = "call-tree"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 mod units;
 
 use std::fmt;
@@ -14,10 +14,10 @@ use std::fmt;
 pub(super) use csv::Csv;
 pub(super) use json::{Object, array};
 pub(super) use table::Table;
-#[cfg(any(feature = "latency", feature = "call-tree"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;
 
-#[cfg(any(feature = "latency", feature = "call-tree"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::calls::LeftOut;
 use crate::consumer::Consumer;
 use crate::control::Attachment;
@@ -39,7 +39,7 @@ pub(super) fn footnotes<C: Consumer>(attachment: &Attachment<C>, f: &mut fmt::Fo
 }
 
 /// What is missing from a measurement of calls: a line each, where there is something.
-#[cfg(any(feature = "latency", feature = "call-tree"))]
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if lost != 0 {
         let calls = if lost == 1 { "1 call was" } else { &format!("{lost} calls were") };

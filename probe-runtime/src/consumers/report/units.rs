@@ -15,8 +15,10 @@ impl fmt::Display for Time {
             return f.pad(&format!("{} ns", self.0));
         }
         // What rounds up to a thousand is one of the next unit.
-        let (unit, name) =
-            UNITS.into_iter().find(|(unit, _)| self.0 + unit / 2_000 >= *unit).unwrap_or((1, "ns"));
+        let (unit, name) = UNITS
+            .into_iter()
+            .find(|(unit, _)| self.0.saturating_add(unit / 2_000) >= *unit)
+            .unwrap_or((1, "ns"));
         let text = |decimals: usize| {
             let power = 10_u128.pow(u32::try_from(decimals).unwrap_or_default());
             let scaled = (u128::from(self.0) * power + u128::from(unit) / 2) / u128::from(unit);

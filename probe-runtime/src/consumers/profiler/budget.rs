@@ -1,0 +1,170 @@
+//! What a profiler may cost.
+
+use std::fmt;
+
+/// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or calls a second that it is told of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Budget(Limit);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Limit {
+    Percent(f64),
+    Calls(f64),
+    Unlimited,
+}
+
+impl Budget {
+    /// No limit but the sample size.
+    pub const UNLIMITED: Self = Self(Limit::Unlimited);
+
+    /// So many percent of the CPU time that all threads of the process use. What is not a number, or less than 0, is 0: one sample of each
+    /// function, and no more.
+    pub const fn percent(percent: f64) -> Self {
+        Self(Limit::Percent(if percent > 0.0 { percent } else { 0.0 }))
+    }
+
+    /// So many calls a second, timed or only counted. What is not a number, or less than 0, is 0: one sample of each function, and
+    /// no more.
+    pub const fn calls_per_second(calls: f64) -> Self {
+        Self(Limit::Calls(if calls > 0.0 { calls } else { 0.0 }))
+    }
+
+    /// Its bucket, full.
+    pub(super) fn bucket(self, epoch: f64, ticks_per_second: f64, sample_size: f64) -> Bucket {
+        let (rate, least) = match self.0 {
+            Limit::Percent(percent) => (percent / 100.0, 0.0),
+            Limit::Calls(calls) => (calls / ticks_per_second, sample_size),
+            Limit::Unlimited => (f64::INFINITY, 0.0),
+        };
+        let capacity = if rate > 0.0 { (rate * epoch * BURST).max(least) } else { 0.0 };
+        Bucket { limit: self.0, rate, capacity, level: capacity }
+    }
+}
+
+/// As many epochs' worth may be spent at once.
+const BURST: f64 = 10.0;
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Limit::Percent(percent) => write!(f, "{percent} %"),
+            Limit::Calls(calls) => write!(f, "{calls} calls/s"),
+            Limit::Unlimited => f.write_str("no limit"),
+        }
+    }
+}
+
+/// What has been spent, or has passed, since the last look. Times in ticks.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Spent {
+    pub(super) cost: f64,
+    pub(super) calls: f64,
+}
+
+/// A leaky bucket: it fills as time passes, up to a burst, and is emptied by what is spent, below zero where that could not be known
+/// before. As long as it is not above zero, nothing that can be avoided is spent: so the debts of a burst are paid before the next.
+#[derive(Clone, Debug)]
+pub(super) struct Bucket {
+    limit: Limit,
+    rate: f64,
+    capacity: f64,
+    level: f64,
+}
+
+impl Bucket {
+    /// So much time has passed, on the clock and on processors.
+    pub(super) fn fill(&mut self, elapsed: f64, cpu: f64) {
+        let more = match self.limit {
+            Limit::Percent(_) => cpu * self.rate,
+            Limit::Calls(_) => elapsed * self.rate,
+            Limit::Unlimited => return,
+        };
+        self.level = (self.level + more).min(self.capacity);
+    }
+
+    pub(super) fn spend(&mut self, spent: Spent) {
+        self.level -= self.measure(spent);
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.level > 0.0
+    }
+
+    /// In how much time there is room again, if nothing is spent.
+    pub(super) fn until_room(&self, busy: f64) -> f64 {
+        let rate = match self.limit {
+            Limit::Percent(_) => self.rate * busy,
+            Limit::Calls(_) | Limit::Unlimited => self.rate,
+        };
+        if self.has_room() { 0.0 } else { -self.level / rate.max(f64::MIN_POSITIVE) }
+    }
+
+    /// Whether there never is room.
+    pub(super) fn is_closed(&self) -> bool {
+        self.capacity <= 0.0
+    }
+
+    /// What is left of it once that is spent, too; above zero if there is room.
+    pub(super) fn left_after(&self, spent: Spent) -> f64 {
+        self.level - self.measure(spent)
+    }
+
+    fn measure(&self, spent: Spent) -> f64 {
+        match self.limit {
+            Limit::Percent(_) => spent.cost,
+            Limit::Calls(_) => spent.calls,
+            Limit::Unlimited => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
+    use super::*;
+
+    const SECOND: f64 = 1e9;
+    const EPOCH: f64 = 1e7;
+
+    fn cost(cost: f64) -> Spent {
+        Spent { cost, calls: 1.0 }
+    }
+
+    #[test]
+    fn debts_are_paid_first() {
+        let mut bucket = Budget::percent(1.0).bucket(EPOCH, SECOND, 10.0);
+        assert!(bucket.has_room());
+        assert_eq!(bucket.left_after(cost(0.0)), 1e6, "ten epochs' worth");
+        bucket.spend(cost(3e6));
+        assert!(!bucket.has_room());
+        bucket.fill(0.0, 1e8);
+        assert!(!bucket.has_room(), "1 % of 0.1 s is 1 ms");
+        bucket.fill(0.0, 1.1e8);
+        assert_eq!(bucket.left_after(cost(1e5)), 0.0);
+        bucket.fill(0.0, 1e12);
+        assert_eq!(bucket.left_after(cost(0.0)), 1e6, "what is not used is lost");
+    }
+
+    #[test]
+    fn calls_are_counted_by_the_clock() {
+        let mut bucket = Budget::calls_per_second(100.0).bucket(EPOCH, SECOND, 10.0);
+        (0..10).for_each(|_| bucket.spend(cost(1e9)));
+        assert!(!bucket.has_room(), "a sample's worth");
+        bucket.fill(SECOND / 100.0, 0.0);
+        assert_eq!(bucket.left_after(Spent::default()), 1.0);
+    }
+
+    #[test]
+    fn nonsense_is_nothing() {
+        for budget in [Budget::percent(f64::NAN), Budget::percent(-1.0), Budget::calls_per_second(-0.0)] {
+            let mut bucket = budget.bucket(EPOCH, SECOND, 10.0);
+            bucket.fill(1e9, 1e9);
+            assert!(!bucket.has_room(), "{budget}");
+        }
+        let mut bucket = Budget::UNLIMITED.bucket(EPOCH, SECOND, 10.0);
+        bucket.spend(cost(1e30));
+        bucket.fill(1e9, 1e9);
+        assert!(bucket.has_room());
+    }
+}

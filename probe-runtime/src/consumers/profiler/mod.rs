@@ -1,0 +1,268 @@
+//! Sampling calls, within a budget.
+
+mod budget;
+mod daemon;
+mod estimate;
+mod progress;
+mod report;
+mod sampler;
+mod schedule;
+mod time;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub use budget::Budget;
+use daemon::{Core, Daemon};
+pub use estimate::Estimated;
+pub use report::{FunctionProfile, Profile, ProfileCost};
+use sampler::Sampler;
+use schedule::Settings;
+use time::Time;
+
+use crate::clock::Clock;
+use crate::consumer::Consumer;
+use crate::control::{Attachment, ProbeSet, Switch};
+use crate::dispatch::Event;
+use crate::error::Error;
+use crate::patch::Visibility;
+
+/// Profiles by sampling calls, and keeps to a [budget](Self::budget): the first calls of each function are timed, and counted; then its
+/// sites become latent; each epoch, what is latent has its turn again, as far as the budget reaches. What was missed is
+/// estimated, with its error. Safe to leave on.
+///
+/// Unlike a profiler that samples instants it sees every function that is called, also short ones and rare ones: what has not been called
+/// yet stays armed, and each gets at least one sample. What is called rarely is counted whole; estimates are those of the others.
+///
+/// Select entries and exits (`net::*`, without a `kind`). Of a future, each poll is a call. Its attachment prints as a table, the
+/// function with the most time first; [`profile`](Self::profile) is the same for programs:
+///
+/// | column | of |
+/// |---|---|
+/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where the function never was latent |
+/// | `rate` | calls a second, since it was attached |
+/// | `mean` | a call, from entry to exit |
+/// | `total`, `±` | all calls, estimated |
+/// | `samples` | calls that were timed |
+/// | `latent` | the part of the time that the function's sites were latent |
+///
+/// Hits slow the program down while a function is armed; what that is, is known only roughly. Of functions that take less than some 200 ns, called
+/// in a row, the number of calls is therefore estimated badly, most often too low (figure `profiler`: down to a quarter): their error does not say so in full.
+///
+/// What the sample says of a call is in its time: calls inside, of functions that are armed at that moment, take a little longer for it, which is subtracted as far as it is known.
+///
+/// # Which thread patches, and when
+/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed, which it does not sleep for) or an
+/// epoch begins. Hits never patch: those of a function that has its sample are counted only, until the daemon has looked. For good speed, let
+/// text stay open: `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals it.
+///
+/// # Budget
+/// What it costs is measured, and shown: what the daemon uses on its processor, and hits, by their number and what one costs on this machine.
+/// When it is more than the budget allows, functions that have a sample become latent until the debt is paid. So bursts of calls
+/// that nobody could foresee are paid for afterwards: over seconds, the budget holds.
+///
+/// # Cost
+/// A hit: one load more than [`Latency`](crate::Latency)'s to see whether its function is armed; timed, two readings of the clock a
+/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread 256 bytes a function, as far as touched.
+/// See the figure `profiler`.
+///
+/// # Forks, and the end
+/// The daemon ends with the attachment: when the latter has been dropped, there is no such thread. A forked child has no daemon:
+/// the attachment there [has failed](Attachment::failure), its sites are latent, and its profile is what it was at the fork. One that is
+/// [stepped](Self::stepped) goes on in the child.
+///
+/// ```
+/// use probe_runtime::{Budget, Profiler, probe, select};
+///
+/// #[probe]
+/// fn handle(n: u64) -> u64 {
+///     (0..n).map(|n| parse(n)).sum()
+/// }
+///
+/// #[probe]
+/// fn parse(n: u64) -> u64 {
+///     n ^ 1
+/// }
+///
+/// let profiler = Profiler::new().budget(Budget::percent(0.5));
+/// let profiler = select("**::handle, **::parse")?.attach(profiler)?;
+/// handle(100);
+/// let profile = profiler.profile();
+/// for function in &*profile {
+///     println!("{}: {:.0} ± {:.0} calls", function.path(), function.calls().value, function.calls().error);
+/// }
+/// println!("{profiler}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub struct Profiler {
+    options: Options,
+    // Ends before what it looks at.
+    daemon: Mutex<Option<Daemon>>,
+    core: Arc<Core>,
+    /// Nanoseconds a tick, measured before the sites are active.
+    scale: Mutex<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    sample_size: u32,
+    epoch: Duration,
+    budget: Budget,
+    budget_each: Budget,
+    is_stepped: bool,
+}
+
+/// How long after something is armed to look first, in nanoseconds: hot functions have their sample by then.
+const FIRST_LOOK: f64 = 30_000.0;
+/// What a hit costs besides readings of the clock, in nanoseconds: no less and no more.
+const HIT: (f64, f64) = (4.0, 25.0);
+
+impl Default for Profiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Profiler {
+    /// One with the defaults: samples of 10 calls, epochs of 10 ms, a budget of 1 % of the CPU time for all functions together.
+    pub fn new() -> Self {
+        Self::with(Time::Machine(Clock::new()))
+    }
+
+    /// One that measures, and plans, with this clock, which says nanoseconds that never become less, rather than with the machine's;
+    /// CPU time is the same. For simulations and tests. It is called on hits.
+    pub fn with_clock(nanoseconds: fn() -> u64) -> Self {
+        Self::with(Time::Given(nanoseconds))
+    }
+
+    fn with(time: Time) -> Self {
+        let options = Options {
+            sample_size: 10,
+            epoch: Duration::from_millis(10),
+            budget: Budget::percent(1.0),
+            budget_each: Budget::UNLIMITED,
+            is_stepped: false,
+        };
+        Self { options, daemon: Mutex::new(None), core: Arc::new(Core::new(time)), scale: Mutex::new(1.0) }
+    }
+
+    /// How many calls of a function each thread times before the function becomes latent; at least 1.
+    #[must_use]
+    pub fn sample_size(mut self, calls: u32) -> Self {
+        self.options.sample_size = calls.max(1);
+        self
+    }
+
+    /// How often what is latent is armed again, more or less a quarter; at least 100 µs.
+    #[must_use]
+    pub fn epoch(mut self, epoch: Duration) -> Self {
+        self.options.epoch = epoch.max(Duration::from_micros(100));
+        self
+    }
+
+    /// What it may cost, of all functions together and with its own work.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.options.budget = budget;
+        self
+    }
+
+    /// What the hits of each function may cost; no limit, if not said otherwise.
+    #[must_use]
+    pub fn budget_each(mut self, budget: Budget) -> Self {
+        self.options.budget_each = budget;
+        self
+    }
+
+    /// Without a thread of its own: the program calls [`look`](Self::look), as often as that asks for.
+    #[must_use]
+    pub fn stepped(mut self) -> Self {
+        self.options.is_stepped = true;
+        self
+    }
+
+    /// Looks at what was sampled, switches what is to be switched, on this thread, and returns in how much time to look again.
+    /// What a thread of its own does otherwise; not to be called on a hit.
+    pub fn look(&self) -> Duration {
+        self.core.look(false)
+    }
+
+    /// What is known so far, also of calls that go on.
+    pub fn profile(&self) -> Profile {
+        Profile::new(&self.core, self.options.budget)
+    }
+
+    fn settings(&self, scale: f64) -> Settings {
+        let time = self.core.time;
+        Settings {
+            sample_size: f64::from(self.options.sample_size),
+            epoch: self.options.epoch.as_secs_f64() * 1e9 / scale,
+            first_look: FIRST_LOOK / scale,
+            ticks_per_second: 1e9 / scale,
+            budget: self.options.budget,
+            budget_each: self.options.budget_each,
+            reading: time.cost_of_reading(),
+            // On a clock that is given, hits take no time.
+            hit: if let Time::Given(_) = time { (0.0, 0.0) } else { (HIT.0 / scale, HIT.1 / scale) },
+        }
+    }
+}
+
+/// How long a tick is, well enough to plan with.
+fn rough_scale(time: Time) -> f64 {
+    const APART: Duration = Duration::from_micros(500);
+    let Time::Machine(clock) = time else { return 1.0 };
+    let (start, ticks) = (Instant::now(), clock.now());
+    thread::sleep(APART);
+    let (elapsed, ticks) = (start.elapsed(), clock.now().saturating_sub(ticks).max(1));
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let scale = elapsed.as_secs_f64() * 1e9 / ticks as f64;
+    scale
+}
+
+impl Consumer for Profiler {
+    fn needs_thread(&self) -> bool {
+        !self.options.is_stepped
+    }
+
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        // A consumer is attached once.
+        let _ = self.core.sampler.set(Sampler::new(probes, self.options.sample_size, self.core.time)?);
+        *self.scale.lock().unwrap_or_else(PoisonError::into_inner) = rough_scale(self.core.time);
+        Ok(())
+    }
+
+    fn attached(&self, switch: Switch) -> Result<(), Error> {
+        if let Some(sampler) = self.core.sampler.get() {
+            switch.off(sampler.idle(), Visibility::Eventual);
+        }
+        let scale = *self.scale.lock().unwrap_or_else(PoisonError::into_inner);
+        self.core.begin(self.settings(scale), scale, switch);
+        if !self.options.is_stepped {
+            let daemon = Daemon::start(&self.core)?;
+            *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);
+        }
+        Ok(())
+    }
+
+    fn hit(&self, event: &Event<'_>) {
+        if let Some(sampler) = self.core.sampler.get() {
+            sampler.hit(event);
+        }
+    }
+}
+
+impl fmt::Display for Attachment<Profiler> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.profile())?;
+        super::report::footnotes(self, f)
+    }
+}
+
+impl fmt::Debug for Profiler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profiler").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,366 @@
+//! What is known, as it was when asked.
+
+use std::fmt;
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::super::report::{Csv, Object, Table, Time, array, missing};
+use super::budget::Budget;
+use super::daemon::Core;
+use super::estimate::{Estimate, Estimated};
+use super::schedule::Cost;
+use crate::calls::{Function, LeftOut};
+
+/// What is known of one function. Times are in nanoseconds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionProfile {
+    function: Function,
+    calls: Estimated,
+    rate: f64,
+    mean: Option<Estimated>,
+    total: Option<Estimated>,
+    counted: u64,
+    samples: u64,
+    min: u64,
+    max: u64,
+    latent: f64,
+    is_armed: bool,
+    rearmed: u64,
+}
+
+impl FunctionProfile {
+    /// The function's path.
+    pub fn path(&self) -> &str {
+        self.function.path()
+    }
+
+    /// Path, file and line of the function, and whether it is a future.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Calls that began since it was attached; of a future, polls.
+    pub fn calls(&self) -> Estimated {
+        self.calls
+    }
+
+    /// Calls a second, since it was attached.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// A call, from entry to exit; `None` where none was timed.
+    pub fn mean(&self) -> Option<Estimated> {
+        self.mean
+    }
+
+    /// All calls; `None` where none was timed.
+    pub fn total(&self) -> Option<Estimated> {
+        self.total
+    }
+
+    /// Calls that were counted, one by one.
+    pub fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Calls that were timed.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// The shortest call that was timed; 0 where none was.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// The longest call that was timed; 0 where none was.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The part of the time that its sites were latent, from 0 to 1.
+    pub fn latent(&self) -> f64 {
+        self.latent
+    }
+
+    /// Whether its sites are active now.
+    pub fn is_armed(&self) -> bool {
+        self.is_armed
+    }
+
+    /// How often it was armed again.
+    pub fn rearmed(&self) -> u64 {
+        self.rearmed
+    }
+
+    fn total_value(&self) -> f64 {
+        self.total.map_or(0.0, |total| total.value)
+    }
+}
+
+/// What profiling has cost so far.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct ProfileCost {
+    /// Hits, by their number and what one costs on this machine.
+    pub hits: Duration,
+    /// Looking, patching and going to sleep: as measured.
+    pub own: Duration,
+    /// What the process has used on processors meanwhile, with all that.
+    pub used: Duration,
+    /// How long that was by the clock.
+    pub elapsed: Duration,
+    /// Calls that were timed or counted.
+    pub calls: u64,
+    /// Functions that were switched on or off.
+    pub toggles: u64,
+}
+
+impl ProfileCost {
+    /// The part of the process's time on processors, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.used.is_zero() { 0.0 } else { (self.hits + self.own).as_secs_f64() / self.used.as_secs_f64() }
+    }
+}
+
+/// What is known of all functions, from [`Profiler::profile`](super::Profiler::profile); the function with the most time first. Derefs to the
+/// list; prints as a table of those that were called, with what it has cost.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Profile {
+    functions: Vec<FunctionProfile>,
+    left_out: Vec<LeftOut>,
+    lost: u64,
+    refused: usize,
+    cost: ProfileCost,
+    budget: Option<Budget>,
+}
+
+impl Profile {
+    pub(super) fn new(core: &Core, budget: Budget) -> Self {
+        let scale = core.time.nanoseconds_per_tick();
+        let (Some(sampler), Some(running)) = (core.sampler.get(), core.running()) else {
+            return Self::default();
+        };
+        let Some(running) = running.as_ref() else { return Self::default() };
+        let schedule = &running.schedule;
+        let elapsed = nanoseconds(core.time.now().saturating_sub(schedule.began), scale);
+        let estimates = core.estimates(sampler, running);
+        let function = |(number, function): (usize, &Function)| {
+            let (estimate, seen) = &estimates[number];
+            let mut profile = FunctionProfile::new(function, estimate, scale, elapsed);
+            if seen.ended != 0 {
+                profile.min = whole(nanoseconds(seen.shortest, scale));
+                profile.max = whole(nanoseconds(seen.longest, scale));
+            }
+            profile.is_armed = schedule.is_armed(number);
+            profile.rearmed = schedule.courses[number].rearmed;
+            profile
+        };
+        let mut functions: Vec<_> = sampler.functions().iter().enumerate().map(function).collect();
+        functions
+            .sort_by(|a, b| b.total_value().total_cmp(&a.total_value()).then_with(|| a.path().cmp(b.path())));
+        Self {
+            functions,
+            left_out: sampler.left_out().to_vec(),
+            lost: sampler.lost(),
+            refused: running.refused,
+            cost: ProfileCost::new(&schedule.cost, scale, elapsed),
+            budget: Some(budget),
+        }
+    }
+
+    /// The function with this path.
+    pub fn function(&self, path: &str) -> Option<&FunctionProfile> {
+        self.functions.iter().find(|function| function.path() == path)
+    }
+
+    /// Functions whose calls are not sampled, because not all of their probes were selected.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Hits that were not counted, for want of memory.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What profiling has cost so far.
+    pub fn cost(&self) -> ProfileCost {
+        self.cost
+    }
+
+    /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
+    /// `cost`, the paths of those that were `left_out`, and how many hits were `lost`.
+    pub fn to_json(&self) -> String {
+        let function = |it: &FunctionProfile| {
+            let object = Object::new().text("function", it.path()).text("file", it.function.file());
+            let object = object.number("line", it.function.line().into());
+            let object = object.flag("future", it.function.is_future());
+            COLUMNS
+                .iter()
+                .fold(object, |object, (name, value)| match value(it) {
+                    Some(value) => object.json(name, &decimal(value)),
+                    None => object.json(name, "null"),
+                })
+                .finish()
+        };
+        let cost = Object::new()
+            .number("hits_ns", in_nanoseconds(self.cost.hits))
+            .number("own_ns", in_nanoseconds(self.cost.own))
+            .number("used_ns", in_nanoseconds(self.cost.used))
+            .number("elapsed_ns", in_nanoseconds(self.cost.elapsed))
+            .number("calls", self.cost.calls)
+            .number("toggles", self.cost.toggles);
+        let left_out =
+            self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
+        Object::new()
+            .json("functions", &array(self.functions.iter().map(function)))
+            .json("cost", &cost.finish())
+            .json("left_out", &array(left_out))
+            .number("lost", self.lost)
+            .finish()
+    }
+
+    /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units. Errors are two standard
+    /// errors; a cell is empty where nothing was timed.
+    pub fn to_csv(&self) -> String {
+        let names = COLUMNS.iter().map(|(name, _)| *name);
+        let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
+        for it in &self.functions {
+            let (line, is_future) = (it.function.line().to_string(), it.function.is_future().to_string());
+            let texts = [it.path().to_owned(), it.function.file().to_owned(), line, is_future];
+            let numbers = COLUMNS.iter().map(|(_, value)| value(it).map(decimal).unwrap_or_default());
+            csv.row(texts.into_iter().chain(numbers));
+        }
+        csv.finish()
+    }
+}
+
+/// A number of a function, and what reports for programs call it.
+type Column = (&'static str, fn(&FunctionProfile) -> Option<f64>);
+
+#[expect(clippy::cast_precision_loss, reason = "as many digits as there are")]
+const COLUMNS: [Column; 13] = [
+    ("calls", |it| Some(it.calls.value)),
+    ("calls_error", |it| Some(it.calls.error)),
+    ("calls_per_second", |it| Some(it.rate)),
+    ("mean_ns", |it| it.mean.map(|mean| mean.value)),
+    ("mean_error_ns", |it| it.mean.map(|mean| mean.error)),
+    ("total_ns", |it| it.total.map(|total| total.value)),
+    ("total_error_ns", |it| it.total.map(|total| total.error)),
+    ("counted", |it| Some(it.counted as f64)),
+    ("samples", |it| Some(it.samples as f64)),
+    ("min_ns", |it| (it.samples != 0).then_some(it.min as f64)),
+    ("max_ns", |it| (it.samples != 0).then_some(it.max as f64)),
+    ("latent", |it| Some(it.latent)),
+    ("rearmed", |it| Some(it.rearmed as f64)),
+];
+
+impl FunctionProfile {
+    fn new(function: &Function, estimate: &Estimate, scale: f64, elapsed: f64) -> Self {
+        let in_ns = |it: Estimated| Estimated { value: it.value * scale, error: it.error * scale };
+        let calls = estimate.calls();
+        let all = estimate.armed + estimate.latent;
+        Self {
+            function: function.clone(),
+            calls,
+            rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
+            mean: estimate.mean().map(in_ns),
+            total: estimate.total().map(in_ns),
+            counted: whole(estimate.counted),
+            samples: whole(estimate.samples),
+            min: 0,
+            max: 0,
+            latent: if all > 0.0 { estimate.latent / all } else { 0.0 },
+            is_armed: true,
+            rearmed: 0,
+        }
+    }
+}
+
+impl ProfileCost {
+    fn new(cost: &Cost, scale: f64, elapsed: f64) -> Self {
+        let time = |ticks: f64| Duration::from_nanos(whole(ticks * scale));
+        Self {
+            hits: time(cost.hits),
+            own: time(cost.own),
+            used: time(cost.used),
+            elapsed: Duration::from_nanos(whole(elapsed)),
+            calls: whole(cost.calls),
+            toggles: cost.toggles,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
+fn nanoseconds(ticks: u64, scale: f64) -> f64 {
+    ticks as f64 * scale
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded; what is too large becomes the largest"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn in_nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+/// As JSON has numbers, without digits that say nothing.
+fn decimal(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A percentage with its sign.
+fn percent(part: f64) -> String {
+    format!("{:.2} %", 100.0 * part)
+}
+
+impl Deref for Profile {
+    type Target = [FunctionProfile];
+
+    fn deref(&self) -> &[FunctionProfile] {
+        &self.functions
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let heading = ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent"];
+        let mut table = Table::new(heading);
+        for it in self.functions.iter().filter(|it| it.calls.value > 0.0) {
+            let time =
+                |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
+            table.row([
+                it.path().to_owned(),
+                whole(it.calls.value).to_string(),
+                whole(it.calls.error).to_string(),
+                format!("{} /s", whole(it.rate)),
+                time(it.mean.map(|mean| mean.value)),
+                time(it.total.map(|total| total.value)),
+                time(it.total.map(|total| total.error)),
+                it.samples.to_string(),
+                percent(it.latent),
+            ]);
+        }
+        write!(f, "{table}")?;
+        if let Some(budget) = self.budget {
+            let ProfileCost { hits, own, .. } = self.cost;
+            let (hits, own) = (Time(in_nanoseconds(hits)), Time(in_nanoseconds(own)));
+            let share = percent(self.cost.share());
+            write!(
+                f,
+                "\ncost: {share} of the CPU time ({hits} in hits, {own} in looking and switching); budget: {budget}"
+            )?;
+        }
+        if self.refused != 0 {
+            write!(f, "\n{} sites could not be switched", self.refused)?;
+        }
+        missing(self.lost, &self.left_out, f)
+    }
+}

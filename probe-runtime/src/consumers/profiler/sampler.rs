@@ -1,0 +1,325 @@
+//! What a hit does: it counts the call, and times it if it is one of the first since its function was armed.
+//!
+//! Each function has an *era*: even while it is latent or being switched, odd while it is armed; each arming has another. The
+//! daemon writes it: odd once the sites are active, even before they become latent. A hit in an even era is counted as stray, and does
+//! nothing else; so what is timed has had its exit's site active for all of its life.
+//!
+//! Calls are paired for each function on its own, not along the thread's stack: what is called inside may be latent. A thread notes the
+//! beginnings of calls that are timed, and how many calls are under way that are not. New ones are timed only while there are
+//! none of the latter, so that the exits tell which is which: those that are not timed lie inside of those that are.
+//! Of C code, whose calls may end without an exit, the stack pointer tells, see [`calls`](crate::calls).
+//!
+//! All is the thread's own: no lock, no locked instruction. The clock is read for calls that are timed, once at each end.
+
+// Safety: relies on zeroes being no call.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+use super::time::Time;
+use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
+use crate::control::ProbeSet;
+use crate::dispatch::Event;
+use crate::error::Error;
+use crate::os;
+use crate::per_thread::{PerThread, Zeroed};
+use crate::registry::ProbeId;
+
+/// Calls of one function that a thread times at once; what is called deeper is counted only.
+const DEPTH: usize = 8;
+
+/// What a thread has for all functions.
+#[repr(C)]
+struct Head {
+    hits: AtomicU64,
+    /// Which thread it is, and the kernel's id of it.
+    thread: AtomicU64,
+    id: AtomicU32,
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Head {}
+
+/// What a thread has seen of one function.
+#[repr(C)]
+struct Part {
+    calls: AtomicU64,
+    stray: AtomicU64,
+    begun: AtomicU64,
+    ended: AtomicU64,
+    time: AtomicU64,
+    /// Hits in between, of this function and others.
+    inner: AtomicU64,
+    /// The sum of the squares of the times, as the bits of an `f64`.
+    squares: AtomicU64,
+    /// Inverted: zero is as good as none.
+    shortest: AtomicU64,
+    longest: AtomicU64,
+    /// Era and generation of what follows; 0 at first, which is never armed.
+    key: AtomicU64,
+    thread: AtomicU64,
+    /// Calls that may be timed yet.
+    left: AtomicU32,
+    /// Calls under way that are timed.
+    timed: AtomicU32,
+    /// And that are not.
+    untimed: AtomicU32,
+    starts: [Start; DEPTH],
+}
+
+/// The beginning of a call that is timed.
+#[repr(C)]
+struct Start {
+    time: AtomicU64,
+    /// The thread's hits so far.
+    hits: AtomicU64,
+    /// In C code: the stack pointer.
+    mark: AtomicUsize,
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Part {}
+
+/// What all threads have seen of a function.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct Seen {
+    /// Calls that began.
+    pub(super) calls: u64,
+    /// Calls, while the function was being switched, that are not among those.
+    pub(super) stray: u64,
+    /// Calls that were timed: begun, and ended.
+    pub(super) begun: u64,
+    pub(super) ended: u64,
+    /// Their times in ticks, and the squares.
+    pub(super) time: u64,
+    pub(super) squares: f64,
+    /// Hits inside of them, which have made them longer.
+    pub(super) inner: u64,
+    /// The shortest and the longest; `u64::MAX` and 0 without any.
+    pub(super) shortest: u64,
+    pub(super) longest: u64,
+}
+
+/// The hits of a selection's functions.
+pub(super) struct Sampler {
+    selected: Selected,
+    /// Of each function.
+    probes: Vec<Vec<ProbeId>>,
+    idle: Vec<ProbeId>,
+    eras: Vec<AtomicU32>,
+    memory: PerThread<Head, Part>,
+    quota: u32,
+    time: Time,
+}
+
+impl Sampler {
+    pub(super) fn new(probes: &ProbeSet, quota: u32, time: Time) -> Result<Self, Error> {
+        let selected = Selected::new(&probes.probes());
+        let functions = selected.functions.len();
+        let mut of_functions = vec![Vec::new(); functions];
+        let mut idle = Vec::new();
+        for id in probes.ids() {
+            match selected.acts.get(id.index()) {
+                Some(Act { step: Step::Nothing | Step::Cancel, .. }) | None => idle.push(*id),
+                Some(act) => of_functions[act.function as usize].push(*id),
+            }
+        }
+        let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
+        let memory = PerThread::new(functions)?;
+        Ok(Self { selected, probes: of_functions, idle, eras, memory, quota, time })
+    }
+
+    pub(super) fn functions(&self) -> &[Function] {
+        &self.selected.functions
+    }
+
+    pub(super) fn left_out(&self) -> &[LeftOut] {
+        &self.selected.left_out
+    }
+
+    /// The probes of a function.
+    pub(super) fn probes(&self, function: usize) -> &[ProbeId] {
+        &self.probes[function]
+    }
+
+    /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
+    pub(super) fn idle(&self) -> &[ProbeId] {
+        &self.idle
+    }
+
+    /// Hits that found no memory.
+    pub(super) fn lost(&self) -> u64 {
+        self.memory.lost()
+    }
+
+    /// Hits of this function count from here on: its sites are active.
+    pub(super) fn arm(&self, function: usize) {
+        self.change_era(function, 1);
+    }
+
+    /// Hits of this function do not count any more: its sites are about to become latent.
+    pub(super) fn disarm(&self, function: usize) {
+        self.change_era(function, 0);
+    }
+
+    /// By one thread at a time.
+    fn change_era(&self, function: usize, parity: u32) {
+        let era = self.eras[function].load(Relaxed);
+        if era % 2 != parity {
+            self.eras[function].store(era.wrapping_add(1), Release);
+        }
+    }
+
+    /// The threads that have hit: their numbers, and the kernel's ids.
+    pub(super) fn threads(&self) -> impl Iterator<Item = (u64, u32)> {
+        let heads = self.memory.iter().map(|local| local.head());
+        let threads = heads.map(|head| (head.thread.load(Acquire), head.id.load(Relaxed)));
+        threads.filter(|(thread, _)| *thread != 0)
+    }
+
+    pub(super) fn seen(&self, function: usize) -> Seen {
+        let mut seen = Seen { shortest: u64::MAX, ..Seen::default() };
+        for part in self.memory.iter().filter_map(|local| local.parts().get(function)) {
+            seen.calls += part.calls.load(Relaxed);
+            seen.stray += part.stray.load(Relaxed);
+            // In this order: what has ended has begun.
+            seen.ended += part.ended.load(Acquire);
+            seen.begun += part.begun.load(Relaxed);
+            seen.time += part.time.load(Relaxed);
+            seen.inner += part.inner.load(Relaxed);
+            seen.squares += f64::from_bits(part.squares.load(Relaxed));
+            seen.shortest = seen.shortest.min(!part.shortest.load(Relaxed));
+            seen.longest = seen.longest.max(part.longest.load(Relaxed));
+        }
+        seen
+    }
+
+    #[inline(always)]
+    pub(super) fn hit(&self, event: &Event<'_>) {
+        let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
+        let begins = match step {
+            Step::Begin | Step::Enter | Step::Resume => true,
+            Step::End | Step::Suspend | Step::Finish => false,
+            // Dropping a future is no poll; its probe is off.
+            Step::Nothing | Step::Cancel => return,
+        };
+        let function = function as usize;
+        let (Some(local), Some(era)) = (self.memory.of(event), self.eras.get(function)) else { return };
+        let Some(part) = local.parts().get(function) else { return };
+        let hits = &local.head().hits;
+        add(hits, 1);
+        let era = era.load(Acquire);
+        if era % 2 == 0 {
+            if begins {
+                add(&part.stray, 1);
+            }
+            return;
+        }
+        let key = u64::from(era) << 32 | u64::from(event.generation());
+        if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
+            part.reset(key, local.thread(), self.quota);
+            local.head().note(local.thread());
+        }
+        let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
+        if begins { part.begin(frame, hits, self.time) } else { part.end(frame, hits, self.time) }
+    }
+}
+
+impl Head {
+    #[cold]
+    fn note(&self, thread: u64) {
+        if self.thread.load(Relaxed) != thread {
+            self.id.store(os::thread::id(), Relaxed);
+            self.thread.store(thread, Release);
+        }
+    }
+}
+
+impl Part {
+    /// What is under way can't be paired any more.
+    #[cold]
+    #[inline(never)]
+    fn reset(&self, key: u64, thread: u64, quota: u32) {
+        self.key.store(key, Relaxed);
+        self.thread.store(thread, Relaxed);
+        self.timed.store(0, Relaxed);
+        self.untimed.store(0, Relaxed);
+        // While other sites of the attachment are being switched, some hits may be missing.
+        let is_settled = !key.is_multiple_of(2);
+        self.left.store(if is_settled { quota } else { 0 }, Relaxed);
+    }
+
+    #[inline(always)]
+    fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
+        add(&self.calls, 1);
+        if let Some(stack_pointer) = frame {
+            self.drop_dead(|mark| mark <= stack_pointer);
+        }
+        let (left, timed) = (self.left.load(Relaxed), self.timed.load(Relaxed));
+        let start = self.starts.get(timed as usize).filter(|_| left != 0 && self.untimed.load(Relaxed) == 0);
+        let Some(start) = start else {
+            if frame.is_none() {
+                self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
+            }
+            return;
+        };
+        self.left.store(left - 1, Relaxed);
+        self.timed.store(timed + 1, Relaxed);
+        add(&self.begun, 1);
+        start.mark.store(frame.unwrap_or_default(), Relaxed);
+        start.hits.store(hits.load(Relaxed), Relaxed);
+        // As late as can be: what is done here is not the call's.
+        start.time.store(time.now(), Relaxed);
+    }
+
+    #[inline(always)]
+    fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
+        let untimed = self.untimed.load(Relaxed);
+        if untimed != 0 {
+            self.untimed.store(untimed - 1, Relaxed);
+            return;
+        }
+        if self.timed.load(Relaxed) != 0 {
+            let now = time.now();
+            self.end_timed(frame, hits, now);
+        }
+    }
+
+    #[inline(never)]
+    fn end_timed(&self, frame: Option<usize>, hits: &AtomicU64, now: u64) {
+        if let Some(stack_pointer) = frame {
+            self.drop_dead(|mark| mark < stack_pointer);
+        }
+        let timed = self.timed.load(Relaxed);
+        let Some(start) = self.starts.get((timed as usize).wrapping_sub(1)) else { return };
+        if frame.is_some_and(|stack_pointer| start.mark.load(Relaxed) != stack_pointer) {
+            return;
+        }
+        self.timed.store(timed - 1, Relaxed);
+        let elapsed = now.saturating_sub(start.time.load(Relaxed));
+        add(&self.time, elapsed);
+        // Without its own exit.
+        add(&self.inner, hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1));
+        #[expect(clippy::cast_precision_loss, reason = "of an error")]
+        let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
+        self.squares.store(squares.to_bits(), Relaxed);
+        if !elapsed > self.shortest.load(Relaxed) {
+            self.shortest.store(!elapsed, Relaxed);
+        }
+        if elapsed > self.longest.load(Relaxed) {
+            self.longest.store(elapsed, Relaxed);
+        }
+        self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Forgets the innermost calls of C code that are over without an exit.
+    fn drop_dead(&self, is_dead: impl Fn(usize) -> bool) {
+        let mut timed = self.timed.load(Relaxed);
+        let top = |timed: u32| self.starts.get((timed as usize).wrapping_sub(1));
+        while top(timed).is_some_and(|start| is_dead(start.mark.load(Relaxed))) {
+            timed -= 1;
+        }
+        self.timed.store(timed, Relaxed);
+    }
+}

@@ -1,0 +1,434 @@
+//! When which function is armed, and for how long. Pure: it is told the time and what was seen, and says what is to be switched.
+//!
+//! ```text
+//! attached ▶ all armed ── window ──▶ latent ── next epoch, if the budget allows ──▶ armed ── window ──▶ latent …
+//! ```
+//! - A **window** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
+//!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
+//!   when the rate jumps. A function that is called less often than that stays armed, and all its calls are counted.
+//! - **Looks** are made when a planned window ends, and then at times that double; and at each epoch. Waking up takes tens of microseconds on some
+//!   machines: so the first look is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
+//! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
+//!   again, the longest latent first, as far as the buckets reach.
+//! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
+//!   nothing is called. Only when to look again is by the clock.
+//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
+//!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
+
+use std::collections::VecDeque;
+
+use super::budget::{Bucket, Budget, Spent};
+use super::estimate::{Estimate, Window};
+use super::sampler::Seen;
+
+/// What it is to keep to. Times in ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) sample_size: f64,
+    pub(super) epoch: f64,
+    /// How long after something is armed to look first.
+    pub(super) first_look: f64,
+    pub(super) ticks_per_second: f64,
+    pub(super) budget: Budget,
+    pub(super) budget_each: Budget,
+    /// What a reading of the clock costs, and the least and the most that a hit does besides.
+    pub(super) reading: f64,
+    pub(super) hit: (f64, f64),
+}
+
+/// Calls that end a window before its time, in samples.
+const OVERRUN: f64 = 16.0;
+/// A planned window, in samples: so that hardly one has too few.
+const PLANNED: f64 = 2.0;
+/// The shortest window, in what the program has used: so much of a first look.
+const SHORTEST: f64 = 0.5;
+/// Looks so soon after another, in first looks, are not slept for, and so cost little.
+const SOON: f64 = 2.0;
+/// As many epochs may be left out at most, to pay a debt.
+const LEFT_OUT: f64 = 4.0;
+/// Processors that the program uses, as far as is planned with.
+const BUSY: (f64, f64) = (0.05, 4096.0);
+/// How far epochs are jittered, either way.
+const JITTER: f64 = 0.25;
+
+/// What was seen of a function, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) at: u64,
+    /// What the program had used on processors by then, without the profiler's thread.
+    pub(super) progress: f64,
+    pub(super) seen: Seen,
+}
+
+/// One function.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) estimate: Estimate,
+    state: State,
+    bucket: Bucket,
+    /// At the last look.
+    last: Reading,
+    /// Times that it was armed, without the first.
+    pub(super) rearmed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Being armed, latent since then.
+    Opening {
+        since: f64,
+    },
+    Open {
+        since: u64,
+        from_progress: f64,
+        gap: f64,
+        planned: f64,
+        slowed: f64,
+        from: Seen,
+    },
+    Latent {
+        since: f64,
+    },
+}
+
+/// What is to be switched now.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(super) struct Orders {
+    pub(super) off: Vec<usize>,
+    pub(super) on: Vec<usize>,
+}
+
+/// What it has cost so far. Times in ticks.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cost {
+    /// Of hits, as estimated, and of switching, looking and sleeping, as measured.
+    pub(super) hits: f64,
+    pub(super) own: f64,
+    /// What the process has used on processors.
+    pub(super) used: f64,
+    /// Calls that were hits, and functions that were switched.
+    pub(super) calls: f64,
+    pub(super) toggles: u64,
+}
+
+/// All functions.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    settings: Settings,
+    pub(super) courses: Vec<Course>,
+    bucket: Bucket,
+    /// What the hits that looks have seen have cost.
+    slowed: f64,
+    /// How many processors the program has used lately.
+    pub(super) busy: f64,
+    armed: Vec<usize>,
+    /// The longest latent first.
+    latent: VecDeque<usize>,
+    pub(super) began: u64,
+    looked: u64,
+    epoch: u64,
+    used_in_epoch: f64,
+    next_epoch: u64,
+    pub(super) cost: Cost,
+    looks: u32,
+    shortest: f64,
+    random: u64,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ticks between looks")]
+fn since(now: u64, then: u64) -> f64 {
+    now.saturating_sub(then) as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ticks; what is too many saturates"
+)]
+fn after(then: u64, ticks: f64) -> u64 {
+    then.saturating_add(ticks as u64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "calls between looks")]
+fn more(now: u64, before: u64) -> f64 {
+    now.saturating_sub(before) as f64
+}
+
+impl Schedule {
+    /// All functions are armed; [`opened`](Self::opened) says since when.
+    pub(super) fn new(settings: Settings, functions: usize, now: u64) -> Self {
+        let bucket =
+            |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
+        let course = |_| Course {
+            estimate: Estimate::default(),
+            state: State::Opening { since: f64::INFINITY },
+            bucket: bucket(settings.budget_each),
+            last: Reading { at: now, progress: 0.0, seen: Seen::default() },
+            rearmed: 0,
+        };
+        let mut schedule = Self {
+            courses: (0..functions).map(course).collect(),
+            bucket: bucket(settings.budget),
+            slowed: 0.0,
+            busy: 1.0,
+            armed: Vec::with_capacity(functions),
+            latent: VecDeque::new(),
+            began: now,
+            looked: now,
+            epoch: now,
+            used_in_epoch: 0.0,
+            next_epoch: now,
+            cost: Cost::default(),
+            looks: 0,
+            shortest: f64::INFINITY,
+            random: now | 1,
+            settings,
+        };
+        schedule.begin_epoch(now);
+        schedule
+    }
+
+    /// A function's sites are active, and its hits count from this reading on.
+    pub(super) fn opened(&mut self, function: usize, reading: Reading) {
+        // What came after the look that closed it.
+        self.account(function, reading);
+        let Reading { at: now, progress, seen: from } = reading;
+        let settings = &self.settings;
+        let course = &mut self.courses[function];
+        let State::Opening { since: closed } = course.state else { return };
+        let gap = (progress - closed).max(0.0);
+        let least = settings.first_look;
+        let planned = match course.estimate.rate() {
+            Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
+            None => 0.0,
+        };
+        course.state =
+            State::Open { since: now, from_progress: progress, gap, planned, slowed: self.slowed, from };
+        self.armed.push(function);
+    }
+
+    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks. Returns what is to be switched; off
+    /// is first. What is switched on is not armed before [`opened`](Self::opened).
+    pub(super) fn look(&mut self, now: u64, used: f64, own: f64, read: impl Fn(usize) -> Reading) -> Orders {
+        let elapsed = since(now, self.looked);
+        self.looked = now;
+        self.looks = self.looks.saturating_add(1);
+        self.cost.used += used;
+        self.used_in_epoch += used;
+        self.cost.own += own;
+        self.bucket.fill(elapsed, used);
+        self.bucket.spend(Spent { cost: own, calls: 0.0 });
+        let armed = std::mem::take(&mut self.armed);
+        let hits = self.cost.hits;
+        for function in &armed {
+            self.account(*function, read(*function));
+        }
+        self.slowed += self.cost.hits - hits;
+        if elapsed > 0.0 {
+            self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
+        }
+        let is_epoch = now >= self.next_epoch;
+        let mut orders = Orders::default();
+        if is_epoch {
+            let (passed, used) = (since(now, self.epoch), std::mem::take(&mut self.used_in_epoch));
+            self.courses.iter_mut().for_each(|course| course.bucket.fill(passed, used));
+            self.begin_epoch(now);
+            self.rearm(&mut orders);
+        }
+        for function in armed {
+            if self.is_over(function) {
+                self.close(function);
+                self.latent.push_back(function);
+                orders.off.push(function);
+            } else {
+                self.armed.push(function);
+            }
+        }
+        self.cost.toggles += orders.off.len() as u64 + orders.on.len() as u64;
+        orders
+    }
+
+    fn account(&mut self, function: usize, reading: Reading) {
+        let seen = reading.seen;
+        let hit = self.hit();
+        let course = &mut self.courses[function];
+        let before = std::mem::replace(&mut course.last, reading).seen;
+        let calls = more(seen.calls, before.calls) + more(seen.stray, before.stray);
+        let timed = more(seen.ended, before.ended);
+        // A call is two hits.
+        let cost = 2.0 * (calls * hit + timed * self.settings.reading);
+        let spent = Spent { cost, calls };
+        course.bucket.spend(spent);
+        self.bucket.spend(spent);
+        self.cost.hits += cost;
+        self.cost.calls += calls;
+        if seen.ended != 0 {
+            self.shortest = self.shortest.min(more(seen.shortest, 0));
+        }
+    }
+
+    /// What a hit costs besides readings, as far as that can be told: between the two readings of the shortest call that was timed lie the
+    /// end of one hit, and the beginning of another.
+    fn hit(&self) -> f64 {
+        let (least, most) = self.settings.hit;
+        self.shortest.clamp(least, most)
+    }
+
+    fn is_over(&self, function: usize) -> bool {
+        let course = &self.courses[function];
+        let State::Open { since: began, from_progress, planned, from, .. } = course.state else {
+            return false;
+        };
+        let Reading { at, progress, seen } = &course.last;
+        // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
+        if progress - from_progress < self.settings.first_look * SHORTEST {
+            return false;
+        }
+        let calls = more(seen.calls, from.calls);
+        let samples = more(seen.ended, from.ended);
+        let is_timing = more(seen.begun, from.begun) > samples;
+        let size = self.settings.sample_size;
+        let has_room = self.bucket.has_room() && course.bucket.has_room();
+        let is_full = calls >= size && since(*at, began) >= planned && !is_timing;
+        let is_overrun = calls >= OVERRUN * size;
+        // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
+        let least = if self.bucket.is_closed() || course.bucket.is_closed() { 1.0 } else { size };
+        let is_spared = !has_room && calls >= least && course.estimate.samples + samples > 0.0;
+        is_full || is_overrun || is_spared
+    }
+
+    fn close(&mut self, function: usize) {
+        let hit = self.hit();
+        let course = &mut self.courses[function];
+        let reading = course.last;
+        if let Some(window) = course.window(&reading, self.slowed, hit) {
+            course.estimate.add(window);
+        }
+        course.state = State::Latent { since: reading.progress };
+    }
+
+    fn rearm(&mut self, orders: &mut Orders) {
+        if !self.bucket.has_room() {
+            return;
+        }
+        let mut planned = Spent::default();
+        let toggle = self.cost_of_a_toggle();
+        let size = self.settings.sample_size;
+        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.first_look);
+        // Once around: those that are passed over keep their order.
+        for _ in 0..self.latent.len() {
+            let Some(function) = self.latent.pop_front() else { break };
+            let course = &mut self.courses[function];
+            // A look comes later than it was meant to.
+            let calls =
+                (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * self.busy * 2.0 * look);
+            let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
+            let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
+            // What costs more than the bucket holds has its turn when it is full.
+            let fits = if planned.cost == 0.0 && planned.calls == 0.0 {
+                self.bucket.has_room()
+            } else {
+                self.bucket.left_after(all) > 0.0
+            };
+            let State::Latent { since: closed } = course.state else { continue };
+            if !fits || !course.bucket.has_room() {
+                self.latent.push_back(function);
+                continue;
+            }
+            planned = all;
+            course.state = State::Opening { since: closed };
+            course.rearmed += 1;
+            orders.on.push(function);
+        }
+    }
+
+    /// As measured so far, with looking and sleeping.
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    fn cost_of_a_toggle(&self) -> f64 {
+        self.cost.own / (self.cost.toggles.max(1) as f64)
+    }
+
+    fn begin_epoch(&mut self, now: u64) {
+        self.epoch = now;
+        // xorshift64
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
+        let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+        let jitter = 1.0 + JITTER * (2.0 * random - 1.0);
+        let debt = self.bucket.until_room(self.busy) / self.settings.epoch;
+        self.next_epoch = after(now, self.settings.epoch * debt.clamp(1.0, LEFT_OUT) * jitter);
+    }
+
+    /// When the next look is due.
+    pub(super) fn next(&self) -> u64 {
+        let first = self.settings.first_look;
+        let due = |function: &usize| match self.courses[*function].state {
+            State::Open { since: began, planned, .. } => {
+                let due = after(began, planned);
+                // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
+                let later = || after(self.looked, since(self.looked, began).max(first));
+                Some(if due > self.looked { due } else { later() })
+            }
+            _ => None,
+        };
+        let Some(next) = self.armed.iter().filter_map(due).min() else { return self.next_epoch };
+        let is_soon = since(next, self.looked) <= SOON * first;
+        if is_soon || self.is_worth_a_look() { next.min(self.next_epoch) } else { self.next_epoch }
+    }
+
+    /// Whether waking up before the epoch costs less than the hits of what is armed until then. What a rate is must be found out first.
+    fn is_worth_a_look(&self) -> bool {
+        let mut rates = 0.0;
+        for function in &self.armed {
+            match self.courses[*function].estimate.rate() {
+                Some(rate) => rates += rate,
+                None if self.courses[*function].last.seen.calls != 0 => return true,
+                None => (),
+            }
+        }
+        let hits = 2.0 * self.hit() * rates * self.busy * since(self.next_epoch, self.looked);
+        hits * f64::from(self.looks) > self.cost.own
+    }
+
+    pub(super) fn is_armed(&self, function: usize) -> bool {
+        !matches!(self.courses[function].state, State::Latent { .. })
+    }
+
+    /// What is known of a function, as of now.
+    pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
+        let (course, hit) = (&self.courses[function], self.hit());
+        match (course.state, course.window(&reading, self.slowed, hit)) {
+            (State::Latent { since: closed } | State::Opening { since: closed }, _) => {
+                course.estimate.with_gap((reading.progress - closed).max(0.0))
+            }
+            (_, window) => {
+                let mut estimate = course.estimate.clone();
+                window.into_iter().for_each(|window| estimate.add(window));
+                estimate
+            }
+        }
+    }
+}
+
+impl Course {
+    /// The window that is open, up to a reading.
+    fn window(&self, to: &Reading, slowed: f64, hit: f64) -> Option<Window> {
+        let State::Open { from_progress, gap, slowed: before, ref from, .. } = self.state else {
+            return None;
+        };
+        let length = to.progress - from_progress;
+        Some(Window::new(gap, length, slowed - before, hit, from, &to.seen))
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::type_complexity,
+    reason = "whole numbers of calls and nanoseconds"
+)]
+mod simulation;

@@ -1,0 +1,46 @@
+//! Threads that the program's signal handlers never run on.
+
+// Safety: relies on calls that read and write signal sets of this thread.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Signals that the kernel raises for what the thread itself does: blocked, they would end the process.
+const OWN: [libc::c_int; 6] =
+    [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
+
+/// While it lives, this thread takes no signals but its own, and threads that it starts never do. The C library's own, by which it
+/// reaches all threads, are let through.
+pub(crate) struct Masked {
+    before: Option<libc::sigset_t>,
+    // Signals are blocked for one thread.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Masked {
+    pub(crate) fn new() -> Self {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: `sigfillset` makes a set, from which signals are taken; where the last call succeeds, it has written `before`.
+        let before = unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            for signal in OWN {
+                libc::sigdelset(all.as_mut_ptr(), signal);
+            }
+            let is_set = libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr()) == 0;
+            is_set.then(|| before.assume_init())
+        };
+        Self { before, not_send: PhantomData }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            // SAFETY: a set that the C library made.
+            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, ptr::null_mut()) };
+        }
+    }
+}
