@@ -86,20 +86,24 @@ where
         } else {
             context
         };
-        let mut end = End { at, stage, exit: &*exit, future: PhantomData::<F> };
+        let panicked = Panicked { at, stage: &mut *stage, exit: &*exit, future: PhantomData::<F> };
         // SAFETY: it is pinned with the whole, and stays where it is until it is dropped with it.
         let polled = unsafe { Pin::new_unchecked(future) }.poll(context);
+        // Before the exit's site: a field may panic there, and that is no second exit.
+        mem::forget(panicked);
         match &polled {
-            Poll::Ready(result) => end.with(Some(result)),
+            Poll::Ready(result) => {
+                stage.end();
+                exit(at, Some(result));
+            }
             Poll::Pending => S::suspend(at),
         }
-        mem::forget(end);
         polled
     }
 }
 
-/// The end of a future; dropped where it panics.
-struct End<'a, F, G, E>
+/// Dropped where a future's own poll panics: the exit without a result.
+struct Panicked<'a, F, G, E>
 where
     F: Future,
     G: Stage<F>,
@@ -111,20 +115,7 @@ where
     future: PhantomData<F>,
 }
 
-impl<F, G, E> End<'_, F, G, E>
-where
-    F: Future,
-    G: Stage<F>,
-    E: Fn(usize, Option<&F::Output>),
-{
-    #[inline(always)]
-    fn with(&mut self, result: Option<&F::Output>) {
-        self.stage.end();
-        (self.exit)(self.at, result);
-    }
-}
-
-impl<F, G, E> Drop for End<'_, F, G, E>
+impl<F, G, E> Drop for Panicked<'_, F, G, E>
 where
     F: Future,
     G: Stage<F>,
@@ -132,7 +123,8 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        self.with(None);
+        self.stage.end();
+        (self.exit)(self.at, None);
     }
 }
 
@@ -148,3 +140,6 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
