@@ -162,14 +162,54 @@ fn traits() {
     is_send(&cloned());
 }
 
+/// Suspends at its first poll.
+#[probe]
+fn paused() -> impl Future<Output = u32> + Clone + Unpin {
+    #[derive(Clone)]
+    struct Paused(u32);
+
+    impl Future for Paused {
+        type Output = u32;
+
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u32> {
+            self.0 += 1;
+            if self.0 == 1 { Poll::Pending } else { Poll::Ready(self.0) }
+        }
+    }
+
+    Paused(0)
+}
+
+/// Asserts how many entries, exits, drops, suspensions and resumptions a future's probes count while `body` runs.
+#[track_caller]
+fn counted(name: &str, body: impl FnOnce(), expected: [u64; 5]) {
+    let attachment = select(name).unwrap().attach(Count::new()).unwrap();
+    body();
+    let counts = attachment.counts();
+    let hits = [Kind::Entry, Kind::Exit, Kind::Drop, Kind::Suspend, Kind::Resume]
+        .map(|kind| counts.hits(name, kind).unwrap());
+    assert_eq!(hits, expected);
+}
+
 #[test]
 fn clones_are_futures_of_their_own() {
-    let counts = select("future_unchanged::cloned").unwrap().attach(Count::new()).unwrap();
-    let first = cloned();
-    let second = first.clone();
-    assert_eq!((block_on(first), block_on(second.clone()), block_on(second)), (3, 3, 3));
-    let counts = counts.counts();
-    let hits = [Kind::Entry, Kind::Exit, Kind::Drop, Kind::Suspend, Kind::Resume]
-        .map(|kind| counts.hits("future_unchanged::cloned", kind).unwrap());
-    assert_eq!(hits, [3, 3, 0, 0, 0]);
+    let body = || {
+        let first = cloned();
+        let second = first.clone();
+        assert_eq!((block_on(first), block_on(second.clone()), block_on(second)), (3, 3, 3));
+    };
+    counted("future_unchanged::cloned", body, [3, 3, 0, 0, 0]);
+}
+
+#[test]
+fn clones_of_begun_and_ended_futures_are_entered() {
+    let name = "future_unchanged::paused";
+    let mut first = paused();
+    let begin = || assert!(poll(Pin::new(&mut first)).is_pending());
+    counted(name, begin, [1, 0, 0, 1, 0]);
+    counted(name, || drop(first.clone()), [0; 5]);
+    let mut second = first.clone();
+    counted(name, || assert_eq!(poll(Pin::new(&mut second)), Poll::Ready(2)), [1, 1, 0, 0, 0]);
+    counted(name, || assert_eq!(poll(Pin::new(&mut second.clone())), Poll::Ready(3)), [1, 1, 0, 0, 0]);
+    counted(name, || drop((first, second)), [0, 0, 1, 0, 0]);
 }

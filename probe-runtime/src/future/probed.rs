@@ -40,7 +40,7 @@ where
     }
 }
 
-/// A future of its own, as far as the one it is made of; hits tell them apart by their addresses.
+/// A future of its own: its first poll is its entry, however far the one is that it is made of.
 impl<F, S, G, E> Clone for Probed<F, S, G, E>
 where
     F: Clone,

@@ -45,7 +45,7 @@ impl<F> Stage<F> for Told {
 }
 
 /// It is noted beside the future.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub enum Noted {
     /// No poll has begun.
     Fresh,
@@ -53,6 +53,13 @@ pub enum Noted {
     Begun,
     /// A poll has ended the future.
     Ended,
+}
+
+/// Whatever the future has done, its clone is another, which no poll has begun.
+impl Clone for Noted {
+    fn clone(&self) -> Self {
+        Self::Fresh
+    }
 }
 
 impl<F> Stage<F> for Noted {
