@@ -91,7 +91,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
 /// What a function that is not `async` returns.
 #[derive(PartialEq, Eq)]
 enum Returned {
-    /// `impl Future`.
+    /// `impl Future`, perhaps with what a wrapper of futures can promise as well.
     Future,
     /// `Pin<Box<dyn Future>>`.
     Boxed,
@@ -100,7 +100,7 @@ enum Returned {
 
 fn returned(signature: &Signature) -> Returned {
     match promised(signature) {
-        Some((returned, bounds)) if bounds.iter().any(is_future) => returned,
+        Some((returned, bounds)) if bounds.iter().any(is_future) && bounds.iter().all(is_kept) => returned,
         _ => Returned::Other,
     }
 }
@@ -252,6 +252,19 @@ fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
 
 fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
+}
+
+/// Whether the wrapper fulfils what its future does. Any other trait may have been implemented for the future alone.
+fn is_kept(bound: &TypeParamBound) -> bool {
+    const KEPT: [&str; 8] =
+        ["Clone", "Future", "RefUnwindSafe", "Send", "Sized", "Sync", "Unpin", "UnwindSafe"];
+    match bound {
+        TypeParamBound::Trait(it) => {
+            it.path.segments.last().is_some_and(|it| KEPT.iter().any(|kept| it.ident == kept))
+        }
+        TypeParamBound::Lifetime(_) | TypeParamBound::PreciseCapture(_) => true,
+        _ => false,
+    }
 }
 
 fn mentions(tokens: &TokenStream, word: &str) -> bool {

@@ -199,7 +199,8 @@ use proc_macro::TokenStream;
 /// address, the same from entry to exit or drop on whatever threads. An `async` block has probes as `probe!("name", async { … })`.
 ///
 /// An `async fn` becomes a function that returns `impl Future<Output = …>`, and is shown as that by rustdoc. A future that an `async` block
-/// makes is not a byte larger; another one of `impl Future` has a byte beside it, and does not implement more than `Future` and auto traits.
+/// makes is not a byte larger; another one of `impl Future` has a byte beside it. Where a signature promises a trait besides `Future`, `Clone` and auto
+/// traits (`impl Future + Debug`), the call is what is probed.
 /// The body of a function with such another one becomes a closure, so it can't have `#[track_caller]`. Of a `#[must_use] async fn`, rustc
 /// warns where the future is not used, no longer where its result is not.
 /// Latent, a poll costs two NOPs and a comparison.

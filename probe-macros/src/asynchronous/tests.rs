@@ -237,6 +237,28 @@ fn functions_that_take_a_future_are_ordinary() {
     ));
 }
 
+/// The wrapper would not implement it.
+#[test]
+fn what_promises_more_is_ordinary() {
+    let expanded = |result: TokenStream| {
+        attribute(quote!(), quote!(fn f<'a>(x: &'a u8) -> #result { async {} })).to_string()
+    };
+    for kept in [
+        quote!(impl Future<Output = ()> + Send + Sync + Unpin + Clone + Sized),
+        quote!(impl 'a + std::future::Future + std::panic::UnwindSafe + std::panic::RefUnwindSafe),
+        quote!(impl Future + use<'a>),
+    ] {
+        assert!(expanded(kept.clone()).contains("v1 :: future !"), "{kept}");
+    }
+    for more in [
+        quote!(impl Future<Output = ()> + Debug),
+        quote!(impl Future + futures::FusedFuture + Send),
+        quote!(impl Future + for<'b> Into<&'b u8>),
+    ] {
+        assert!(expanded(more.clone()).contains("v1 :: function !"), "{more}");
+    }
+}
+
 #[test]
 fn other_macros_go_first() {
     becomes(
