@@ -26,6 +26,7 @@ use syn::{
     Signature, Token, Type, TypeParamBound, Visibility,
 };
 
+use crate::check::dropped;
 use crate::model::Function;
 use crate::{body, parse};
 
@@ -181,7 +182,13 @@ impl Asynchronous {
                 let statements = rewrite(statements);
                 let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
                 let output = self.output.map_or_else(|| quote!(_), |output| quote!(#output));
-                (function.head.clone(), wrap(quote!(#call::<_, #output>(move || { #statements }))))
+                let (dropped, is_assigned) = dropped(&self.signature);
+                let moving =
+                    (!dropped.is_empty()).then(|| quote!(#krate::__private::v1::moving!(#(#dropped),*);));
+                // What a closure has taken and drops, rustc does not count as used then.
+                let quiet = (moving.is_some() && is_assigned).then(|| quote!(#[allow(unused_assignments)]));
+                let closure = quote!(#quiet move || { #moving #statements });
+                (function.head.clone(), wrap(quote!(#call::<_, #output>(#closure))))
             }
         };
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))

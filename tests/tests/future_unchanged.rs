@@ -49,6 +49,26 @@ macro_rules! drops {
             pause().await;
             drop(e);
         }
+
+        /// Not an `async` block: its arguments are dropped when it returns.
+        $(#[$probe])?
+        #[expect(unused_variables, reason = "they are dropped nevertheless")]
+        pub(super) fn calls(a: Dropped, b: Dropped, (mut c, d): (Dropped, Dropped)) -> impl Future<Output = ()> {
+            c = Dropped("C");
+            let _ = (a.0.len(), &b, &c);
+            let local = Dropped("l");
+            ready(())
+        }
+
+        /// Where it ends early, one argument has been dropped already.
+        $(#[$probe])?
+        pub(super) fn gives_up(a: Dropped, b: (Dropped, Dropped)) -> impl Future<Output = usize> {
+            if b.1.0 == "e" {
+                drop(a);
+                return ready(0);
+            }
+            ready(a.0.len())
+        }
     };
 }
 
@@ -84,6 +104,21 @@ fn arguments_are_dropped_as_before() {
     let dropped = DROPPED.take();
     let cancelled: Vec<_> = dropped.split_whitespace().collect();
     assert_eq!(cancelled[0], cancelled[1]);
+}
+
+#[test]
+fn arguments_of_calls_are_dropped_as_before() {
+    drop(plain::calls(Dropped("a"), Dropped("b"), (Dropped("c"), Dropped("d"))));
+    let expected = DROPPED.take();
+    assert_eq!(expected, "cldCba");
+    drop(probed::calls(Dropped("a"), Dropped("b"), (Dropped("c"), Dropped("d"))));
+    assert_eq!(DROPPED.take(), expected);
+    for last in ["e", "f"] {
+        drop(plain::gives_up(Dropped("a"), (Dropped("b"), Dropped(last))));
+        let expected = DROPPED.take();
+        drop(probed::gives_up(Dropped("a"), (Dropped("b"), Dropped(last))));
+        assert_eq!(DROPPED.take(), expected);
+    }
 }
 
 /// The same future, with and without probes.

@@ -186,6 +186,34 @@ fn an_impl_future() {
     }
 }
 
+/// Those that may have to be dropped, last to first.
+#[test]
+fn a_call_takes_all_arguments() {
+    becomes(
+        quote!(),
+        quote!(
+            fn f(a: A, n: u32, (mut b, c): (B, C), #[cfg(x)] d: D, e: &E) -> impl Future {
+                ready(())
+            }
+        ),
+        &quote!(
+            fn f(a: A, n: u32, (mut b, c): (B, C), #[cfg(x)] d: D, e: &E) -> impl Future {
+                ::probe_runtime::__private::v1::future! {
+                    ("f", "");
+                    ::probe_runtime::__private::v1::Noted::Fresh;
+                    ::probe_runtime::__private::v1::call_once::<_, _>(
+                        #[allow(unused_assignments)]
+                        move || {
+                            ::probe_runtime::__private::v1::moving!(c, b, a);
+                            ready(())
+                        }
+                    )
+                }
+            }
+        ),
+    );
+}
+
 #[test]
 fn a_pinned_box() {
     becomes(
