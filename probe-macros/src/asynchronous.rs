@@ -139,6 +139,12 @@ fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
     quote!(if false { return #krate::__private::v1::returned::<#output>(); })
 }
 
+/// An `async {…}` or `async move {…}` as a future that tells the runtime how far it is.
+pub(crate) fn telling(block: TokenStream, krate: &TokenStream) -> TokenStream {
+    let first = quote!(#krate::__private::v1::unfrozen! {});
+    block.into_iter().map(|tree| entering(tree, &first)).collect()
+}
+
 impl Asynchronous {
     pub(crate) fn wrapped(&self) -> Wrapped {
         self.wrapped
@@ -162,9 +168,9 @@ impl Asynchronous {
                 let (binds, signature, output) = self.converted(krate);
                 let anchor = output.map(|output| anchor(krate, &output));
                 // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
-                // borrows from these is dropped first. That takes braces of the edition 2024. The item is for rustc, which
-                // would call the user's braces unnecessary.
-                let statements = body::rebuilt(body, quote!(const _: () = (); #statements));
+                // borrows from these is dropped first. That takes braces of the edition 2024. What is first in them ends with an
+                // item, for rustc, which would call the user's braces unnecessary.
+                let statements = body::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
                 let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
                 block.set_span(Span::mixed_site().located_at(body.span()));
                 (signature, wrap(quote!(async move #block)))
@@ -172,10 +178,8 @@ impl Asynchronous {
             Wrapped::Block { .. } => {
                 let last = last_block(&rewrite(statements));
                 let anchor = self.output.map(|output| anchor(krate, &output));
-                // As in `function!`.
-                let first = anchor.map(|anchor| quote!(#anchor const _: () = ();));
-                let first = (first.is_some() || entered.is_some()).then(|| quote!(#first #entered));
-                let statements = last.map(|last| last.wrap(first, wrap));
+                let first = quote!(#anchor #krate::__private::v1::unfrozen! {} #entered);
+                let statements = last.map(|last| last.wrap(&first, wrap));
                 (function.head.clone(), statements.unwrap_or_default())
             }
             Wrapped::Call => {
@@ -297,13 +301,9 @@ impl LastBlock {
     }
 
     /// Everything, with the block as `wrap` makes it; `entered` is first in it.
-    fn wrap(self, entered: Option<TokenStream>, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
+    fn wrap(self, entered: &TokenStream, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
         let mut tokens: TokenStream = self.before.into_iter().collect();
-        let block = match entered {
-            None => self.block,
-            Some(entered) => self.block.into_iter().map(|tree| entering(tree, &entered)).collect(),
-        };
-        let block = wrap(block);
+        let block = wrap(self.block.into_iter().map(|tree| entering(tree, entered)).collect());
         match self.pin {
             Some(pin) => tokens.extend([TokenTree::Group(body::rebuilt(&pin, block))]),
             None => tokens.extend(block),

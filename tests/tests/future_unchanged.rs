@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::fmt::Debug;
 use std::future::{Future, poll_fn, ready};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::{Count, Kind, probe, select};
+use probe_runtime::{Count, Kind, point, probe, select};
 
 thread_local! {
     static DROPPED: RefCell<String> = const { RefCell::new(String::new()) };
@@ -53,8 +54,7 @@ macro_rules! drops {
         /// Not an `async` block: its arguments are dropped when it returns.
         $(#[$probe])?
         #[expect(unused_variables, reason = "they are dropped nevertheless")]
-        pub(super) fn calls(a: Dropped, b: Dropped, (mut c, d): (Dropped, Dropped)) -> impl Future<Output = ()> {
-            c = Dropped("C");
+        pub(super) fn calls(a: Dropped, b: Dropped, (c, d): (Dropped, Dropped)) -> impl Future<Output = ()> {
             let _ = (a.0.len(), &b, &c);
             let local = Dropped("l");
             ready(())
@@ -110,7 +110,7 @@ fn arguments_are_dropped_as_before() {
 fn arguments_of_calls_are_dropped_as_before() {
     drop(plain::calls(Dropped("a"), Dropped("b"), (Dropped("c"), Dropped("d"))));
     let expected = DROPPED.take();
-    assert_eq!(expected, "cldCba");
+    assert_eq!(expected, "ldcba");
     drop(probed::calls(Dropped("a"), Dropped("b"), (Dropped("c"), Dropped("d"))));
     assert_eq!(DROPPED.take(), expected);
     for last in ["e", "f"] {
@@ -190,11 +190,20 @@ async fn sent() {
     pause().await;
 }
 
+#[probe]
+async fn sent_when_ready() -> u32 {
+    ready(1).await
+}
+
 #[test]
 fn traits() {
     fn is_send(_: &(impl Send + Sync)) {}
+    fn is_unwind_safe(_: &(impl UnwindSafe + RefUnwindSafe)) {}
     is_send(&sent());
     is_send(&cloned());
+    is_send(&point!("sent::block", async { pause().await }));
+    is_unwind_safe(&sent_when_ready());
+    is_unwind_safe(&cloned());
 }
 
 /// Suspends at its first poll.

@@ -55,7 +55,7 @@ fn an_async_fn() {
                         let __probe_arg2 = __probe_arg2;
                         let &z = __probe_arg2;
                         {
-                            const _: () = ();
+                            ::probe_runtime::__private::v1::unfrozen! {}
                             ::probe_runtime::point!("p");
                             x.y(y, z).await?
                         }
@@ -83,7 +83,7 @@ fn a_method() {
                     async move {
                         let _ = &self;
                         {
-                            const _: () = ();
+                            k::__private::v1::unfrozen! {}
                             self.g()
                         }
                     }
@@ -119,7 +119,7 @@ fn attributes_of_arguments() {
                         let __probe_arg1 = __probe_arg1;
                         #[allow(b)]
                         let (y, z) = __probe_arg1;
-                        { const _: () = (); }
+                        { ::probe_runtime::__private::v1::unfrozen! {} }
                     }
                 }
             }
@@ -156,7 +156,7 @@ fn an_impl_future() {
                     if false {
                         return ::probe_runtime::__private::v1::returned::<u8>();
                     }
-                    const _: () = ();
+                    ::probe_runtime::__private::v1::unfrozen! {}
                     x
                 }
             }
@@ -232,7 +232,7 @@ fn a_pinned_box() {
                         if false {
                             return ::probe_runtime::__private::v1::returned::<u8>();
                         }
-                        const _: () = ();
+                        ::probe_runtime::__private::v1::unfrozen! {}
                         1
                     }
                 })
@@ -334,7 +334,14 @@ fn a_future_in_a_point() {
     let expanded = crate::expand::point(quote!(::k; "p", async move { x.await },));
     assert_eq!(
         expanded.to_string(),
-        quote!(::k::__private::v1::future! { ("p", ""); ::k::__private::v1::Told; async move { x.await } })
-            .to_string()
+        quote!(::k::__private::v1::future! {
+            ("p", "");
+            ::k::__private::v1::Told;
+            async move {
+                ::k::__private::v1::unfrozen! {}
+                x.await
+            }
+        })
+        .to_string()
     );
 }

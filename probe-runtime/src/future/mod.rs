@@ -25,7 +25,7 @@ mod stage;
 
 pub use context::address;
 pub use probed::Probed;
-pub use stage::{Noted, Stage, Told};
+pub use stage::{Noted, Stage, Told, Unfrozen};
 
 /// The sites of a future's probes. Each is one NOP; `at` is the future's address, which only an active site reads.
 pub trait Sites {
