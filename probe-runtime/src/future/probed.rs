@@ -12,7 +12,7 @@ use core::task::{Context, Poll};
 use super::context::Entered;
 use super::{Sites, Stage};
 
-/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0.
+/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0: `E` always is, `G` for what an `async` block makes.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Probed<F, S, G, E>
 where
@@ -71,7 +71,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         // SAFETY: nothing is moved out of it; `future` is polled through a pin of its own.
         let Self { future, stage, exit, .. } = unsafe { self.get_unchecked_mut() };
-        let at = (&raw const *future).addr();
+        let at = stage.address(&raw const *future);
         if stage.is_fresh(future) {
             stage.begin();
             S::entry(at);
@@ -136,7 +136,7 @@ where
     #[inline(always)]
     fn drop(&mut self) {
         if self.stage.is_suspended(&self.future) {
-            S::drop((&raw const self.future).addr());
+            S::drop(self.stage.address(&raw const self.future));
         }
     }
 }

@@ -24,6 +24,9 @@ pub trait Stage<F: ?Sized> {
     /// Whether a poll has begun, and none has ended the future.
     fn is_suspended(&self, future: &F) -> bool;
 
+    /// An address that no other future of this probe has while the two are where they are.
+    fn address(&self, future: *const F) -> usize;
+
     /// Takes note that the first poll begins.
     fn begin(&mut self);
 
@@ -44,6 +47,12 @@ impl<F> Stage<F> for Told {
     #[inline(always)]
     fn is_suspended(&self, future: &F) -> bool {
         discriminant(future) >= 3
+    }
+
+    /// The future's: it is at least the byte of its discriminant.
+    #[inline(always)]
+    fn address(&self, future: *const F) -> usize {
+        future.addr()
     }
 
     #[inline(always)]
@@ -99,6 +108,12 @@ impl<F> Stage<F> for Noted {
     #[inline(always)]
     fn is_suspended(&self, _: &F) -> bool {
         *self == Self::Begun
+    }
+
+    /// The byte's own: the future may begin with another future of this probe, and may be of size 0.
+    #[inline(always)]
+    fn address(&self, _: *const F) -> usize {
+        (&raw const *self).addr()
     }
 
     #[inline(always)]
