@@ -26,6 +26,7 @@ use syn::{
     Signature, Token, Type, TypeParamBound, Visibility,
 };
 
+use crate::check::dropped;
 use crate::model::Function;
 use crate::{body, parse};
 
@@ -91,7 +92,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
 /// What a function that is not `async` returns.
 #[derive(PartialEq, Eq)]
 enum Returned {
-    /// `impl Future`.
+    /// `impl Future`, perhaps with what a wrapper of futures can promise as well.
     Future,
     /// `Pin<Box<dyn Future>>`.
     Boxed,
@@ -100,7 +101,7 @@ enum Returned {
 
 fn returned(signature: &Signature) -> Returned {
     match promised(signature) {
-        Some((returned, bounds)) if bounds.iter().any(is_future) => returned,
+        Some((returned, bounds)) if bounds.iter().any(is_future) && bounds.iter().all(is_kept) => returned,
         _ => Returned::Other,
     }
 }
@@ -138,6 +139,12 @@ fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
     quote!(if false { return #krate::__private::v1::returned::<#output>(); })
 }
 
+/// An `async {…}` or `async move {…}` as a future that tells the runtime how far it is.
+pub(crate) fn telling(block: TokenStream, krate: &TokenStream) -> TokenStream {
+    let first = quote!(#krate::__private::v1::unfrozen! {});
+    block.into_iter().map(|tree| entering(tree, &first)).collect()
+}
+
 impl Asynchronous {
     pub(crate) fn wrapped(&self) -> Wrapped {
         self.wrapped
@@ -161,9 +168,9 @@ impl Asynchronous {
                 let (binds, signature, output) = self.converted(krate);
                 let anchor = output.map(|output| anchor(krate, &output));
                 // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
-                // borrows from these is dropped first. That takes braces of the edition 2024. The item is for rustc, which
-                // would call the user's braces unnecessary.
-                let statements = body::rebuilt(body, quote!(const _: () = (); #statements));
+                // borrows from these is dropped first. That takes braces of the edition 2024. What is first in them ends with an
+                // item, for rustc, which would call the user's braces unnecessary.
+                let statements = body::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
                 let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
                 block.set_span(Span::mixed_site().located_at(body.span()));
                 (signature, wrap(quote!(async move #block)))
@@ -171,17 +178,21 @@ impl Asynchronous {
             Wrapped::Block { .. } => {
                 let last = last_block(&rewrite(statements));
                 let anchor = self.output.map(|output| anchor(krate, &output));
-                // As in `function!`.
-                let first = anchor.map(|anchor| quote!(#anchor const _: () = ();));
-                let first = (first.is_some() || entered.is_some()).then(|| quote!(#first #entered));
-                let statements = last.map(|last| last.wrap(first, wrap));
+                let first = quote!(#anchor #krate::__private::v1::unfrozen! {} #entered);
+                let statements = last.map(|last| last.wrap(&first, wrap));
                 (function.head.clone(), statements.unwrap_or_default())
             }
             Wrapped::Call => {
                 let statements = rewrite(statements);
                 let call = quote_spanned!(body.span()=> #krate::__private::v1::call_once);
                 let output = self.output.map_or_else(|| quote!(_), |output| quote!(#output));
-                (function.head.clone(), wrap(quote!(#call::<_, #output>(move || { #statements }))))
+                let (dropped, is_assigned) = dropped(&self.signature);
+                let moving =
+                    (!dropped.is_empty()).then(|| quote!(#krate::__private::v1::moving!(#(#dropped),*);));
+                // What a closure has taken and drops, rustc does not count as used then.
+                let quiet = (moving.is_some() && is_assigned).then(|| quote!(#[allow(unused_assignments)]));
+                let closure = quote!(#quiet move || { #moving #statements });
+                (function.head.clone(), wrap(quote!(#call::<_, #output>(#closure))))
             }
         };
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
@@ -254,6 +265,19 @@ fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
 }
 
+/// Whether the wrapper fulfils what its future does. Any other trait may have been implemented for the future alone.
+fn is_kept(bound: &TypeParamBound) -> bool {
+    const KEPT: [&str; 8] =
+        ["Clone", "Future", "RefUnwindSafe", "Send", "Sized", "Sync", "Unpin", "UnwindSafe"];
+    match bound {
+        TypeParamBound::Trait(it) => {
+            it.path.segments.last().is_some_and(|it| KEPT.iter().any(|kept| it.ident == kept))
+        }
+        TypeParamBound::Lifetime(_) | TypeParamBound::PreciseCapture(_) => true,
+        _ => false,
+    }
+}
+
 fn mentions(tokens: &TokenStream, word: &str) -> bool {
     tokens.clone().into_iter().any(|tree| match tree {
         TokenTree::Ident(ident) => ident == word,
@@ -277,13 +301,9 @@ impl LastBlock {
     }
 
     /// Everything, with the block as `wrap` makes it; `entered` is first in it.
-    fn wrap(self, entered: Option<TokenStream>, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
+    fn wrap(self, entered: &TokenStream, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
         let mut tokens: TokenStream = self.before.into_iter().collect();
-        let block = match entered {
-            None => self.block,
-            Some(entered) => self.block.into_iter().map(|tree| entering(tree, &entered)).collect(),
-        };
-        let block = wrap(block);
+        let block = wrap(self.block.into_iter().map(|tree| entering(tree, entered)).collect());
         match self.pin {
             Some(pin) => tokens.extend([TokenTree::Group(body::rebuilt(&pin, block))]),
             None => tokens.extend(block),

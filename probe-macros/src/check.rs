@@ -10,6 +10,7 @@ mod small;
 mod value;
 
 pub(crate) use block::block;
+pub(crate) use captures::dropped;
 pub(crate) use settings::settings;
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};

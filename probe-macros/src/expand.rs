@@ -6,11 +6,11 @@ mod fields;
 mod function;
 
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 
 use crate::errors::Errors;
 use crate::model::{Item, Point, PointName, Prepared, Settings};
-use crate::{args, body, check, fallback, parse};
+use crate::{args, asynchronous, body, check, fallback, parse};
 
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -61,6 +61,7 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
         PointName::Missing | PointName::Other(_) => return TokenStream::new(),
     };
     if let Some(future) = future {
+        let future = asynchronous::telling(future.into_token_stream(), &krate);
         return quote!(#krate::__private::v1::future! { (#name, #notes); #krate::__private::v1::Told; #future });
     }
     let fields = fields::list(&fields);

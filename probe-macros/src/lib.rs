@@ -196,13 +196,15 @@ use proc_macro::TokenStream;
 /// Of an `async fn`, of a function that returns `impl Future`, and of one that returns `Pin<Box<dyn Future>>` and ends with
 /// `Box::pin(async …)`, the future is what is probed, not the call: `entry` when its first poll begins, `suspend` when a poll ends without a
 /// result, `resume` when another begins, `exit` with the result or a panic, `drop` if it is dropped in between. Their field `future` is its
-/// address, the same from entry to exit or drop on whatever threads. An `async` block has probes as `probe!("name", async { … })`.
+/// address, the same from entry to exit or drop on whatever threads, unless a future other than an `async` block's is moved between two
+/// polls. An `async` block has probes as `probe!("name", async { … })`.
 ///
 /// An `async fn` becomes a function that returns `impl Future<Output = …>`, and is shown as that by rustdoc. A future that an `async` block
-/// makes is not a byte larger; another one of `impl Future` has a byte beside it, and does not implement more than `Future` and auto traits.
+/// makes is not a byte larger; another one of `impl Future` has a byte beside it, and what aligns it. Where a signature promises a trait besides `Future`, `Clone` and auto
+/// traits (`impl Future + Debug`), the call is what is probed.
 /// The body of a function with such another one becomes a closure, so it can't have `#[track_caller]`. Of a `#[must_use] async fn`, rustc
 /// warns where the future is not used, no longer where its result is not.
-/// Latent, a poll costs two NOPs and a comparison.
+/// Latent, a poll costs two NOPs and a comparison; with `args`, a `Context` besides, which has the waker of the poll's and nothing else.
 ///
 /// # What can be probed
 /// Blocks, as above. Free functions, methods of `impl`s and of traits (with a body), generic ones, `async` and `unsafe` ones, those

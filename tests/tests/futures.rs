@@ -324,6 +324,21 @@ fn functions_that_return_a_future() {
     assert_eq!(names(&seen), "+polled <polled ~polled");
 }
 
+#[probe]
+fn wrapped<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    future
+}
+
+/// One in the other, of one probe: told apart all the same.
+#[test]
+fn nested_of_one_probe() {
+    let ((), seen) = hits(|| block_on(wrapped(wrapped(std::future::ready(())))));
+    assert_eq!(names(&seen), "+wrapped +wrapped -wrapped -wrapped");
+    let at: Vec<_> = seen.iter().map(|(_, at)| at.unwrap()).collect();
+    assert_eq!((at[0], at[1]), (at[3], at[2]));
+    assert_ne!(at[0], at[1]);
+}
+
 #[test]
 fn blocks() {
     let text = String::from("abc");

@@ -55,7 +55,7 @@ fn an_async_fn() {
                         let __probe_arg2 = __probe_arg2;
                         let &z = __probe_arg2;
                         {
-                            const _: () = ();
+                            ::probe_runtime::__private::v1::unfrozen! {}
                             ::probe_runtime::point!("p");
                             x.y(y, z).await?
                         }
@@ -83,7 +83,7 @@ fn a_method() {
                     async move {
                         let _ = &self;
                         {
-                            const _: () = ();
+                            k::__private::v1::unfrozen! {}
                             self.g()
                         }
                     }
@@ -119,7 +119,7 @@ fn attributes_of_arguments() {
                         let __probe_arg1 = __probe_arg1;
                         #[allow(b)]
                         let (y, z) = __probe_arg1;
-                        { const _: () = (); }
+                        { ::probe_runtime::__private::v1::unfrozen! {} }
                     }
                 }
             }
@@ -156,7 +156,7 @@ fn an_impl_future() {
                     if false {
                         return ::probe_runtime::__private::v1::returned::<u8>();
                     }
-                    const _: () = ();
+                    ::probe_runtime::__private::v1::unfrozen! {}
                     x
                 }
             }
@@ -186,6 +186,34 @@ fn an_impl_future() {
     }
 }
 
+/// Those that may have to be dropped, last to first.
+#[test]
+fn a_call_takes_all_arguments() {
+    becomes(
+        quote!(),
+        quote!(
+            fn f(a: A, n: u32, (mut b, c): (B, C), #[cfg(x)] d: D, e: &E) -> impl Future {
+                ready(())
+            }
+        ),
+        &quote!(
+            fn f(a: A, n: u32, (mut b, c): (B, C), #[cfg(x)] d: D, e: &E) -> impl Future {
+                ::probe_runtime::__private::v1::future! {
+                    ("f", "");
+                    ::probe_runtime::__private::v1::Noted::Fresh;
+                    ::probe_runtime::__private::v1::call_once::<_, _>(
+                        #[allow(unused_assignments)]
+                        move || {
+                            ::probe_runtime::__private::v1::moving!(c, b, a);
+                            ready(())
+                        }
+                    )
+                }
+            }
+        ),
+    );
+}
+
 #[test]
 fn a_pinned_box() {
     becomes(
@@ -204,7 +232,7 @@ fn a_pinned_box() {
                         if false {
                             return ::probe_runtime::__private::v1::returned::<u8>();
                         }
-                        const _: () = ();
+                        ::probe_runtime::__private::v1::unfrozen! {}
                         1
                     }
                 })
@@ -235,6 +263,28 @@ fn functions_that_take_a_future_are_ordinary() {
             async {}
         }
     ));
+}
+
+/// The wrapper would not implement it.
+#[test]
+fn what_promises_more_is_ordinary() {
+    let expanded = |result: TokenStream| {
+        attribute(quote!(), quote!(fn f<'a>(x: &'a u8) -> #result { async {} })).to_string()
+    };
+    for kept in [
+        quote!(impl Future<Output = ()> + Send + Sync + Unpin + Clone + Sized),
+        quote!(impl 'a + std::future::Future + std::panic::UnwindSafe + std::panic::RefUnwindSafe),
+        quote!(impl Future + use<'a>),
+    ] {
+        assert!(expanded(kept.clone()).contains("v1 :: future !"), "{kept}");
+    }
+    for more in [
+        quote!(impl Future<Output = ()> + Debug),
+        quote!(impl Future + futures::FusedFuture + Send),
+        quote!(impl Future + for<'b> Into<&'b u8>),
+    ] {
+        assert!(expanded(more.clone()).contains("v1 :: function !"), "{more}");
+    }
 }
 
 #[test]
@@ -284,7 +334,14 @@ fn a_future_in_a_point() {
     let expanded = crate::expand::point(quote!(::k; "p", async move { x.await },));
     assert_eq!(
         expanded.to_string(),
-        quote!(::k::__private::v1::future! { ("p", ""); ::k::__private::v1::Told; async move { x.await } })
-            .to_string()
+        quote!(::k::__private::v1::future! {
+            ("p", "");
+            ::k::__private::v1::Told;
+            async move {
+                ::k::__private::v1::unfrozen! {}
+                x.await
+            }
+        })
+        .to_string()
     );
 }

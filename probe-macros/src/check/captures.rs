@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, FnArg, Pat, PatIdent, ReceiverKind, ReturnType, Signature, Type};
+use syn::{Attribute, Expr, FnArg, Pat, PatIdent, ReceiverKind, ReturnType, Signature, Type};
 
 use super::{MAX_FIELDS, too_many};
 use crate::asynchronous::{Wrapped, asynchronous};
@@ -278,6 +278,26 @@ fn moves(variables: &[Variable]) -> Vec<Ident> {
         Hold::Copied => false,
     };
     variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
+}
+
+/// Which variables the closure around a call that returns a future mentions first: all that may have to be dropped, so that they are
+/// in the order that [`moves`] tells of, whichever the body uses first or not at all. One that is there in some builds only can't be
+/// named.
+pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
+    let mut signature = signature.clone();
+    let is_conditional = |attributes: &[Attribute]| attributes.iter().any(|it| it.path().is_ident("cfg"));
+    signature.inputs = signature
+        .inputs
+        .into_iter()
+        .filter(|input| match input {
+            FnArg::Receiver(receiver) => !is_conditional(&receiver.attrs),
+            FnArg::Typed(typed) => !is_conditional(&typed.attrs),
+        })
+        .collect();
+    let mut variables = variables(&signature);
+    variables.retain(|variable| variable.hold != Hold::Copied);
+    let is_assigned = variables.iter().any(|variable| variable.is_mut);
+    (variables.into_iter().rev().map(|variable| variable.name).collect(), is_assigned)
 }
 
 /// A type without what only groups it.

@@ -17,14 +17,14 @@ pub use crate::arch::backend::site::*;
 pub use crate::capture::{
     Captured, Capturing, Resulting, Returned, contain, forget, moved, run, shown_as_debug, shown_as_display,
 };
-pub use crate::future::{Noted, Probed, Returning, Sites, Told, address, call_once, returned};
+pub use crate::future::{Noted, Probed, Returning, Sites, Told, Unfrozen, address, call_once, returned};
 pub use crate::replaced::{Left, Passed};
 pub use crate::{
     __probe_v1_entered as entered, __probe_v1_exit_site as exit_site, __probe_v1_function as function,
     __probe_v1_future as future, __probe_v1_installer as installer, __probe_v1_moving as moving,
     __probe_v1_pass as pass, __probe_v1_point as point, __probe_v1_replace_site as replace_site,
     __probe_v1_returning as returning, __probe_v1_site as site, __probe_v1_skipped as skipped,
-    __probe_v1_unwound as unwound,
+    __probe_v1_unfrozen as unfrozen, __probe_v1_unwound as unwound,
 };
 
 #[cfg(feature = "std")]

@@ -126,6 +126,10 @@ fn split_options(consumer: &str) -> (&str, Option<&str>) {
 }
 
 /// What is wrong with a consumer's options, if anything is.
+#[cfg_attr(
+    not(feature = "profiler"),
+    expect(clippy::unnecessary_wraps, reason = "no consumer has options without it")
+)]
 fn problem_of(consumer: &str, options: &str) -> Option<String> {
     #[cfg(feature = "profiler")]
     if consumer == "profile" {

@@ -126,8 +126,11 @@ impl<'a> Event<'a> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Of a future that has probes (`#[probe] async fn`): its address. All hits of one future have it, from entry to exit or drop, on
-    /// whatever threads; until then no other future of this probe has it. `None` of other probes.
+    /// Of a future that has probes (`#[probe] async fn`): an address in it, the same in its hits from entry to exit or drop, on whatever
+    /// threads, and until then that of no other future of this probe. `None` of other probes.
+    ///
+    /// A future that is not an `async` block's (`-> impl Future` of something else) may be `Unpin`: if it is moved between two polls, its
+    /// later hits have another address, and its former one may be that of another future.
     pub fn future(&self) -> Option<usize> {
         if self.kind() == Kind::Point || self.definition.fields().next() != Some(FUTURE) {
             return None;

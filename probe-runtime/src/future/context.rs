@@ -1,4 +1,8 @@
 //! How a future that is entered inside learns its own address: with the context of its polls.
+//!
+//! The context is one of our own, made for each poll, with the waker of the poll's: what else nightly's `Context` carries (`ext`) does not
+//! reach the future. It is a field of an [`Entered`]; the address beside it is out of the bounds of the reference that the future gets, so
+//! [`address`] goes there through exposed provenance, which Miri's `-Zmiri-strict-provenance` refuses.
 
 // Safety: relies on `address` being awaited in a future that `Probed` polls, which lends an `Entered` to each poll.
 #![expect(unsafe_code, reason = "see above")]

@@ -10,12 +10,14 @@
 //! or not: time on the processor and time awaited come apart, under any executor and through any combinator, since nothing is asked of
 //! the awaits inside.
 //!
-//! Every hit carries the future's address as the field `future`. A pinned future stays where it is until it is dropped, so
-//! hits with one address belong together, from `entry` to `exit` or `drop`, whatever threads they are on.
+//! Every hit carries an address in the future as the field `future`. What an `async` block makes stays where it is from its first poll
+//! until it is dropped, so hits with one address belong together, from `entry` to `exit` or `drop`, whatever threads they are on.
+//! Another future may be `Unpin`, and be moved between two polls: its hits then carry another address from there on, and the former one
+//! may become another future's. While both are where they are, two futures of one probe have two addresses, one in the other, too.
 //!
-//! Cost: no byte in the future ([`Probed`] is as large as what it wraps: [`stage`] asks the future itself whether it has
-//! begun), no allocation, no frame: `poll` is inlined into its caller, and the future's own into it. Latent, a poll executes two
-//! NOPs and one comparison.
+//! Cost: no byte in a future that an `async` block makes ([`Probed`] is as large as what it wraps: [`stage`] asks the future itself whether
+//! it has begun), a byte and what aligns it beside another; no allocation, no frame: `poll` is inlined into its caller, and the future's own
+//! into it. Latent, a poll executes two NOPs and one comparison; where the entry has arguments, each poll also makes a context, on the stack.
 
 use core::future::Future;
 
@@ -25,9 +27,9 @@ mod stage;
 
 pub use context::address;
 pub use probed::Probed;
-pub use stage::{Noted, Stage, Told};
+pub use stage::{Noted, Stage, Told, Unfrozen};
 
-/// The sites of a future's probes. Each is one NOP; `at` is the future's address, which only an active site reads.
+/// The sites of a future's probes. Each is one NOP; `at` is the address that the future has in its hits, which only an active site reads.
 pub trait Sites {
     /// Whether the entry's site is inside the future, where its arguments are. It asks for the address with [`address`].
     const ENTERS_INSIDE: bool = false;

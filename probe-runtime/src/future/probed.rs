@@ -12,7 +12,7 @@ use core::task::{Context, Poll};
 use super::context::Entered;
 use super::{Sites, Stage};
 
-/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0.
+/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0: `E` always is, `G` for what an `async` block makes.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Probed<F, S, G, E>
 where
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// A future of its own, as far as the one it is made of; hits tell them apart by their addresses.
+/// A future of its own: its first poll is its entry, however far the one is that it is made of.
 impl<F, S, G, E> Clone for Probed<F, S, G, E>
 where
     F: Clone,
@@ -71,7 +71,7 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         // SAFETY: nothing is moved out of it; `future` is polled through a pin of its own.
         let Self { future, stage, exit, .. } = unsafe { self.get_unchecked_mut() };
-        let at = (&raw const *future).addr();
+        let at = stage.address(&raw const *future);
         if stage.is_fresh(future) {
             stage.begin();
             S::entry(at);
@@ -86,20 +86,24 @@ where
         } else {
             context
         };
-        let mut end = End { at, stage, exit: &*exit, future: PhantomData::<F> };
+        let panicked = Panicked { at, stage: &mut *stage, exit: &*exit, future: PhantomData::<F> };
         // SAFETY: it is pinned with the whole, and stays where it is until it is dropped with it.
         let polled = unsafe { Pin::new_unchecked(future) }.poll(context);
+        // Before the exit's site: a field may panic there, and that is no second exit.
+        mem::forget(panicked);
         match &polled {
-            Poll::Ready(result) => end.with(Some(result)),
+            Poll::Ready(result) => {
+                stage.end();
+                exit(at, Some(result));
+            }
             Poll::Pending => S::suspend(at),
         }
-        mem::forget(end);
         polled
     }
 }
 
-/// The end of a future; dropped where it panics.
-struct End<'a, F, G, E>
+/// Dropped where a future's own poll panics: the exit without a result.
+struct Panicked<'a, F, G, E>
 where
     F: Future,
     G: Stage<F>,
@@ -111,20 +115,7 @@ where
     future: PhantomData<F>,
 }
 
-impl<F, G, E> End<'_, F, G, E>
-where
-    F: Future,
-    G: Stage<F>,
-    E: Fn(usize, Option<&F::Output>),
-{
-    #[inline(always)]
-    fn with(&mut self, result: Option<&F::Output>) {
-        self.stage.end();
-        (self.exit)(self.at, result);
-    }
-}
-
-impl<F, G, E> Drop for End<'_, F, G, E>
+impl<F, G, E> Drop for Panicked<'_, F, G, E>
 where
     F: Future,
     G: Stage<F>,
@@ -132,7 +123,8 @@ where
 {
     #[inline(always)]
     fn drop(&mut self) {
-        self.with(None);
+        self.stage.end();
+        (self.exit)(self.at, None);
     }
 }
 
@@ -144,7 +136,10 @@ where
     #[inline(always)]
     fn drop(&mut self) {
         if self.stage.is_suspended(&self.future) {
-            S::drop((&raw const self.future).addr());
+            S::drop(self.stage.address(&raw const self.future));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,18 @@
 //! An `async` block knows: which of its awaits it stands at is its discriminant, and [`mem::discriminant`] reads it. For types
 //! that are no enums the value is unspecified, not undefined; what rustc gives is tested in here: 0 before the first poll, 1 after
 //! the end, 2 after a panic, 3 and more at an await. Other futures have no such thing; beside them stands a byte of our own.
+//!
+//! Reading it borrows the whole future, shared, where variables of its own may be borrowed mutably, across an await. So each such
+//! block holds an [`Unfrozen`]: what is borrowed shared may then change, as far as the future's memory goes, and its own borrows stay
+//! valid.
 
+// Safety: `Unfrozen` has nothing that could be shared between threads.
+#![expect(unsafe_code, reason = "see above")]
+
+use core::cell::UnsafeCell;
 use core::hash::{Hash, Hasher};
 use core::mem;
+use core::panic::RefUnwindSafe;
 
 /// What is known of how far a future of type `F` is.
 pub trait Stage<F: ?Sized> {
@@ -14,6 +23,9 @@ pub trait Stage<F: ?Sized> {
 
     /// Whether a poll has begun, and none has ended the future.
     fn is_suspended(&self, future: &F) -> bool;
+
+    /// An address that no other future of this probe has while the two are where they are.
+    fn address(&self, future: *const F) -> usize;
 
     /// Takes note that the first poll begins.
     fn begin(&mut self);
@@ -37,6 +49,12 @@ impl<F> Stage<F> for Told {
         discriminant(future) >= 3
     }
 
+    /// The future's: it is at least the byte of its discriminant.
+    #[inline(always)]
+    fn address(&self, future: *const F) -> usize {
+        future.addr()
+    }
+
     #[inline(always)]
     fn begin(&mut self) {}
 
@@ -44,8 +62,27 @@ impl<F> Stage<F> for Told {
     fn end(&mut self) {}
 }
 
+/// A variable of a future that tells, from its first statement on: makes its type one of interior mutability, at no byte. Borrowed, so
+/// that the compiler keeps it across awaits.
+#[derive(Debug)]
+pub struct Unfrozen(UnsafeCell<()>);
+
+impl Unfrozen {
+    /// The variable.
+    #[inline(always)]
+    #[expect(clippy::new_without_default, reason = "only expansions call it")]
+    pub const fn new() -> Self {
+        Self(UnsafeCell::new(()))
+    }
+}
+
+// SAFETY: of size 0, so no access of it touches memory.
+unsafe impl Sync for Unfrozen {}
+
+impl RefUnwindSafe for Unfrozen {}
+
 /// It is noted beside the future.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub enum Noted {
     /// No poll has begun.
     Fresh,
@@ -53,6 +90,13 @@ pub enum Noted {
     Begun,
     /// A poll has ended the future.
     Ended,
+}
+
+/// Whatever the future has done, its clone is another, which no poll has begun.
+impl Clone for Noted {
+    fn clone(&self) -> Self {
+        Self::Fresh
+    }
 }
 
 impl<F> Stage<F> for Noted {
@@ -64,6 +108,12 @@ impl<F> Stage<F> for Noted {
     #[inline(always)]
     fn is_suspended(&self, _: &F) -> bool {
         *self == Self::Begun
+    }
+
+    /// The byte's own: the future may begin with another future of this probe, and may be of size 0.
+    #[inline(always)]
+    fn address(&self, _: *const F) -> usize {
+        (&raw const *self).addr()
     }
 
     #[inline(always)]

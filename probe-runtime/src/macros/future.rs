@@ -99,6 +99,28 @@ macro_rules! __probe_v1_entered {
     };
 }
 
+/// The first statement of a block whose future is `Told`, which lets the runtime borrow it.
+#[cfg(not(probe_backend = "off"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_unfrozen {
+    () => {
+        let _ = &$crate::__private::v1::Unfrozen::new();
+        // As in `function!`.
+        use $crate::__private::v1::{};
+    };
+}
+
+/// Nobody borrows it.
+#[cfg(probe_backend = "off")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __probe_v1_unfrozen {
+    () => {
+        // As in `function!`.
+    };
+}
+
 /// The future as it is; in a block, since clippy would have the user write `async fn` for a body that is an `async` block.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]

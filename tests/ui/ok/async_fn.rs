@@ -42,6 +42,12 @@ fn returns() -> impl Future<Output = u32> + Send {
     async { 7 }
 }
 
+/// No wrapper is all of this: the call is probed.
+#[probe]
+fn promises() -> impl Future<Output = u32> + Debug + Clone {
+    ready(8)
+}
+
 /// Sends.
 #[expect(async_fn_in_trait, reason = "so would this trait warn without probes")]
 pub trait Sender {
@@ -88,6 +94,8 @@ fn main() {
     assert_eq!(now(generic(&["a", "b"], (1, 2))), Some(&"b"));
     assert_eq!(format!("{:?}", now(one_line())), "1");
     assert_eq!(now(returns()), 7);
+    assert!(format!("{:?}", promises().clone()).contains('8'));
+    assert_eq!(now(promises()), 8);
     let mut s = S(1);
     assert!(!now(s.send(2)));
     assert_eq!(*now(s.get()), 2);

@@ -145,7 +145,7 @@ fn arguments_and_the_result_of_a_future() {
                         let id = id;
                         ::probe_runtime::__private::v1::entered!(("f", "group=net\n"); "id" = value(&(id)));
                         {
-                            const _: () = ();
+                            ::probe_runtime::__private::v1::unfrozen! {}
                             g(id).await
                         }
                     }
@@ -175,7 +175,7 @@ fn arguments_and_the_result_of_a_block_at_the_end() {
                         if false {
                             return ::probe_runtime::__private::v1::returned::<u32>();
                         }
-                        const _: () = ();
+                        ::probe_runtime::__private::v1::unfrozen! {}
                         ::probe_runtime::__private::v1::entered!(("f", "") contained; "id" = value(&(id + 1)));
                         id
                     }
