@@ -53,6 +53,7 @@ pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
+#[cfg(probe_backend = "x86_64")]
 use crate::arch::backend;
 use crate::registry::ProbeId;
 
