@@ -37,11 +37,11 @@ use crate::registry::ProbeId;
 ///
 /// let hits = select("**::hot, **::cold")?.attach(Count::new())?;
 /// let switch = hits.switch();
-/// let hot: Vec<_> = hits.probes().iter().filter(|it| it.path().ends_with("::hot")).map(|it| it.id()).collect();
-/// switch.off(&hot, Visibility::Synchronous);
+/// let ids: Vec<_> = hits.probes().iter().filter(|it| it.path().ends_with("::hot")).map(|it| it.id()).collect();
+/// switch.off(&ids, Visibility::Synchronous);
 /// hot_and_cold();
 /// assert_eq!(hits.total(), 2);
-/// switch.on(&hot, Visibility::Synchronous);
+/// switch.on(&ids, Visibility::Synchronous);
 /// hot_and_cold();
 /// assert_eq!(hits.total(), 6);
 /// # fn hot_and_cold() { hot(); cold(); }
