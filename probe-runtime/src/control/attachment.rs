@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::attached::Policy;
 use super::lock::{lock, operate};
 use super::partial::Switch;
+use super::pause::pause;
 use super::retired::settle;
-use super::state::pause;
 use super::tallies::sums;
 use crate::consumer::{Consumer, Wants};
 use crate::consumers::{Counts, ProbeCount};
@@ -114,23 +114,19 @@ impl<C: Consumer> Attachment<C> {
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
     /// its site and two on the control lock.
     pub fn pause(&self) -> Report {
-        self.set_paused(true)
+        self.switch_all(true)
     }
 
     /// Starts the hits again, after [`pause`](Self::pause). The attachment of a consumer that has
     /// [failed](Self::failure) can't be resumed: its sites are refused, with
     /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
-        self.set_paused(false)
+        self.switch_all(false)
     }
 
-    fn set_paused(&self, is_paused: bool) -> Report {
-        let mut report = Report::default();
-        let unsettled = pause(self.live().number, is_paused, self.policy.visibility, &mut report);
-        if let Some(unsettled) = unsettled {
-            self.live().subscription.settle(unsettled);
-        }
-        report
+    fn switch_all(&self, is_paused: bool) -> Report {
+        let Live { number, subscription, .. } = self.live();
+        pause(*number, subscription, is_paused, self.policy.visibility)
     }
 
     /// Switches some of its probes off and on, from any thread, while it stays attached.

@@ -10,7 +10,7 @@ use super::state::Control;
 use crate::dispatch::{Subscription, quiesce};
 use crate::os;
 use crate::os::cancel::Uncancellable;
-use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
+use crate::patch::{Access, RefusalReason, Report, Visibility};
 use crate::registry::ProbeId;
 
 /// Switches probes of one attachment off and on, from any thread: for consumers that sample, or that have heard enough of a
@@ -97,8 +97,7 @@ impl Switch {
 
     fn switch(&self, locked: &mut Locked, probes: &[ProbeId], is_off: bool, report: &mut Report) -> Retired {
         // As for pausing: in text that is open nothing can be in the way.
-        let is_open = |it: &Attached| it.policy.text == TextPolicy::Open && !it.policy.strict;
-        if locked.registry.is_main_only() && self.find(locked).is_some_and(is_open) {
+        if locked.registry.is_main_only() && self.find(locked).is_some_and(Attached::is_open) {
             return self.switch_known(locked, probes, is_off, Some(Access::Held), report);
         }
         let _whole = Uncancellable::new();

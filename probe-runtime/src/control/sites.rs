@@ -21,12 +21,13 @@ pub(super) type HeldText = Vec<OpenText>;
 
 impl Control {
     /// Makes all sites of these runs active or latent.
+    #[inline]
     pub(super) fn switch_runs(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let mut batch = Batch::new(wanted, report);
         match runs {
             _ if access == Access::Held => {
-                runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), access));
+                runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), Access::Held));
             }
             [run] if self.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
                 batch.switch(self.sites_of_run(run), access);
@@ -41,9 +42,12 @@ impl Control {
             }
         }
         #[cfg(probe_discovers)]
-        self.switch_calls(runs, active, access, report);
+        if self.registry.has_calls() {
+            self.switch_calls(runs, active, access, report);
+        }
     }
 
+    #[inline]
     fn sites_of_run(&self, run: &Run) -> &[Site] {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
@@ -51,6 +55,7 @@ impl Control {
     /// The same for what is looked at one by one: real calls, which have no bytes to switch, those across two words, which are
     /// switched in their own way, and sites that were discovered lately.
     #[cfg(probe_discovers)]
+    #[inline(never)]
     fn switch_calls(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let (mut switched, mut sites) = (Vec::new(), Vec::new());

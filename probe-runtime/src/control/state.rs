@@ -5,18 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
-use super::lock::lock;
 use super::members::{Members, Part, Published, claim};
-use super::retired::{Retired, settle};
+use super::retired::Retired;
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
 use crate::consumer::Wants;
-use crate::dispatch::{Action, Member, Subscription, TallyAt, Unsettled};
+use crate::dispatch::{Action, Member, Subscription, TallyAt};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument;
-use crate::os::cancel::Uncancellable;
-use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
+use crate::patch::{RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
@@ -175,56 +173,6 @@ impl Control {
         })
     }
 
-    /// Pauses or resumes an attachment; one that has failed can't be resumed.
-    /// `is_main_only` tells whether all sites are the executable's. Returns what is to be settled.
-    pub(super) fn set_paused(
-        &mut self,
-        attachment: usize,
-        is_paused: bool,
-        is_main_only: bool,
-        report: &mut Report,
-    ) -> Option<Unsettled> {
-        #[cfg(probe_discovers)]
-        self.settle_growth(attachment);
-        let failed = self.attached(attachment).filter(|it| !is_paused && it.subscription.has_failed());
-        if let Some(attached) = failed {
-            let ids = Arc::clone(&attached.ids);
-            self.refuse(&ids, &RefusalReason::Failed, report);
-            return None;
-        }
-        if let Some(attached) = &mut self.attachments[attachment] {
-            attached.is_paused = is_paused;
-        }
-        #[cfg(probe_discovers)]
-        if self.growing == Some(attachment) {
-            finstrument::pause(is_paused);
-        }
-        let attached = self.attached(attachment)?;
-        let unsettled = Some(attached.subscription.unsettle());
-        let policy = attached.policy;
-        if attached.sole == attached.ids.len() && attached.off == 0 && cfg!(probe_backend = "x86_64") {
-            // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
-            if policy.text == TextPolicy::Open && is_main_only && !policy.strict {
-                self.switch_runs(&attached.runs, !is_paused, Access::Held, report);
-                return unsettled;
-            }
-            // Opening text, and asking which rights it has, may be.
-            let _whole = Uncancellable::new();
-            self.switch_runs(&attached.runs, !is_paused, policy.access(), report);
-            return unsettled;
-        }
-        let _whole = Uncancellable::new();
-        let ids = Arc::clone(&attached.ids);
-        let mut retired = Retired::default();
-        for &id in &*ids {
-            retired.hooks.extend(self.publish(id));
-        }
-        self.retired.push(retired);
-        self.switch_each(&ids, policy.access(), report);
-        unsettled
-    }
-
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
         #[cfg(probe_discovers)]
@@ -296,54 +244,4 @@ impl Control {
 /// Tells of each attachment whether it is paused.
 fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
     |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused)
-}
-
-/// Pauses or resumes an attachment, and waits as its visibility asks. Returns what is to be settled yet.
-pub(super) fn pause(
-    attachment: usize,
-    is_paused: bool,
-    visibility: Visibility,
-    report: &mut Report,
-) -> Option<Unsettled> {
-    #[cfg(probe_discovers)]
-    finstrument::get_ready();
-    let mut locked = lock();
-    #[cfg(probe_discovers)]
-    if locked.growing == Some(attachment) {
-        // What is discovered from here on is as wanted.
-        finstrument::pause(is_paused);
-    }
-    // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
-    let mut unsettled;
-    let is_open = |it: &Attached| it.policy.text == TextPolicy::Open && !it.policy.strict;
-    if locked.registry.is_main_only() && locked.attached(attachment).is_some_and(is_open) {
-        unsettled = locked.set_paused(attachment, is_paused, true, report);
-    } else {
-        let _whole = Uncancellable::new();
-        #[cfg(probe_discovers)]
-        locked.name_discovered();
-        unsettled = locked.with_objects(|control| {
-            let is_main_only = control.registry.is_main_only();
-            control.set_paused(attachment, is_paused, is_main_only, report)
-        });
-    }
-    if visibility == Visibility::Eventual {
-        // Nobody is waited for.
-        if let (Some(attached), Some(unsettled)) = (locked.attached(attachment), unsettled.take()) {
-            attached.subscription.settle_locked(unsettled);
-        }
-    }
-    let is_settled = visibility == Visibility::Eventual && locked.retired.is_empty();
-    #[cfg(probe_discovers)]
-    let is_growing = locked.growing == Some(attachment);
-    drop(locked);
-    if !is_settled {
-        settle(visibility);
-    }
-    #[cfg(probe_discovers)]
-    if is_growing && finstrument::has_news() {
-        // Hooks that were at work meanwhile.
-        super::growing::look();
-    }
-    unsettled
 }

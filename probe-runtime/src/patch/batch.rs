@@ -57,6 +57,9 @@ impl<'a> Batch<'a> {
     }
 
     fn write_by_run(&mut self, sites: &[Site]) {
+        if sites.is_empty() {
+            return;
+        }
         let mut writable = WritableRuns::new();
         for (sites, run) in by_run(sites) {
             match writable.with_open(&run, || self.write(sites)) {

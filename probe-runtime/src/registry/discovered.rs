@@ -115,6 +115,11 @@ impl Registry {
         self.discovered.all()
     }
 
+    /// Whether any probe has sites that are looked at one by one.
+    pub(crate) fn has_calls(&self) -> bool {
+        self.discovered.has_calls()
+    }
+
     /// What is looked at one by one of neighbouring probes: real calls, calls that are switched as such, and sites that are new.
     pub(crate) fn calls_of_run(
         &self,

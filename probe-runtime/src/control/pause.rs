@@ -1,0 +1,137 @@
+//! Pausing an attachment, and resuming it.
+//!
+//! Cost: where all of it is the executable's, in text that stays open, and nobody else listens to its probes: two locked
+//! instructions on the control lock and one on each site.
+
+use std::sync::Arc;
+
+use super::attached::{Attached, Policy};
+use super::lock::lock;
+use super::retired::{Retired, settle};
+use super::state::Control;
+use crate::dispatch::{Subscription, Unsettled};
+#[cfg(probe_discovers)]
+use crate::finstrument;
+use crate::os::cancel::Uncancellable;
+use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
+use crate::registry::ProbeId;
+
+/// Pauses or resumes an attachment, and waits as its visibility asks.
+#[inline(never)]
+pub(super) fn pause(
+    attachment: usize,
+    subscription: &Subscription,
+    is_paused: bool,
+    visibility: Visibility,
+) -> Report {
+    let mut report = Report::default();
+    #[cfg(probe_discovers)]
+    finstrument::get_ready();
+    let mut locked = lock();
+    let control = &mut *locked;
+    #[cfg(probe_discovers)]
+    let is_growing = control.growing == Some(attachment);
+    #[cfg(probe_discovers)]
+    if is_growing {
+        // What is discovered from here on is as wanted.
+        finstrument::pause(is_paused);
+    }
+    // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
+    let unsettled =
+        if control.registry.is_main_only() && control.attached(attachment).is_some_and(Attached::is_open) {
+            control.set_paused(attachment, is_paused, true, &mut report)
+        } else {
+            let _whole = Uncancellable::new();
+            #[cfg(probe_discovers)]
+            control.name_discovered();
+            control.with_objects(|control| {
+                let is_main_only = control.registry.is_main_only();
+                control.set_paused(attachment, is_paused, is_main_only, &mut report)
+            })
+        };
+    // Nobody is waited for, unless something of another operation's is left to be freed.
+    let is_done = visibility == Visibility::Eventual && control.retired.is_empty();
+    if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {
+        subscription.settle_locked(unsettled);
+    }
+    drop(locked);
+    if !is_done {
+        settle(visibility);
+    }
+    #[cfg(probe_discovers)]
+    if is_growing && finstrument::has_news() {
+        // Hooks that were at work meanwhile.
+        super::growing::look();
+    }
+    if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
+        subscription.settle(unsettled);
+    }
+    report
+}
+
+impl Control {
+    /// Pauses or resumes an attachment; one that has failed can't be resumed.
+    /// `is_main_only` tells whether all sites are the executable's. Returns what is to be settled.
+    #[inline]
+    pub(super) fn set_paused(
+        &mut self,
+        attachment: usize,
+        is_paused: bool,
+        is_main_only: bool,
+        report: &mut Report,
+    ) -> Option<Unsettled> {
+        #[cfg(probe_discovers)]
+        if self.growing == Some(attachment) {
+            self.settle_growth(attachment);
+            finstrument::pause(is_paused);
+        }
+        let attached = self.attachments.get_mut(attachment)?.as_mut()?;
+        if !is_paused && attached.subscription.has_failed() {
+            let ids = Arc::clone(&attached.ids);
+            self.refuse(&ids, &RefusalReason::Failed, report);
+            return None;
+        }
+        attached.is_paused = is_paused;
+        let unsettled = attached.subscription.unsettle();
+        if attached.decides_alone() && cfg!(probe_backend = "x86_64") {
+            // Nobody else decides on these probes: their hooks stay, and only the sites change.
+            // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
+            if is_main_only && attached.is_open() {
+                self.switch_runs(&self.attached(attachment)?.runs, !is_paused, Access::Held, report);
+            } else {
+                // Opening text, and asking which rights it has, may be.
+                let _whole = Uncancellable::new();
+                let Attached { runs, policy, .. } = self.attached(attachment)?;
+                self.switch_runs(runs, !is_paused, policy.access(), report);
+            }
+        } else {
+            let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+            self.republish(&ids, policy, report);
+        }
+        Some(unsettled)
+    }
+
+    /// Makes these probes' hooks and sites what they should be.
+    #[cold]
+    fn republish(&mut self, ids: &[ProbeId], policy: Policy, report: &mut Report) {
+        let _whole = Uncancellable::new();
+        let mut retired = Retired::default();
+        for &id in ids {
+            retired.hooks.extend(self.publish(id));
+        }
+        self.retired.push(retired);
+        self.switch_each(ids, policy.access(), report);
+    }
+}
+
+impl Attached {
+    /// Whether its text stays writable, and is written by single writes.
+    pub(super) fn is_open(&self) -> bool {
+        self.policy.text == TextPolicy::Open && !self.policy.strict
+    }
+
+    /// Whether nothing but its being paused decides on its probes.
+    fn decides_alone(&self) -> bool {
+        self.sole == self.ids.len() && self.off == 0
+    }
+}
