@@ -1,6 +1,7 @@
 //! `compile_time`: seconds and memory that rustc takes for code with a probe in each function, beside the same code without.
 //!
-//! Crates of others, by cargo, of which only the crate itself is stale; then generated libraries of 100, 1,000 and 10,000 functions,
+//! Crates of others, by cargo, of which only the crate itself is stale, with a probe on every function, and with one on every block of
+//! functions, which leaves out what it does by default; then generated libraries of 100, 1,000 and 10,000 functions,
 //! compiled by one rustc each. `probe-runtime` and `probe-macros` are built before: a project builds them once.
 
 use std::fs;
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use probe_benches::cost::{self, Cost};
 use probe_benches::{Scale, figure, functions, median};
-use probe_tests::crates::{CRATES, Copy, Crate, Dependency, lend_lock_file, nested};
+use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, lend_lock_file, nested};
 
 const ATTRIBUTE: &str = "#[::probe_runtime::probe]";
 
@@ -23,7 +24,9 @@ const MODES: [(&str, &[&str]); 3] = [
 fn main() {
     let scale = Scale::from_args();
     let crates = if scale == Scale::Full { &CRATES[..] } else { &CRATES[2..3] };
-    crates.iter().for_each(|it| real(it, scale.of(5)));
+    for places in [Places::Blocks, Places::Functions] {
+        crates.iter().for_each(|it| real(it, places, scale.of(5)));
+    }
     let runtime = runtime();
     let sizes: &[(usize, u64)] =
         if scale == Scale::Full { &[(100, 5), (1_000, 3), (10_000, 1)] } else { &[(10, 1)] };
@@ -98,7 +101,7 @@ fn generated(runtime: &Path, functions: usize, rounds: u64, mode: &str, flags: &
     compare(&name, rounds, || compile(&plain), || compile(&probed));
 }
 
-fn real(it: &Crate, rounds: u64) {
+fn real(it: &Crate, places: Places, rounds: u64) {
     let runtime = runtime_folder();
     let dependency = Dependency {
         kind: "dependencies",
@@ -107,7 +110,8 @@ fn real(it: &Crate, rounds: u64) {
         folder: &runtime,
     };
     let plain = Copy::plain(it, &root().join("plain").join(it.name));
-    let probed = Copy::patched(it, &root().join("probed").join(it.name), &[dependency], "");
+    let name = format!("{}-in-{places:?}", it.name).to_lowercase();
+    let probed = Copy::patched(it, &root().join("probed").join(&name), places, &[dependency], "");
     println!("{}: {}", it.name, probed.tally);
     for (mode, arguments) in
         [("check", &["check"][..]), ("debug", &["build"]), ("release", &["build", "--release"])]
@@ -123,7 +127,7 @@ fn real(it: &Crate, rounds: u64) {
         };
         // What they depend on is built once.
         let _ = (build(&plain), build(&probed));
-        compare(&format!("{}-{mode}", it.name), rounds, || build(&plain), || build(&probed));
+        compare(&format!("{name}-{mode}"), rounds, || build(&plain), || build(&probed));
     }
 }
 

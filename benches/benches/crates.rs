@@ -1,5 +1,5 @@
-//! `crates`: instructions that crates of others execute with a latent probe in each of their functions, beside bare NOPs at the same
-//! places, and beside the crates as they are. Counted by callgrind, so the same in each run.
+//! `crates`: instructions that crates of others execute with a latent probe in each of their functions, or on each block of them, which
+//! leaves out what it does by default; beside bare NOPs at the same places, and beside the crates as they are. Counted by callgrind, so the same in each run.
 //!
 //! A driver of ours (`../drivers`) does so many rounds of work with the crate; what the program takes without any is subtracted.
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
 use probe_tests::crates::{
-    BB8, Copy, Crate, Dependency, HASHBROWN, ITERTOOLS, SMALLVEC, lend_lock_file, nested,
+    BB8, Copy, Crate, Dependency, HASHBROWN, ITERTOOLS, Places, SMALLVEC, lend_lock_file, nested,
 };
 
 const ROUNDS: u64 = 2_000;
@@ -36,18 +36,22 @@ fn main() {
     // A taste is one small crate.
     let drivers = if scale == Scale::Full { &DRIVERS[..] } else { &DRIVERS[2..3] };
     for (it, dependencies) in drivers {
-        compare(scale, it, dependencies);
+        for places in [Places::Blocks, Places::Functions] {
+            compare(scale, it, places, dependencies);
+        }
     }
 }
 
-fn compare(scale: Scale, it: &Crate, dependencies: &str) {
+fn compare(scale: Scale, it: &Crate, places: Places, dependencies: &str) {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let runtime = here.parent().expect("the workspace").join("probe-runtime");
     let bare = here.join("bare");
     let counts =
         [("plain", None), ("bare", Some(("bare", &bare))), ("probes", Some(("probe-runtime", &runtime)))]
             .map(|(variant, stand_in)| {
-                let folder = root().join(variant).join(it.name);
+                let variant =
+                    if stand_in.is_some() { format!("{variant}-{places:?}") } else { variant.to_owned() };
+                let folder = root().join(&variant).join(it.name);
                 let copy = match stand_in {
                     None => Copy::plain(it, &folder),
                     Some((package, folder_of_it)) => {
@@ -57,10 +61,10 @@ fn compare(scale: Scale, it: &Crate, dependencies: &str) {
                             package,
                             folder: folder_of_it,
                         };
-                        Copy::patched(it, &folder, &[dependency], "")
+                        Copy::patched(it, &folder, places, &[dependency], "")
                     }
                 };
-                count(&build(it, variant, &copy, dependencies), scale.of(ROUNDS))
+                count(&build(it, &variant, &copy, dependencies), scale.of(ROUNDS))
             });
     let [plain, bare, probes] = counts;
     assert_eq!((&plain.1, &plain.1), (&bare.1, &probes.1), "the same results");
@@ -72,7 +76,7 @@ fn compare(scale: Scale, it: &Crate, dependencies: &str) {
     ] {
         let value = format_args!("{instructions:.1}");
         figure(
-            &format!("crates/{}-{name}", it.name),
+            &format!("crates/{}-in-{places:?}-{name}", it.name).to_lowercase(),
             value,
             "instructions a round",
             instructions / of,

@@ -1,7 +1,7 @@
 //! How long must a patcher wait? Calibrates `T_max` for this machine, as "Living on the edge", section 8.1, does.
 //!
 //! ```text
-//! cargo run --release --example tmax                     # the paper's matrix, 10 to 15 minutes; draws tmax.svg
+//! cargo run --release --example tmax                     # the paper's matrix, some 25 minutes; draws tmax.svg
 //! cargo run --release --example tmax -- --quick          # a taste of it
 //! cargo run --release --example tmax -- --without-int3   # the hazard that the protocol's trap takes away
 //! cargo run --release --example tmax -- --help

@@ -1,4 +1,4 @@
-//! Crates that others wrote, with `#[probe]` on every function: copies of what cargo's registry holds, patched as text.
+//! Crates that others wrote, with `#[probe]` on every function, or on every block of them: copies of what cargo's registry holds, patched as text.
 //!
 //! ```text
 //! crates::folder ▶ patch (each file of `src`) ▶ copy (and its manifest) ▶ cargo (nested) ▶ warnings, tests, what was hit
@@ -15,7 +15,7 @@ mod warnings;
 
 pub use cargo::{TestRun, armed_hits, lend_lock_file, nested};
 pub use copy::{Copy, Dependency};
-pub use patch::{Left, Tally, patched};
+pub use patch::{Left, Places, Tally, patched};
 pub use warnings::{Warnings, warnings};
 
 /// A crate, and what of its manifest the copies do without.

@@ -1,4 +1,4 @@
-//! `#[probe]` on every function of crates that others wrote: they compile without a new warning, and pass their own tests, both
+//! `#[probe]` on every function of crates that others wrote, then on every block of them: they compile without a new warning, and pass their own tests, both
 //! latent and with every probe active. Then each entry has its exit.
 //!
 //! One small crate always; all of them, with clippy's warnings and their documentation's examples, with `PROBE_SOAK_CRATES=1`
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use probe_tests::crates::{CRATES, Copy, Crate, Dependency, SMALLVEC};
+use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, SMALLVEC};
 use probe_tests::crates::{TestRun, Warnings, armed_hits, nested, warnings};
 
 /// The crate's copies, side by side.
@@ -21,7 +21,7 @@ struct Pair {
     target: PathBuf,
 }
 
-fn pair(it: &Crate) -> Pair {
+fn pair(it: &Crate, places: Places) -> Pair {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crates");
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     let runtime = tests.parent().expect("the workspace").join("probe-runtime");
@@ -42,7 +42,8 @@ fn pair(it: &Crate) -> Pair {
     let plain = Copy::plain(it, &root.join("plain").join(it.name));
     let probed = Copy::patched(
         it,
-        &root.join("probed").join(it.name),
+        &root.join(format!("{places:?}").to_lowercase()).join(it.name),
+        places,
         &dependencies,
         "#[cfg(test)] extern crate armed as _;",
     );
@@ -62,8 +63,8 @@ fn new_ones(probed: &Warnings, plain: &Warnings) -> Vec<String> {
 }
 
 /// Builds the tests of both copies, and runs them: plain, latent, active.
-fn holds(it: &Crate) {
-    let Pair { plain, probed, target } = pair(it);
+fn holds(it: &Crate, places: Places) {
+    let Pair { plain, probed, target } = pair(it, places);
     let build = ["test", "--no-run", "--lib", "--tests"];
     let (plain_warnings, plain_programs) = warnings(&plain.folder, &target, &build);
     let (probed_warnings, programs) = warnings(&probed.folder, &target, &build);
@@ -107,8 +108,8 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 }
 
 /// What clippy says, and the examples in the documentation.
-fn holds_at_length(it: &Crate) {
-    let Pair { plain, probed, target } = pair(it);
+fn holds_at_length(it: &Crate, places: Places) {
+    let Pair { plain, probed, target } = pair(it, places);
     // What a crate's author has not run clippy on may hold what it denies.
     let lint = ["clippy", "--lib", "--tests", "--", "--cap-lints=warn"];
     let [plain_says, probed_says] = [&plain, &probed].map(|copy| warnings(&copy.folder, &target, &lint).0);
@@ -136,7 +137,7 @@ fn examples(folder: &Path, target: &Path) -> Vec<String> {
 
 #[test]
 fn a_small_one() {
-    holds(&SMALLVEC);
+    holds(&SMALLVEC, Places::Functions);
 }
 
 #[test]
@@ -146,7 +147,9 @@ fn all_of_them() {
         return;
     };
     for it in CRATES.iter().filter(|it| asked == "1" || asked == it.name) {
-        holds(it);
-        holds_at_length(it);
+        for places in [Places::Functions, Places::Blocks] {
+            holds(it, places);
+            holds_at_length(it, places);
+        }
     }
 }

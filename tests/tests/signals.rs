@@ -35,13 +35,43 @@ extern "C" fn handler(_signal: libc::c_int) {
 }
 
 fn install(signal: libc::c_int) {
+    set_action(signal, handler as *const () as usize);
+}
+
+fn set_action(signal: libc::c_int, action: libc::sighandler_t) {
     // SAFETY: all zeros is a valid action.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as usize;
-    action.sa_flags = libc::SA_RESTART;
-    // SAFETY: the handler does what a handler may.
-    let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+    let mut set: libc::sigaction = unsafe { std::mem::zeroed() };
+    set.sa_sigaction = action;
+    set.sa_flags = libc::SA_RESTART;
+    // SAFETY: a set that is alive. What flushes a signal waits until its handler has returned.
+    unsafe { libc::sigaddset(&raw mut set.sa_mask, FLUSHES) };
+    // SAFETY: the handlers do what a handler may.
+    let result = unsafe { libc::sigaction(signal, &raw const set, std::ptr::null_mut()) };
     assert_eq!(result, 0);
+}
+
+/// Sent to each thread, to be handled once that is in no other handler.
+const FLUSHES: libc::c_int = libc::SIGURG;
+static FLUSHED: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn flushed(_signal: libc::c_int) {
+    FLUSHED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Ends a signal: what is pending is dropped, and no thread is in its handler, or about to be, any more.
+fn flush(signal: libc::c_int) {
+    set_action(signal, libc::SIG_IGN);
+    set_action(FLUSHES, flushed as *const () as usize);
+    for task in std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap) {
+        let thread: libc::pid_t = task.file_name().to_str().unwrap().parse().unwrap();
+        let before = FLUSHED.load(Ordering::SeqCst);
+        // SAFETY: a handler is installed.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, FLUSHES) };
+        // One that ends meanwhile handles nothing any more.
+        while sent == 0 && FLUSHED.load(Ordering::SeqCst) == before && task.path().exists() {
+            thread::yield_now();
+        }
+    }
 }
 
 fn set_timer(microseconds: libc::suseconds_t) {
@@ -126,6 +156,8 @@ fn storm(signals: u64) -> u64 {
             hot(black_box(7));
         }
         set_timer(0);
+        // One that is pending may reach any thread, also after these two have ended.
+        flush(libc::SIGALRM);
         stop.store(true, Ordering::Relaxed);
     });
     CALLS.load(Ordering::SeqCst) - calls

@@ -45,6 +45,12 @@ macro_rules! function {
     };
 }
 
+/// What has no site has nothing.
+#[macro_export]
+macro_rules! skipped {
+    ($probe:tt) => {};
+}
+
 /// Where each poll begins, and where it ends.
 #[macro_export]
 macro_rules! future {
@@ -81,7 +87,7 @@ pub mod __private {
         pub use core::future::Future;
         pub use core::ops::Drop;
 
-        pub use crate::{Bare, function, future};
+        pub use crate::{Bare, function, future, skipped};
 
         /// The type of an `async fn`'s first `return`.
         pub fn returned<T>() -> T {

@@ -14,6 +14,7 @@ use core::slice;
 use core::str;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use super::fields::FieldNames;
 use super::kind::{Convention, Kind};
 use super::value::Type;
 
@@ -217,7 +218,7 @@ impl Definition {
     /// The fields' names, in the order of their values.
     pub fn fields(&self) -> FieldNames<'_> {
         let start = usize::from(self.path_len) + usize::from(self.file_len);
-        FieldNames(self.part(start, self.fields_len).split_terminator('\n'))
+        FieldNames::new(self.part(start, self.fields_len))
     }
 
     /// What else the source says of the probe: `key=value` each.
@@ -306,40 +307,6 @@ impl Definition {
     }
 }
 
-/// Which of the fields, each of whose names is ended by a line feed, this one is.
-///
-/// # Panics
-/// At compile time, if it is none of them.
-pub const fn field_index(fields: &str, name: &str) -> usize {
-    let (fields, name) = (fields.as_bytes(), name.as_bytes());
-    let (mut index, mut start, mut at) = (0, 0, 0);
-    let mut is_same = true;
-    while at < fields.len() {
-        if fields[at] == b'\n' {
-            if is_same && at - start == name.len() {
-                return index;
-            }
-            (index, start, is_same) = (index + 1, at + 1, true);
-        } else {
-            is_same = is_same && at - start < name.len() && fields[at] == name[at - start];
-        }
-        at += 1;
-    }
-    panic!("not a field of this probe")
-}
-
-/// The names of a probe's fields, see [`Definition::fields`].
-#[derive(Clone, Debug)]
-pub struct FieldNames<'a>(str::SplitTerminator<'a, char>);
-
-impl<'a> Iterator for FieldNames<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        self.0.next()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -401,13 +368,6 @@ mod tests {
             [Some(Type::U64), Some(Type::CStr), None, None]
         );
         assert_eq!(SHORT.field_type(0), None);
-    }
-
-    #[test]
-    fn fields_have_an_index() {
-        let fields = "a\nab\nb\nabc\n";
-        let names = ["a", "ab", "b", "abc"];
-        assert_eq!(names.map(|name| field_index(fields, name)), [0, 1, 2, 3]);
     }
 
     #[test]

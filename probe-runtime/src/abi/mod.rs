@@ -5,6 +5,7 @@
 //! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
+mod fields;
 mod kind;
 
 // What makes values takes their words for what it says they are. So expansions alone may name it (`__private`), and nobody else.
@@ -17,7 +18,8 @@ mod note;
 #[cfg(probe_backend = "x86_64")]
 mod record;
 
-pub use definition::{Definition, FieldNames, INLINE_TEXT, field_index};
+pub use definition::{Definition, INLINE_TEXT};
+pub use fields::{FieldNames, field_index};
 pub use formatted::Sink;
 pub use kind::{Convention, Kind};
 pub use value::{Field, Type, Value, ValueRef};

@@ -31,16 +31,19 @@
 // discoveries; and on chunks that are never given back.
 #![expect(unsafe_code, reason = "see above")]
 
+mod mapping;
+
 use std::cell::UnsafeCell;
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+use mapping::{map_bare, map_near};
 
 use super::discovery::Discovery;
 use crate::abi::Definition;
 use crate::os;
 use crate::os::maps::Rights;
-use crate::os::text::page_size;
 use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 
 /// Discoveries of a chunk.
@@ -244,83 +247,6 @@ impl Chunk {
         }
         None
     }
-}
-
-/// How far from a site its chunk is looked for. First below: above an executable its heap begins.
-const DISTANCES: [isize; 14] = [
-    -(4 << 20),
-    -(1 << 20),
-    -(16 << 20),
-    -(64 << 20),
-    -(256 << 20),
-    -(512 << 20),
-    -(1 << 30),
-    3 << 29,
-    1 << 30,
-    512 << 20,
-    256 << 20,
-    64 << 20,
-    16 << 20,
-    2 << 20,
-];
-
-/// Why memory could not be made executable last; 0 where it could.
-static REFUSAL: AtomicI32 = AtomicI32::new(0);
-/// How many sites do without a try.
-static SKIP: AtomicU32 = AtomicU32::new(0);
-/// The same after memory was short. Any other refusal is for good.
-const PAUSE: u32 = 1_024;
-
-fn refused() -> Option<i32> {
-    let errno = Some(REFUSAL.load(Ordering::Relaxed)).filter(|errno| *errno != 0)?;
-    let skip = |left: u32| left.checked_sub(1);
-    let is_skipped = SKIP.fetch_update(Ordering::Relaxed, Ordering::Relaxed, skip).is_ok();
-    (errno != libc::ENOMEM || is_skipped).then_some(errno)
-}
-
-fn refuse(errno: i32) -> i32 {
-    SKIP.store(PAUSE, Ordering::Relaxed);
-    REFUSAL.store(errno, Ordering::Relaxed);
-    errno
-}
-
-/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried. The error is the system's
-/// number; `EEXIST` where nothing is free in reach.
-fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
-    if let Some(errno) = refused() {
-        return Err(errno);
-    }
-    // Where the system puts libraries, it puts other mappings, too: often that is near enough.
-    let first = map(0).map_err(refuse)?;
-    let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
-    let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
-    let mapped = places.filter_map(|place| map(place).ok());
-    for chunk in std::iter::once(first).chain(mapped) {
-        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before they are read.
-        let is_near = unsafe { &*chunk }.is_near(site);
-        // SAFETY: nobody else knows it yet.
-        let made = is_near.then(|| unsafe { write_stubs(chunk) });
-        if made == Some(Ok(())) {
-            return Ok(chunk);
-        }
-        os::memory::give_back(chunk.cast(), size_of::<Chunk>());
-        if let Some(Err(errno)) = made {
-            return Err(refuse(errno));
-        }
-    }
-    Err(libc::EEXIST)
-}
-
-fn map(place: usize) -> Result<*mut Chunk, i32> {
-    os::memory::zeroed_at(place, size_of::<Chunk>()).map(<*mut u8>::cast)
-}
-
-/// Maps a chunk without stubs, for sites that can have none.
-fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
-    let chunk = map(0)?;
-    // SAFETY: a chunk, as above.
-    unsafe { &*chunk }.refusal.store(errno, Ordering::Relaxed);
-    Ok(chunk)
 }
 
 /// Writes all stubs, and makes them code, if the system lets them be.

@@ -13,6 +13,8 @@
 // Safety: relies on `early` and `name` being written by one thread each, before it publishes them.
 #![expect(unsafe_code, reason = "see above")]
 
+mod text;
+
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -340,31 +342,6 @@ impl Discovery {
 
     pub(crate) fn set_probe(&self, id: ProbeId) {
         self.probe.store(id.index() + 1, Ordering::Relaxed);
-    }
-
-    /// Names it: from now on its definition may be read.
-    pub(super) fn name(&'static self, object: u64, path: &str, file: &str, line: u32) {
-        let Some(place) = Place::of(self) else { return };
-        // Most are copied into the definition.
-        let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
-        self.text_len.store(text.len(), Ordering::Relaxed);
-        self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
-        let named = Definition::discovered(self.hit().kind, text, path, file, line);
-        // SAFETY: nobody reads more of it than entry and hook before it is named, and the control lock's holder names it.
-        unsafe { named.describe(place.definition_at()) };
-        if named.text_elsewhere().is_none() {
-            self.forget_text();
-        }
-        self.object.store(object.max(1), Ordering::Release);
-    }
-
-    fn forget_text(&self) {
-        let (start, len) =
-            (self.text.swap(ptr::null_mut(), Ordering::Relaxed), self.text_len.load(Ordering::Relaxed));
-        if !start.is_null() {
-            // SAFETY: from `name`, taken out once; no definition that is read refers to it.
-            drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) });
-        }
     }
 
     /// Which counter it has in a growing attachment, of all counters.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Crate, Tally, cargo, manifest, patched};
+use super::{Crate, Places, Tally, cargo, manifest, patched};
 use crate::sources;
 
 /// Further tables of a copy's manifest: a dependency on a folder.
@@ -28,7 +28,7 @@ pub struct Copy {
     pub tally: Tally,
 }
 
-/// Goes before each function.
+/// Goes before each function or block.
 const ATTRIBUTE: &str = "#[::probe_runtime::probe]";
 
 impl Copy {
@@ -41,17 +41,23 @@ impl Copy {
         Self::new(it, folder, None, &[], "")
     }
 
-    /// The crate with the attribute on every function, and with these dependencies. `line` goes before the first item of the
+    /// The crate with the attribute on every function or block, and with these dependencies. `line` goes before the first item of the
     /// library (its own attributes stay first) and of each test.
     ///
     /// # Panics
     /// If its sources can't be had or copied, or are no Rust.
     #[must_use]
-    pub fn patched(it: &Crate, folder: &Path, dependencies: &[Dependency<'_>], line: &str) -> Self {
-        Self::new(it, folder, Some(ATTRIBUTE), dependencies, line)
+    pub fn patched(
+        it: &Crate,
+        folder: &Path,
+        places: Places,
+        dependencies: &[Dependency<'_>],
+        line: &str,
+    ) -> Self {
+        Self::new(it, folder, Some(places), dependencies, line)
     }
 
-    fn new(it: &Crate, folder: &Path, attribute: Option<&str>, more: &[Dependency<'_>], line: &str) -> Self {
+    fn new(it: &Crate, folder: &Path, places: Option<Places>, more: &[Dependency<'_>], line: &str) -> Self {
         let from = sources::folder_of(it.name);
         let mut copy = Self { folder: folder.to_owned(), tally: Tally::default() };
         for file in files(&from) {
@@ -63,8 +69,8 @@ impl Copy {
                 write(&folder.join(name), manifest::edited(&manifest, it, more).as_bytes());
             } else if name.starts_with("src") && is_rust {
                 let mut text = fs::read_to_string(&file).expect("a source");
-                if let Some(attribute) = attribute {
-                    let (new, tally) = patched(&text, attribute)
+                if let Some(places) = places {
+                    let (new, tally) = patched(&text, ATTRIBUTE, places)
                         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
                     copy.tally += tally;
                     text = new;

@@ -1,4 +1,4 @@
-//! The attribute before every function of a file.
+//! The attribute before every function of a file, or before every block of functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +9,16 @@ use syn::visit::{self, Visit};
 use syn::{
     Attribute, ForeignItemFn, ImplItem, ImplItemFn, Item, ItemFn, Macro, Signature, TraitItem, TraitItemFn,
 };
+
+/// Where the attribute goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Places {
+    /// Before each function.
+    Functions,
+    /// Before each `impl`, `trait` and inline `mod`, which leave out what they leave out by default; and before each function beside
+    /// them, unless it is `#[inline]`, as a block would.
+    Blocks,
+}
 
 /// Why a function has no probe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,6 +31,8 @@ pub enum Left {
     Foreign,
     /// A naked function, whose body is assembly.
     Naked,
+    /// `#[inline]`, where blocks are probed.
+    Inline,
     /// Made by a macro: what is in there is tokens, not yet a function.
     InMacro,
     /// Syntax that the parser used here does not know.
@@ -34,6 +46,7 @@ impl fmt::Display for Left {
             Self::WithoutBody => "without a body",
             Self::Foreign => "foreign",
             Self::Naked => "naked",
+            Self::Inline => "inline",
             Self::InMacro => "in a macro",
             Self::NotUnderstood => "not understood",
         })
@@ -45,6 +58,8 @@ impl fmt::Display for Left {
 pub struct Tally {
     /// Functions that have the attribute now.
     pub probed: usize,
+    /// Blocks that have it.
+    pub blocks: usize,
     /// Of these, `async fn`s.
     pub asynchronous: usize,
     /// Functions that have not, by reason.
@@ -62,6 +77,7 @@ impl Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.probed += other.probed;
+        self.blocks += other.blocks;
         self.asynchronous += other.asynchronous;
         for (why, functions) in other.left {
             self.leave(why, functions);
@@ -71,6 +87,9 @@ impl AddAssign for Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.blocks != 0 {
+            write!(f, "{} blocks and ", self.blocks)?;
+        }
         write!(f, "{} functions probed ({} of them async)", self.probed, self.asynchronous)?;
         for (why, functions) in &self.left {
             write!(f, ", {functions} {why}")?;
@@ -79,19 +98,19 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The text of a file with `attribute` before each function that takes it, after its other attributes.
+/// The text of a file with `attribute` before each function, or each block, that takes it, after its other attributes.
 ///
 /// # Errors
 /// The file is not Rust.
-pub fn patched(text: &str, attribute: &str) -> syn::Result<(String, Tally)> {
+pub fn patched(text: &str, attribute: &str, places: Places) -> syn::Result<(String, Tally)> {
     let file = syn::parse_file(text)?;
-    let mut finder = Finder::default();
+    let mut finder = Finder { places, starts: Vec::new(), tally: Tally::default() };
     finder.visit_file(&file);
-    let Finder { mut places, tally } = finder;
-    places.sort_unstable();
-    let mut new = String::with_capacity(text.len() + places.len() * (attribute.len() + 1));
+    let Finder { mut starts, tally, .. } = finder;
+    starts.sort_unstable();
+    let mut new = String::with_capacity(text.len() + starts.len() * (attribute.len() + 1));
     let mut done = 0;
-    for at in places {
+    for at in starts {
         new.push_str(&text[done..at]);
         new.push_str(attribute);
         new.push(' ');
@@ -101,10 +120,10 @@ pub fn patched(text: &str, attribute: &str) -> syn::Result<(String, Tally)> {
     Ok((new, tally))
 }
 
-/// Finds where functions begin.
-#[derive(Default)]
+/// Finds where functions, or blocks, begin.
 struct Finder {
-    places: Vec<usize>,
+    places: Places,
+    starts: Vec<usize>,
     tally: Tally,
 }
 
@@ -115,12 +134,18 @@ impl Finder {
             self.tally.leave(Left::Const, 1);
         } else if attributes.iter().any(is_naked) {
             self.tally.leave(Left::Naked, 1);
+        } else if self.places == Places::Blocks && attributes.iter().any(|it| it.path().is_ident("inline")) {
+            self.tally.leave(Left::Inline, 1);
         } else {
-            let first = tokens.clone().into_iter().next().expect("a function has tokens");
-            self.places.push(first.span().byte_range().start);
+            self.start(tokens);
             self.tally.probed += 1;
             self.tally.asynchronous += usize::from(signature.asyncness.is_some());
         }
+    }
+
+    fn start(&mut self, tokens: &TokenStream) {
+        let first = tokens.clone().into_iter().next().expect("an item has tokens");
+        self.starts.push(first.span().byte_range().start);
     }
 }
 
@@ -161,7 +186,9 @@ macro_rules! bare {
 impl<'ast> Visit<'ast> for Finder {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         self.function(&item.attrs, &item.sig, &bare!(item));
-        visit::visit_item_fn(self, item);
+        if self.places == Places::Functions {
+            visit::visit_item_fn(self, item);
+        }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
@@ -190,7 +217,14 @@ impl<'ast> Visit<'ast> for Finder {
         if let Item::Verbatim(tokens) = item {
             self.tally.leave(Left::NotUnderstood, functions_in(tokens));
         }
-        visit::visit_item(self, item);
+        let block = match (self.places, item) {
+            (Places::Blocks, Item::Impl(it)) => bare!(it),
+            (Places::Blocks, Item::Trait(it)) => bare!(it),
+            (Places::Blocks, Item::Mod(it)) if it.content.is_some() => bare!(it),
+            _ => return visit::visit_item(self, item),
+        };
+        self.start(&block);
+        self.tally.blocks += 1;
     }
 
     fn visit_impl_item(&mut self, item: &'ast ImplItem) {
@@ -216,7 +250,7 @@ mod tests {
     fn the_attribute_comes_after_all_others_and_moves_no_line() {
         let text = "//! É.\n/// Dóc.\n#[inline]\npub(crate) unsafe fn f() {\n    #![allow(x)]\n    async fn g() {}\n}\n\
                     impl A { #[cold] default fn m(&self) {} }\ntrait T { fn d() {} }\n";
-        let (new, tally) = patched(text, "#[p]").unwrap();
+        let (new, tally) = patched(text, "#[p]", Places::Functions).unwrap();
         assert_eq!(
             new,
             "//! É.\n/// Dóc.\n#[inline]\n#[p] pub(crate) unsafe fn f() {\n    #![allow(x)]\n    #[p] async fn g() {}\n}\n\
@@ -230,7 +264,7 @@ mod tests {
         let text = "const fn a() { fn inside() {} }\ntrait T { fn b(); const C: fn(u8); }\nextern \"C\" { fn c(); fn d(); }\n\
                     #[unsafe(naked)] extern \"C\" fn e() { naked_asm!(\"ret\") }\n\
                     macro_rules! m { ($n:ident) => { fn $n() { fn in_there(f: fn(u8)) {} } } }\nm! { x }\n";
-        let (new, tally) = patched(text, "#[p]").unwrap();
+        let (new, tally) = patched(text, "#[p]", Places::Functions).unwrap();
         assert_eq!(new, text.replace("fn inside", "#[p] fn inside"));
         assert_eq!(
             tally.to_string(),
@@ -239,7 +273,20 @@ mod tests {
     }
 
     #[test]
+    fn a_block_has_it_once_and_what_stands_beside_it_itself() {
+        let text = "/// A.\nfn a() { fn b() {} }\n#[inline] fn c() {}\n#[cfg(x)]\nimpl A { #[cold] fn m(&self) {} }\n\
+                    pub unsafe trait T { fn d() {} }\nmod e;\nmod f { impl B {} }\n";
+        let (new, tally) = patched(text, "#[p]", Places::Blocks).unwrap();
+        assert_eq!(
+            new,
+            "/// A.\n#[p] fn a() { fn b() {} }\n#[inline] fn c() {}\n#[cfg(x)]\n#[p] impl A { #[cold] fn m(&self) {} }\n\
+             #[p] pub unsafe trait T { fn d() {} }\nmod e;\n#[p] mod f { impl B {} }\n"
+        );
+        assert_eq!(tally.to_string(), "3 blocks and 1 functions probed (0 of them async), 1 inline");
+    }
+
+    #[test]
     fn text_that_is_not_rust_is_an_error() {
-        assert!(patched("fn (", "#[p]").is_err());
+        assert!(patched("fn (", "#[p]", Places::Blocks).is_err());
     }
 }
