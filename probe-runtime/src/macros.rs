@@ -168,7 +168,8 @@ macro_rules! __probe_v1_capture {
     };
 }
 
-/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note says why.
+/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note says why. In its body, or, where that
+/// holds no statements, beside it.
 #[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
@@ -178,6 +179,11 @@ macro_rules! __probe_v1_skipped {
             $crate::__private::v1::definition! { Entry, $probe; }
         };
     };
+    ($probe:tt inside) => {
+        // Clippy judges some functions by their first statement, and passes over those that begin with an item.
+        let _ = ();
+        $crate::__private::v1::skipped! { $probe }
+    };
 }
 
 /// Where nothing collects definitions, one without sites would be seen by nobody.
@@ -185,7 +191,7 @@ macro_rules! __probe_v1_skipped {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_skipped {
-    ($probe:tt) => {};
+    ($probe:tt $(inside)?) => {};
 }
 
 /// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by `("name", "notes")`.

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use probe_tests::crates::{CRATES, Copy, Crate, Dependency, Places, SMALLVEC};
 use probe_tests::crates::{TestRun, Warnings, armed_hits, nested, warnings};
@@ -135,8 +136,12 @@ fn examples(folder: &Path, target: &Path) -> Vec<String> {
     )
 }
 
+/// Tests that build the same copies take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_small_one() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     holds(&SMALLVEC, Places::Functions);
 }
 
@@ -146,6 +151,7 @@ fn all_of_them() {
         println!("set PROBE_SOAK_CRATES=1 to build and test {} crates", CRATES.len());
         return;
     };
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for it in CRATES.iter().filter(|it| asked == "1" || asked == it.name) {
         for places in [Places::Functions, Places::Blocks] {
             holds(it, places);

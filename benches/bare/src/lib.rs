@@ -48,7 +48,13 @@ macro_rules! function {
 /// What has no site has nothing.
 #[macro_export]
 macro_rules! skipped {
-    ($probe:tt) => {};
+    ($probe:tt $(inside)?) => {};
+}
+
+/// Nobody borrows a block's future.
+#[macro_export]
+macro_rules! unfrozen {
+    () => {};
 }
 
 /// Where each poll begins, and where it ends.
@@ -87,7 +93,7 @@ pub mod __private {
         pub use core::future::Future;
         pub use core::ops::Drop;
 
-        pub use crate::{Bare, function, future, skipped};
+        pub use crate::{Bare, function, future, skipped, unfrozen};
 
         /// The type of an `async fn`'s first `return`.
         pub fn returned<T>() -> T {

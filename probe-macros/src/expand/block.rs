@@ -26,7 +26,7 @@ pub(super) fn block(plan: Plan) -> TokenStream {
                 }
                 (Err(reason), subject) => {
                     let conditions = conditions(&subject.attributes);
-                    let definition = definition(&fate.settings, reason, &subject.name);
+                    let definition = definition(&fate.settings, reason, &subject.name, &TokenStream::new());
                     inside.extend(fallback::function(subject, fate.settings.krate.as_ref()));
                     match block.inside {
                         Inside::Module => inside.extend(quote!(#(#conditions)* #definition)),
@@ -50,19 +50,19 @@ fn has_statements(reason: &str) -> bool {
     !["naked", "bodiless"].contains(&reason)
 }
 
-/// The body with the definition of what it lacks as its first item.
+/// The body with the definition of what it lacks at its beginning.
 fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -> Group {
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
-    let definition = definition(settings, reason, function);
+    let definition = definition(settings, reason, function, &quote!(inside));
     body::rebuilt(body, quote!(#inner_attributes #definition #statements))
 }
 
-/// The definition of a probe without sites.
-fn definition(settings: &Settings, reason: &str, function: &Ident) -> TokenStream {
+/// The definition of a probe without sites, and where it stands.
+fn definition(settings: &Settings, reason: &str, function: &Ident, place: &TokenStream) -> TokenStream {
     let krate = krate_at(settings.krate.as_ref(), function.span());
     let probe = named(settings, function, &format!("skipped={reason}\n"));
-    quote_spanned!(function.span()=> #krate::__private::v1::skipped!(#probe);)
+    quote_spanned!(function.span()=> #krate::__private::v1::skipped!(#probe #place);)
 }
 
 /// The `#[cfg(…)]` among the attributes.

@@ -69,14 +69,14 @@ fn methods() {
                 }
                 fn len(&self) -> usize {
                     #![allow(x)]
-                    k::__private::v1::skipped!(("Stack::len", "group=net\nskipped=small\n"));
+                    k::__private::v1::skipped!(("Stack::len", "group=net\nskipped=small\n") inside);
                     self.len
                 }
                 fn own() {
                     k::__private::v1::function!(("Stack::other", "group=net\n"));
                 }
                 const fn skipped() {
-                    k::__private::v1::skipped!(("Stack::skipped", "group=net\nskipped=asked\n"));
+                    k::__private::v1::skipped!(("Stack::skipped", "group=net\nskipped=asked\n") inside);
                 }
                 #[cfg(x)]
                 #[unsafe(naked)]

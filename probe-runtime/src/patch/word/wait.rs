@@ -24,7 +24,7 @@ pub enum Wait {
     /// `T_max` of "Living on the edge", section 3: the time after which no processor executes what was there before.
     /// Nothing that a processor's maker promises: measure it (`cargo run --release --example tmax`), and add a margin.
     /// Too short, and a thread may execute a mix of two instructions. On a virtual machine no wait is known to be long
-    /// enough: on one with two processors, a mix was seen about once in seven million toggles, whatever the wait up to 2,400 ticks,
+    /// enough: on one with two processors, a mix was seen about once in six million toggles, whatever the wait up to 2,400 ticks,
     /// and none in 20 million with [`Barrier`](Self::Barrier). A wait that never passes holds whoever arrives for ever.
     Tmax(Ticks),
 }
