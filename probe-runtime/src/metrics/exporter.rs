@@ -9,7 +9,7 @@ use super::{Measured, Metrics};
 use crate::control::Attachment;
 use crate::dispatch::lost_hits;
 
-/// Watches attachments, and has their numbers ready for a collector: see the [module](self).
+/// Watches attachments, and has their numbers ready for a collector: see the [module](crate::metrics).
 ///
 /// A copy of it is the same one. It never calls a consumer's `hit`, and no hit waits for it; it may be asked on any thread, and as often as
 /// collectors like, several of them, too. (A forked child asks its own only if no thread of its parent was asking at that moment.)

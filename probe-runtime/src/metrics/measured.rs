@@ -34,11 +34,11 @@ use crate::control::Attachment;
 ///
 /// #[probe]
 /// fn receive(request: &str) {
-///     probe!("received", bytes = request.len());
+///     probe!("taken_in", bytes = request.len());
 /// }
 ///
 /// let exporter = Exporter::new();
-/// let _bytes = exporter.watch(select("**::received")?.attach(Bytes::default())?);
+/// let _bytes = exporter.watch(select("**::taken_in")?.attach(Bytes::default())?);
 /// receive("hello");
 /// assert!(exporter.collect().to_prometheus().contains("\nmyapp_received_bytes_total 5\n"));
 /// # Ok::<(), probe_runtime::Error>(())

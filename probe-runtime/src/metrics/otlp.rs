@@ -30,7 +30,7 @@ impl Metrics {
     fn metric(&self, family: &Family) -> String {
         let name = family.name();
         let name = name.strip_suffix("_total").unwrap_or(name);
-        let (name, unit) = name.strip_suffix("_seconds").map_or((name, "1"), |name| (name, "s"));
+        let (name, unit) = name.strip_suffix("_seconds").map_or((name, ""), |name| (name, "s"));
         let points = array(family.series().map(|series| self.point(series)));
         let data = Object::new().json("dataPoints", &points);
         let cumulative = |data: Object| data.number("aggregationTemporality", CUMULATIVE);

@@ -19,19 +19,12 @@ pub(super) enum Format {
     Csv,
     Svg,
     Folded,
-    #[cfg(feature = "metrics")]
+    /// With the feature `metrics`.
     Prometheus,
 }
 
-const FORMATS: &[Format] = &[
-    Format::Text,
-    Format::Json,
-    Format::Csv,
-    Format::Svg,
-    Format::Folded,
-    #[cfg(feature = "metrics")]
-    Format::Prometheus,
-];
+const FORMATS: [Format; 6] =
+    [Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded, Format::Prometheus];
 
 /// The name of a file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
@@ -45,19 +38,13 @@ impl Format {
             Self::Csv => "csv",
             Self::Svg => "svg",
             Self::Folded => "folded",
-            #[cfg(feature = "metrics")]
             Self::Prometheus => "prom",
         }
     }
 
     /// Whether several reports may share a file.
     pub(super) fn is_joined(self) -> bool {
-        match self {
-            Self::Text => true,
-            #[cfg(feature = "metrics")]
-            Self::Prometheus => true,
-            _ => false,
-        }
+        matches!(self, Self::Text | Self::Prometheus)
     }
 }
 
@@ -162,7 +149,7 @@ impl Pattern {
                 let at = value.len() - ending.len() - 1;
                 let Some(format) = FORMATS.iter().find(|format| format.ending() == ending) else {
                     let problem =
-                        format!("`.{ending}` is no report's ending; there are {}", endings(FORMATS));
+                        format!("`.{ending}` is no report's ending; there are {}", endings(&FORMATS));
                     return Err(Mistake { at, problem });
                 };
                 (*format, at)
