@@ -5,7 +5,7 @@
 //! cargo run --release --example metrics 127.0.0.1:9464     # serves; then: curl http://127.0.0.1:9464/metrics
 //! ```
 //!
-//! `/otlp` answers with what would be POSTed to an OpenTelemetry collector's `/v1/metrics`. A service has its own server, and needs the
+//! `/otlp` answers with what is to be sent by `POST` to an OpenTelemetry collector's `/v1/metrics`. A service has its own server, and needs the
 //! one line of `answer` that collects.
 
 use std::collections::HashMap;

@@ -241,10 +241,10 @@ fn each_consumer_has_its_formats() {
 
     let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap();
     run("environment_out::*=call-tree", "@/tree.folded");
-    let folded = read("tree.folded");
+    let stacks = read("tree.folded");
     assert!(
-        folded.lines().any(|line| line.starts_with("environment_out::work;environment_out::inner ")),
-        "{folded}"
+        stacks.lines().any(|line| line.starts_with("environment_out::work;environment_out::inner ")),
+        "{stacks}"
     );
     run("environment_out::*=call-tree", "@/tree.svg");
     assert!(read("tree.svg").starts_with("<svg"));
