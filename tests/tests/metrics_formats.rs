@@ -21,10 +21,14 @@ fn two() {
     probe!("middle");
 }
 
+#[probe]
+#[inline(never)]
+fn another() {}
+
 #[test]
 fn text_is_what_prometheus_would_write() {
     let exporter = Exporter::new();
-    let probes = select("metrics_formats::*").unwrap();
+    let probes = select("metrics_formats::*, !**::another").unwrap();
     let _hits = exporter.watch(probes.attach(Count::new()).unwrap());
     let _latency = exporter.watch(probes.attach(Latency::new()).unwrap());
     (0..50).for_each(|_| one());
@@ -95,10 +99,10 @@ fn to_prometheus(family: &Family) -> proto::MetricFamily {
 #[test]
 fn otlp_is_what_opentelemetry_reads() {
     let exporter = Exporter::bounds([1, 1000].map(Duration::from_secs));
-    let probes = select("metrics_formats::two").unwrap();
+    let probes = select("metrics_formats::another").unwrap();
     let _hits = exporter.watch(probes.attach(Count::new()).unwrap());
     let _latency = exporter.watch(probes.attach(Latency::new()).unwrap());
-    (0..7).for_each(|_| two());
+    (0..7).for_each(|_| another());
     let metrics = exporter.collect();
     let json = metrics.to_otlp(&[("service.name", "a \"test\"")]);
     let request: ExportMetricsServiceRequest = serde_json::from_str(&json).unwrap();
@@ -120,7 +124,7 @@ fn otlp_is_what_opentelemetry_reads() {
     let Some(metric::Data::Histogram(latency)) = &of_scope.metrics[1].data else { panic!("{request:?}") };
     assert_eq!(latency.aggregation_temporality, 2);
     let [point] = latency.data_points.as_slice() else { panic!("{request:?}") };
-    assert_eq!(pairs(&point.attributes)[0], ("probe", "metrics_formats::two"));
+    assert_eq!(pairs(&point.attributes)[0], ("probe", "metrics_formats::another"));
     assert_eq!((point.count, &*point.explicit_bounds), (7, &[1.0, 1000.0][..]));
     assert_eq!((point.bucket_counts.len(), point.bucket_counts.iter().sum::<u64>()), (3, 7));
     let family = metrics.families().find(|family| family.name() == "probe_latency_seconds").unwrap();
