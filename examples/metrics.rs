@@ -89,7 +89,7 @@ fn ask(listener: &TcpListener, path: &str) -> io::Result<String> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let exporter = Exporter::bounds([1, 2, 5, 10, 100, 1_000, 10_000].map(Duration::from_micros));
+    let exporter = Exporter::with_bounds([1, 2, 5, 10, 100, 1_000, 10_000].map(Duration::from_micros));
     let probes = select("metrics::Store::*")?;
     let _hits = exporter.watch(select("metrics::Store::* kind=entry")?.attach(Count::new())?);
     let _latency = exporter.watch(probes.attach(Latency::new())?);

@@ -126,7 +126,7 @@ mod monotone {
     #[test]
     fn what_becomes_less_by_a_digit_stays_what_it_was() {
         said();
-        let exporter = Exporter::bounds([1, 2].map(Duration::from_micros));
+        let exporter = Exporter::with_bounds([1, 2].map(Duration::from_micros));
         let attach = |number, times| {
             let probes = select("metrics::monotone::said").unwrap();
             exporter.watch(probes.attach(Says(Mutex::new((number, times)))).unwrap())
@@ -216,7 +216,7 @@ mod exact {
 
     #[test]
     fn numbers_are_those_of_the_report() {
-        let exporter = Exporter::bounds([10, 1_000, 3_600_000].map(Duration::from_millis));
+        let exporter = Exporter::with_bounds([10, 1_000, 3_600_000].map(Duration::from_millis));
         let latency = exporter.watch(select("metrics::exact::**").unwrap().attach(Latency::new()).unwrap());
         (0..3).for_each(|_| sleeps());
         assert_eq!((0..1000).map(returns).sum::<u64>(), 499_500);

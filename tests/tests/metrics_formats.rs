@@ -98,7 +98,7 @@ fn to_prometheus(family: &Family) -> proto::MetricFamily {
 
 #[test]
 fn otlp_is_what_opentelemetry_reads() {
-    let exporter = Exporter::bounds([1, 1000].map(Duration::from_secs));
+    let exporter = Exporter::with_bounds([1, 1000].map(Duration::from_secs));
     let probes = select("metrics_formats::another").unwrap();
     let _hits = exporter.watch(probes.attach(Count::new()).unwrap());
     let _latency = exporter.watch(probes.attach(Latency::new()).unwrap());

@@ -14,7 +14,8 @@ use crate::dispatch::lost_hits;
 /// A copy of it is the same one. It never calls a consumer's `hit`, and no hit waits for it; it may be asked on any thread, and as often as
 /// collectors like, several of them, too. (A forked child asks its own only if no thread of its parent was asking at that moment.)
 ///
-/// Cost of asking: what the consumers' own reports cost; for `Latency`, to read each function's histogram on each thread.
+/// Cost of asking: what the consumers' own reports cost; for `Latency`, to read the 1,408 buckets of each function on each thread that has
+/// called it.
 #[derive(Clone)]
 pub struct Exporter(Arc<Mutex<State>>);
 
@@ -50,7 +51,7 @@ impl Default for Exporter {
 impl Exporter {
     /// One that watches nothing yet, with the default bounds: 1, 2.5 and 5 of each decade, from 1 µs to 10 s.
     pub fn new() -> Self {
-        Self::with(Arc::clone(Metrics::default().bounds()))
+        Self::over(Arc::clone(Metrics::default().bounds()))
     }
 
     /// One with these bounds for histograms, in any order. Each is a series of each function that was called. Instances of a program
@@ -59,18 +60,18 @@ impl Exporter {
     /// ```
     /// use std::time::Duration;
     /// use probe_runtime::metrics::Exporter;
-    /// let exporter = Exporter::bounds([1, 10, 100].map(Duration::from_millis));
+    /// let exporter = Exporter::with_bounds([1, 10, 100].map(Duration::from_millis));
     /// # exporter.collect();
     /// ```
-    pub fn bounds(bounds: impl IntoIterator<Item = Duration>) -> Self {
+    pub fn with_bounds(bounds: impl IntoIterator<Item = Duration>) -> Self {
         let nanoseconds = |bound: Duration| bound.as_nanos().try_into().unwrap_or(u64::MAX);
         let mut bounds: Vec<u64> = bounds.into_iter().map(nanoseconds).collect();
         bounds.sort_unstable();
         bounds.dedup();
-        Self::with(bounds.into())
+        Self::over(bounds.into())
     }
 
-    fn with(bounds: Arc<[u64]>) -> Self {
+    fn over(bounds: Arc<[u64]>) -> Self {
         let none = || Metrics::new(Arc::clone(&bounds));
         let (gone, collected) = (none(), none());
         let began = SystemTime::now();

@@ -40,7 +40,7 @@
 //! Consumers of one's own add theirs: [`Measured`].
 //!
 //! # How exact it is
-//! Counts are exact, and so are sums of times. A histogram has the calls of `Latency`'s own, cumulated to the [bounds](Exporter::bounds) that
+//! Counts are exact, and so are sums of times. A histogram has the calls of `Latency`'s own, cumulated to the [bounds](Exporter::with_bounds) that
 //! were asked for: a call is on the right side of a bound unless it took within 1.6 % of it. Nothing is sampled again.
 //!
 //! Counters never become less: not when an attachment is paused, resumed or dropped, nor when its probes are unloaded; nor by the last
@@ -54,9 +54,10 @@
 //! selector should be aware: `net::**`, rather than `**`.
 //!
 //! # Which collector
-//! - Prometheus, or what reads its format (Grafana Agent, Datadog, the OpenTelemetry collector's `prometheus` receiver): answer with
-//!   [`to_prometheus`](Metrics::to_prometheus) at `/metrics`. Where the program has such an answer already, of `prometheus`, `prometheus-client`'s text format or
-//!   `metrics-exporter-prometheus`, append it: that is one valid answer, as the names are no one else's.
+//! - Prometheus, or what reads its format (Grafana Alloy, Datadog, the OpenTelemetry collector's `prometheus` receiver): answer with
+//!   [`to_prometheus`](Metrics::to_prometheus) at `/metrics`. Where the program has such an answer already, of the crates `prometheus` or
+//!   `metrics-exporter-prometheus`, append it: that is one valid answer, as the names are no one else's. (An answer in the format of
+//!   `prometheus-client` ends with `# EOF`: give these an address of their own.)
 //! - Jobs that end: `PROBES='net::**=count' PROBES_OUT=/var/lib/node_exporter/job.prom`, for the node exporter's textfile collector.
 //! - OTLP: POST [`to_otlp`](Metrics::to_otlp) to the collector's `/v1/metrics` as `application/json`, with whatever client of HTTP the program has.
 //! - Anything else, the `metrics` crate among them: [`Metrics::families`] has all numbers, for a loop of one's own. In the repository,

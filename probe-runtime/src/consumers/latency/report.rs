@@ -244,7 +244,10 @@ impl Default for Sums {
 
 impl Sums {
     fn add(&mut self, times: &Times, is_future: bool) {
-        times.buckets.add_to(&mut self.buckets);
+        // Where no call has ended, there is no shortest: the buckets need not be read, which are three pages.
+        if times.shortest.load(Relaxed) != 0 {
+            times.buckets.add_to(&mut self.buckets);
+        }
         self.total += if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
         self.busy += times.busy.load(Relaxed);
         self.own += times.own.load(Relaxed);
