@@ -5,11 +5,10 @@ use std::cell::Cell;
 
 use fastrace::Span;
 use fastrace::collector::{Config, Reporter, SpanContext, SpanRecord};
+use probe_benches::spans::Spans;
 use probe_benches::yielding::{YIELDS, drive};
 use probe_benches::{Case, Scale, interleave, pin, timing, yielding};
 use probe_runtime::{Consumer, Count, Event, probe, select};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Metadata, Subscriber};
 
 yielding!(bare);
 yielding!(
@@ -43,33 +42,6 @@ impl Consumer for Seen {
     }
 }
 
-/// A subscriber of one's own, as small as one can be.
-struct Entered;
-
-impl Subscriber for Entered {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &tracing::Event<'_>) {}
-
-    fn enter(&self, _: &Id) {
-        ENTERED.set(ENTERED.get() + 1);
-    }
-
-    fn exit(&self, _: &Id) {
-        ENTERED.set(ENTERED.get() + 1);
-    }
-}
-
 struct Dropping;
 
 impl Reporter for Dropping {
@@ -79,7 +51,8 @@ impl Reporter for Dropping {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scale = Scale::from_args();
     pin(0);
-    tracing::subscriber::set_global_default(Entered)?;
+    let count = || ENTERED.set(ENTERED.get() + 1);
+    tracing::subscriber::set_global_default(Spans { enter: count, exit: count })?;
     fastrace::set_reporter(Dropping, Config::default());
     let counts = select("**::counted")?.attach(Count::new())?;
     let _seen = select("**::consumed")?.attach(Seen)?;

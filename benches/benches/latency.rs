@@ -7,11 +7,11 @@
 use std::cell::RefCell;
 use std::hint::black_box;
 
+use probe_benches::spans::Spans;
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
 use probe_runtime::hdrhistogram::Histogram;
 use probe_runtime::{Consumer, Event, Latency, probe, select};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Metadata, Subscriber, subscriber};
+use tracing::subscriber;
 
 type Times = RefCell<(u64, Histogram<u64>)>;
 
@@ -89,41 +89,20 @@ impl Consumer for Nothing {
     fn hit(&self, _event: &Event<'_>) {}
 }
 
-/// As small as a subscriber can be that measures spans, one in another not among them.
-struct Spans;
-
-impl Subscriber for Spans {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &tracing::Event<'_>) {}
-
-    fn enter(&self, _: &Id) {
-        SPANS.with_borrow_mut(|(start, _)| *start = ticks());
-    }
-
-    fn exit(&self, _: &Id) {
-        let end = ticks();
-        SPANS.with_borrow_mut(|(start, histogram)| histogram.saturating_record(end - *start));
-    }
-}
-
 fn main() -> Result<(), probe_runtime::Error> {
     let scale = Scale::from_args();
     pin(0);
     let (calls, rounds) = (scale.of(20_000), scale.of(1_000));
     let latency = select("**::measured")?.attach(Latency::new())?;
     let _nothing = select("**::consumed")?.attach(Nothing)?;
-    let _spans = subscriber::set_default(Spans);
+    // One in another is not among them.
+    let _spans = subscriber::set_default(Spans {
+        enter: || SPANS.with_borrow_mut(|(start, _)| *start = ticks()),
+        exit: || {
+            let end = ticks();
+            SPANS.with_borrow_mut(|(start, histogram)| histogram.saturating_record(end - *start));
+        },
+    });
     let mut cases = [
         aligned("plain", calls, call_plain, plain),
         aligned("two-readings", calls, call_readings, readings),

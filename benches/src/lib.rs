@@ -25,6 +25,7 @@ pub mod cost;
 pub mod functions;
 pub mod instrumented;
 pub mod plot;
+pub mod spans;
 pub mod table;
 pub mod ticks;
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]

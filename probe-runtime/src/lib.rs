@@ -33,6 +33,8 @@
 //! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
 //! Both pair entries and exits with [`calls`], as consumers of one's own may.
 //!
+//! `metrics`: counts and latencies for a fleet's collector, as Prometheus's text and as OTLP.
+//!
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
 //! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
@@ -79,6 +81,8 @@ mod dispatch;
 mod error;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 #[cfg(feature = "std")]
 mod os;
 #[cfg(feature = "std")]
@@ -129,6 +133,10 @@ pub use hdrhistogram;
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
 #[doc = include_str!("../../docs/shipping-latent-probes.md")]
 mod shipping_latent_probes {}
+
+#[cfg(all(doctest, feature = "metrics", not(probe_backend = "off")))]
+#[doc = include_str!("../../docs/reports-and-metrics.md")]
+mod reports_and_metrics {}
 
 /// What the macros expand to. Not public API: it changes with the ABI's version only.
 #[doc(hidden)]

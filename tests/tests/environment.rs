@@ -3,6 +3,7 @@
 //! Children of this process are the program, since the variable is read in a process that was started with it.
 
 use std::env;
+use std::ffi::OsStr;
 use std::process::{Command, Output};
 
 use probe_runtime::{Error, Selector, init_from_env, probe, probes, select};
@@ -48,10 +49,16 @@ fn program() {
 
 /// Runs the program with a value of the variable; its success and what it wrote to stderr.
 fn run(value: Option<&str>) -> (bool, String) {
+    run_with("", value)
+}
+
+/// The same with a value of `PROBES_OUT`.
+fn run_with(out: impl AsRef<OsStr>, value: Option<&str>) -> (bool, String) {
     let mut command = Command::new(env::current_exe().unwrap());
     command
         .args(["--exact", "program", "--nocapture", "--test-threads=1"])
         .env(CHILD, "1")
+        .env("PROBES_OUT", out)
         .env_remove("PROBES");
     if let Some(value) = value {
         command.env("PROBES", value);
@@ -130,6 +137,52 @@ fn a_malformed_value_is_pointed_at() {
          environment::store=count, net:handle=count\n  \
          \x20                            ^",
     );
+}
+
+#[test]
+fn so_is_one_in_where_reports_go() {
+    let says = |value: &str, out: &str, expected: &str| {
+        let said = run_with(out, Some(value));
+        assert_eq!(said, (false, format!("Error: PROBES_OUT, {expected}\n")), "PROBES_OUT={out}");
+    };
+    says(
+        "environment::store=count",
+        "/tmp/probes.jsn",
+        "column 12: `.jsn` is no report's ending; there are txt, json, csv, svg, folded, prom\n  \
+         /tmp/probes.jsn\n  \
+         \x20          ^",
+    );
+    says(
+        "environment::store=count",
+        "probes-%x.json",
+        "column 8: `%x` stands for nothing; there are %p (process), %e (program), %n (number of the consumer), \
+         %c (its name) and %%\n  \
+         probes-%x.json\n  \
+         \x20      ^",
+    );
+    says(
+        "environment::store=count",
+        "flames.svg",
+        "column 7: `count` has no report as .svg; it has txt, json, csv, prom\n  \
+         flames.svg\n  \
+         \x20     ^",
+    );
+    says(
+        "environment::store=latency, environment::*=call-tree",
+        "all.json",
+        "column 4: `latency` and `call-tree` would write to the same file; tell a consumer's by %c (its name) or \
+         %n (its number)\n  \
+         all.json\n  \
+         \x20  ^",
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_path_that_is_no_text_is_a_mistake() {
+    let out = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"/tmp/\xff.json");
+    let (success, stderr) = run_with(out, Some("environment::store=count"));
+    assert!(!success && stderr.starts_with("Error: PROBES_OUT, column 6: this is not UTF-8\n"), "{stderr}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod count;
 mod counts;
-mod report;
+pub(crate) mod report;
 
 #[cfg(feature = "call-tree")]
 mod call_tree;

@@ -1,8 +1,17 @@
-//! Attaching without a code change: `PROBES='myapp::*=count' ./app`.
+//! Attaching without a code change: `PROBES='myapp::*=count' PROBES_OUT=counts.json ./app`.
 
-use std::env;
-use std::fmt::Display;
-use std::io::{self, Write};
+mod destination;
+mod file;
+mod output;
+mod reports;
+
+use std::env::{self, consts::EXE_SUFFIX};
+use std::path::Path;
+use std::process;
+
+use destination::{Destination, Run};
+use output::{Attached, Output, Ticket};
+use reports::{Reported, formats};
 
 use super::set::select;
 #[cfg(feature = "call-tree")]
@@ -16,6 +25,7 @@ use crate::error::Error;
 use crate::selector::{Assigned, SelectorError, assigned};
 
 const VARIABLE: &str = "PROBES";
+const OUT: &str = "PROBES_OUT";
 
 /// The consumers that the variable may name.
 const CONSUMERS: &[&str] = &[
@@ -33,10 +43,30 @@ const CONSUMERS: &[&str] = &[
 /// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
 /// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. Without the variable, or with an empty one, nothing is attached.
 ///
-/// When the guard drops, each consumer's report goes to stderr.
+/// # Reports
+/// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any thread), each consumer reports: on stderr, or where
+/// the variable `PROBES_OUT` says:
+///
+/// | `PROBES_OUT` | |
+/// |---|---|
+/// | `/tmp/probes-%p.json` | a file; its ending says the format |
+/// | `/tmp/reports/` | a folder, for files `PROGRAM-PROCESS-NUMBER-CONSUMER.txt` |
+/// | `-` | stderr |
+///
+/// - `%p` is the process's id, `%e` the program's name, `%c` the consumer's, `%n` its number in `PROBES`, from 1; `%%` a percent sign.
+/// - Formats: `.txt` (also without an ending), `.json`, `.csv`; of `call-tree` also `.svg` (a flame graph) and `.folded`; with the feature
+///   `metrics`, of `count` and `latency` also `.prom` (Prometheus's text, for the node exporter's textfile collector).
+/// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
+/// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
+///   before the ending of its files.
+/// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
+///   written goes to stderr, after a line that says why.
+///
+/// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
+/// [`EnvGuard::report`] has written before stays.
 ///
 /// # Errors
-/// [`Error::Environment`] where the variable is malformed, and whatever [`select`] and
+/// [`Error::Environment`] where a variable is malformed, which shows where; and whatever [`select`] and
 /// [`attach`](super::ProbeSet::attach) say.
 ///
 /// ```
@@ -47,30 +77,71 @@ const CONSUMERS: &[&str] = &[
 /// }
 /// ```
 pub fn init_from_env() -> Result<EnvGuard, Error> {
-    let attached = match env::var_os(VARIABLE) {
-        None => Vec::new(),
-        Some(value) if value.is_empty() => Vec::new(),
-        Some(value) => {
-            let value = value.to_string_lossy();
-            requests(&value)?.into_iter().map(|request| request.attach(&value)).collect::<Result<_, _>>()?
-        }
+    let value = env::var_os(VARIABLE).unwrap_or_default();
+    if value.is_empty() {
+        return Ok(EnvGuard { ticket: None });
+    }
+    let value = value.to_string_lossy();
+    let requests = requests(&value)?;
+    let run = Run {
+        base: env::current_dir().unwrap_or_default(),
+        program: program(),
+        process: process::id(),
+        is_forked: false,
     };
-    Ok(EnvGuard { attached })
+    let destination = destination(&requests, &run)?;
+    let attach = |request: Request<'_>| {
+        let reported = request.attach(&value)?;
+        Ok(Attached { consumer: request.consumer.to_owned(), reported })
+    };
+    let attached = requests.into_iter().map(attach).collect::<Result<_, Error>>()?;
+    Ok(EnvGuard { ticket: Some(Output::new(run, destination, attached).open()) })
 }
 
-/// Keeps attached what [`init_from_env`] has attached; reports on stderr when it drops.
+/// Keeps attached what [`init_from_env`] has attached; reports when it drops.
 #[must_use = "dropping the guard detaches and reports"]
+#[derive(Debug)]
 pub struct EnvGuard {
-    attached: Vec<Box<dyn Display>>,
+    /// `None` where nothing was asked for.
+    ticket: Option<Ticket>,
+}
+
+impl EnvGuard {
+    /// Reports now, where the reports at the end will go; they replace it there. For programs that run for ever, or may be killed:
+    /// say every minute, or when a signal has come (not in its handler).
+    pub fn report(&self) {
+        self.ticket.iter().for_each(output::report);
+    }
 }
 
 impl Drop for EnvGuard {
     fn drop(&mut self) {
-        for attachment in &self.attached {
-            // Nobody is left to tell that stderr is closed.
-            let _ = writeln!(io::stderr(), "{attachment}");
-        }
+        self.ticket.iter().for_each(output::close);
     }
+}
+
+/// The name of its file.
+fn program() -> String {
+    let path = env::current_exe().unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_suffix(EXE_SUFFIX).unwrap_or(&name).to_owned()
+}
+
+/// Where these report, as the variable says.
+fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error> {
+    let value = env::var_os(OUT).unwrap_or_default();
+    let value = value.into_string().map_err(|value| {
+        let value = value.to_string_lossy();
+        let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();
+        malformed(OUT, &value, at, "this is not UTF-8")
+    })?;
+    let malformed = |it: destination::Mistake| malformed(OUT, &value, it.at, it.problem);
+    let destination = Destination::parse(&value, Path::new(&value).is_dir()).map_err(malformed)?;
+    if let Destination::Files(pattern) = &destination {
+        let consumers: Vec<_> = requests.iter().map(|it| (it.consumer, formats(it.consumer))).collect();
+        pattern.check(run, &consumers).map_err(malformed)?;
+    }
+    Ok(destination)
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -84,11 +155,11 @@ struct Request<'a> {
 }
 
 impl Request<'_> {
-    fn attach(&self, value: &str) -> Result<Box<dyn Display>, Error> {
+    fn attach(&self, value: &str) -> Result<Box<dyn Reported>, Error> {
         let set = select(self.selector).map_err(|error| match error {
             Error::Selector(error) => {
                 let at = self.at + offset(self.selector, &error);
-                malformed(value, at, error.problem())
+                malformed(VARIABLE, value, at, error.problem())
             }
             error => error,
         })?;
@@ -110,8 +181,8 @@ fn offset(selector: &str, error: &SelectorError) -> usize {
     selector.char_indices().nth(error.column() - 1).map_or(selector.len(), |(at, _)| at)
 }
 
-fn malformed(value: &str, at: usize, problem: impl Into<String>) -> Error {
-    Error::Environment { variable: VARIABLE, value: value.to_owned(), at, problem: problem.into() }
+fn malformed(variable: &'static str, value: &str, at: usize, problem: impl Into<String>) -> Error {
+    Error::Environment { variable, value: value.to_owned(), at, problem: problem.into() }
 }
 
 /// Where a term that ends with a consumer and its options assigns: these have an `=` of their own.
@@ -169,10 +240,10 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
             let (consumer, options) = split_options(value[equals + 1..end].trim());
             if !CONSUMERS.contains(&consumer) {
                 let problem = format!("`{consumer}` is not a consumer; there is {}", CONSUMERS.join(", "));
-                return Err(malformed(value, equals + 1, problem));
+                return Err(malformed(VARIABLE, value, equals + 1, problem));
             }
             if let Some(problem) = options.and_then(|options| problem_of(consumer, options)) {
-                return Err(malformed(value, equals + 1, problem));
+                return Err(malformed(VARIABLE, value, equals + 1, problem));
             }
             let selector = &value[start..equals];
             let lead = selector.len() - selector.trim_start().len();
@@ -183,7 +254,7 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
     }
     if start < value.len() || requests.is_empty() {
         let problem = "no consumer for this selector; write `selector=count`";
-        return Err(malformed(value, start.min(value.len()), problem));
+        return Err(malformed(VARIABLE, value, start.min(value.len()), problem));
     }
     Ok(requests)
 }

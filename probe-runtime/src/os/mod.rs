@@ -4,6 +4,7 @@
 //! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
+//! - `exit::install`: a call when the process exits by itself;
 //! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
@@ -15,6 +16,8 @@
 
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod cpu;
+#[cfg(all(any(unix, windows), not(miri)))]
+pub(crate) mod exit;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
@@ -42,6 +45,12 @@ pub(crate) mod cpu {
     pub(crate) fn of_thread(_id: u32) -> Option<u64> {
         None
     }
+}
+
+/// Nobody is told.
+#[cfg(not(all(any(unix, windows), not(miri))))]
+pub(crate) mod exit {
+    pub(crate) fn install(_at_exit: extern "C" fn()) {}
 }
 
 /// Nothing to do.

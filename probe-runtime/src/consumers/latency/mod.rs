@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 mod buckets;
+mod distribution;
 mod report;
 
 use std::fmt;

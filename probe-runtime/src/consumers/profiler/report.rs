@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::super::report::{Csv, Object, Table, Time, array, missing};
+use super::super::report::{Columns, Object, Table, Time, left_out, missing};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
@@ -192,18 +192,6 @@ impl Profile {
     /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
     /// `cost`, the paths of those that were `left_out`, and how many hits were `lost`.
     pub fn to_json(&self) -> String {
-        let function = |it: &FunctionProfile| {
-            let object = Object::new().text("function", it.path()).text("file", it.function.file());
-            let object = object.number("line", it.function.line().into());
-            let object = object.flag("future", it.function.is_future());
-            COLUMNS
-                .iter()
-                .fold(object, |object, (name, value)| match value(it) {
-                    Some(value) => object.json(name, &decimal(value)),
-                    None => object.json(name, "null"),
-                })
-                .finish()
-        };
         let cost = Object::new()
             .number("hits_ns", in_nanoseconds(self.cost.hits))
             .number("own_ns", in_nanoseconds(self.cost.own))
@@ -211,12 +199,10 @@ impl Profile {
             .number("elapsed_ns", in_nanoseconds(self.cost.elapsed))
             .number("calls", self.cost.calls)
             .number("toggles", self.cost.toggles);
-        let left_out =
-            self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
         Object::new()
-            .json("functions", &array(self.functions.iter().map(function)))
+            .json("functions", &COLUMNS.json(&self.functions))
             .json("cost", &cost.finish())
-            .json("left_out", &array(left_out))
+            .json("left_out", &left_out(&self.left_out))
             .number("lost", self.lost)
             .finish()
     }
@@ -224,37 +210,29 @@ impl Profile {
     /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units. Errors are two standard
     /// errors; a cell is empty where nothing was timed.
     pub fn to_csv(&self) -> String {
-        let names = COLUMNS.iter().map(|(name, _)| *name);
-        let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
-        for it in &self.functions {
-            let (line, is_future) = (it.function.line().to_string(), it.function.is_future().to_string());
-            let texts = [it.path().to_owned(), it.function.file().to_owned(), line, is_future];
-            let numbers = COLUMNS.iter().map(|(_, value)| value(it).map(decimal).unwrap_or_default());
-            csv.row(texts.into_iter().chain(numbers));
-        }
-        csv.finish()
+        COLUMNS.csv(&self.functions)
     }
 }
 
-/// A number of a function, and what reports for programs call it.
-type Column = (&'static str, fn(&FunctionProfile) -> Option<f64>);
-
 #[expect(clippy::cast_precision_loss, reason = "as many digits as there are")]
-const COLUMNS: [Column; 13] = [
-    ("calls", |it| Some(it.calls.value)),
-    ("calls_error", |it| Some(it.calls.error)),
-    ("calls_per_second", |it| Some(it.rate)),
-    ("mean_ns", |it| it.mean.map(|mean| mean.value)),
-    ("mean_error_ns", |it| it.mean.map(|mean| mean.error)),
-    ("total_ns", |it| it.total.map(|total| total.value)),
-    ("total_error_ns", |it| it.total.map(|total| total.error)),
-    ("counted", |it| Some(it.counted as f64)),
-    ("samples", |it| Some(it.samples as f64)),
-    ("min_ns", |it| (it.samples != 0).then_some(it.min as f64)),
-    ("max_ns", |it| (it.samples != 0).then_some(it.max as f64)),
-    ("latent", |it| Some(it.latent)),
-    ("rearmed", |it| Some(it.rearmed as f64)),
-];
+const COLUMNS: Columns<FunctionProfile, Option<f64>> = Columns {
+    function: FunctionProfile::function,
+    numbers: &[
+        ("calls", |it| Some(it.calls.value)),
+        ("calls_error", |it| Some(it.calls.error)),
+        ("calls_per_second", |it| Some(it.rate)),
+        ("mean_ns", |it| it.mean.map(|mean| mean.value)),
+        ("mean_error_ns", |it| it.mean.map(|mean| mean.error)),
+        ("total_ns", |it| it.total.map(|total| total.value)),
+        ("total_error_ns", |it| it.total.map(|total| total.error)),
+        ("counted", |it| Some(it.counted as f64)),
+        ("samples", |it| Some(it.samples as f64)),
+        ("min_ns", |it| (it.samples != 0).then_some(it.min as f64)),
+        ("max_ns", |it| (it.samples != 0).then_some(it.max as f64)),
+        ("latent", |it| Some(it.latent)),
+        ("rearmed", |it| Some(it.rearmed as f64)),
+    ],
+};
 
 impl FunctionProfile {
     fn new(function: &Function, estimate: &Estimate, scale: f64, elapsed: f64) -> Self {
@@ -308,12 +286,6 @@ fn whole(number: f64) -> u64 {
 
 fn in_nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)
-}
-
-/// As JSON has numbers, without digits that say nothing.
-fn decimal(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A percentage with its sign.

@@ -15,11 +15,14 @@
 //! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
 //!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
 
+mod course;
+
 use std::collections::VecDeque;
 
 use super::budget::{Bucket, Budget, Spent};
-use super::estimate::{Estimate, Window};
-use super::sampler::Seen;
+use super::estimate::Estimate;
+use course::Course;
+pub(super) use course::Reading;
 
 /// What it is to keep to. Times in ticks.
 #[derive(Clone, Debug)]
@@ -36,12 +39,6 @@ pub(super) struct Settings {
     pub(super) hit: (f64, f64),
 }
 
-/// Calls that end a window before its time, in samples.
-const OVERRUN: f64 = 16.0;
-/// A planned window, in samples: so that hardly one has too few.
-const PLANNED: f64 = 2.0;
-/// The shortest window, in what the program has used: so much of a first look.
-const SHORTEST: f64 = 0.5;
 /// Looks so soon after another, in first looks, are not slept for, and so cost little.
 const SOON: f64 = 2.0;
 /// As many epochs may be left out at most, to pay a debt.
@@ -50,46 +47,6 @@ const LEFT_OUT: f64 = 4.0;
 const BUSY: (f64, f64) = (0.05, 4096.0);
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
-
-/// What was seen of a function, and when.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
-    pub(super) at: u64,
-    /// What the program had used on processors by then, without the profiler's thread.
-    pub(super) progress: f64,
-    pub(super) seen: Seen,
-}
-
-/// One function.
-#[derive(Debug)]
-pub(super) struct Course {
-    pub(super) estimate: Estimate,
-    state: State,
-    bucket: Bucket,
-    /// At the last look.
-    last: Reading,
-    /// Times that it was armed, without the first.
-    pub(super) rearmed: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// Being armed, latent since then.
-    Opening {
-        since: f64,
-    },
-    Open {
-        since: u64,
-        from_progress: f64,
-        gap: f64,
-        planned: f64,
-        slowed: f64,
-        from: Seen,
-    },
-    Latent {
-        since: f64,
-    },
-}
 
 /// What is to be switched now.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -159,13 +116,7 @@ impl Schedule {
     pub(super) fn new(settings: Settings, functions: usize, now: u64) -> Self {
         let bucket =
             |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
-        let course = |_| Course {
-            estimate: Estimate::default(),
-            state: State::Opening { since: f64::INFINITY },
-            bucket: bucket(settings.budget_each),
-            last: Reading { at: now, progress: 0.0, seen: Seen::default() },
-            rearmed: 0,
-        };
+        let course = |_| Course::new(bucket(settings.budget_each), now);
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
@@ -192,19 +143,9 @@ impl Schedule {
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
         self.account(function, reading);
-        let Reading { at: now, progress, seen: from } = reading;
-        let settings = &self.settings;
-        let course = &mut self.courses[function];
-        let State::Opening { since: closed } = course.state else { return };
-        let gap = (progress - closed).max(0.0);
-        let least = settings.first_look;
-        let planned = match course.estimate.rate() {
-            Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
-            None => 0.0,
-        };
-        course.state =
-            State::Open { since: now, from_progress: progress, gap, planned, slowed: self.slowed, from };
-        self.armed.push(function);
+        if self.courses[function].open(reading, self.slowed, self.busy, &self.settings) {
+            self.armed.push(function);
+        }
     }
 
     /// What has passed: `used` ticks on processors by the process, `own` of them by who looks. Returns what is to be switched; off
@@ -235,9 +176,11 @@ impl Schedule {
             self.begin_epoch(now);
             self.rearm(&mut orders);
         }
+        let hit = self.hit();
         for function in armed {
-            if self.is_over(function) {
-                self.close(function);
+            let course = &mut self.courses[function];
+            if course.is_over(&self.bucket, &self.settings) {
+                course.close(self.slowed, hit);
                 self.latent.push_back(function);
                 orders.off.push(function);
             } else {
@@ -249,21 +192,13 @@ impl Schedule {
     }
 
     fn account(&mut self, function: usize, reading: Reading) {
-        let seen = reading.seen;
         let hit = self.hit();
-        let course = &mut self.courses[function];
-        let before = std::mem::replace(&mut course.last, reading).seen;
-        let calls = more(seen.calls, before.calls) + more(seen.stray, before.stray);
-        let timed = more(seen.ended, before.ended);
-        // A call is two hits.
-        let cost = 2.0 * (calls * hit + timed * self.settings.reading);
-        let spent = Spent { cost, calls };
-        course.bucket.spend(spent);
-        self.bucket.spend(spent);
-        self.cost.hits += cost;
-        self.cost.calls += calls;
-        if seen.ended != 0 {
-            self.shortest = self.shortest.min(more(seen.shortest, 0));
+        let passed = self.courses[function].account(reading, hit, &self.settings);
+        self.bucket.spend(passed.spent);
+        self.cost.hits += passed.spent.cost;
+        self.cost.calls += passed.spent.calls;
+        if let Some(shortest) = passed.shortest {
+            self.shortest = self.shortest.min(shortest);
         }
     }
 
@@ -272,39 +207,6 @@ impl Schedule {
     fn hit(&self) -> f64 {
         let (least, most) = self.settings.hit;
         self.shortest.clamp(least, most)
-    }
-
-    fn is_over(&self, function: usize) -> bool {
-        let course = &self.courses[function];
-        let State::Open { since: began, from_progress, planned, from, .. } = course.state else {
-            return false;
-        };
-        let Reading { at, progress, seen } = &course.last;
-        // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
-        if progress - from_progress < self.settings.first_look * SHORTEST {
-            return false;
-        }
-        let calls = more(seen.calls, from.calls);
-        let samples = more(seen.ended, from.ended);
-        let is_timing = more(seen.begun, from.begun) > samples;
-        let size = self.settings.sample_size;
-        let has_room = self.bucket.has_room() && course.bucket.has_room();
-        let is_full = calls >= size && since(*at, began) >= planned && !is_timing;
-        let is_overrun = calls >= OVERRUN * size;
-        // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
-        let least = if self.bucket.is_closed() || course.bucket.is_closed() { 1.0 } else { size };
-        let is_spared = !has_room && calls >= least && course.estimate.samples + samples > 0.0;
-        is_full || is_overrun || is_spared
-    }
-
-    fn close(&mut self, function: usize) {
-        let hit = self.hit();
-        let course = &mut self.courses[function];
-        let reading = course.last;
-        if let Some(window) = course.window(&reading, self.slowed, hit) {
-            course.estimate.add(window);
-        }
-        course.state = State::Latent { since: reading.progress };
     }
 
     fn rearm(&mut self, orders: &mut Orders) {
@@ -320,8 +222,7 @@ impl Schedule {
             let Some(function) = self.latent.pop_front() else { break };
             let course = &mut self.courses[function];
             // A look comes later than it was meant to.
-            let calls =
-                (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * self.busy * 2.0 * look);
+            let calls = course.likely_calls(2.0 * look, self.busy, &self.settings);
             let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
             let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
             // What costs more than the bucket holds has its turn when it is full.
@@ -330,14 +231,15 @@ impl Schedule {
             } else {
                 self.bucket.left_after(all) > 0.0
             };
-            let State::Latent { since: closed } = course.state else { continue };
+            if !course.is_latent() {
+                continue;
+            }
             if !fits || !course.bucket.has_room() {
                 self.latent.push_back(function);
                 continue;
             }
             planned = all;
-            course.state = State::Opening { since: closed };
-            course.rearmed += 1;
+            course.rearm();
             orders.on.push(function);
         }
     }
@@ -364,15 +266,7 @@ impl Schedule {
     /// When the next look is due.
     pub(super) fn next(&self) -> u64 {
         let first = self.settings.first_look;
-        let due = |function: &usize| match self.courses[*function].state {
-            State::Open { since: began, planned, .. } => {
-                let due = after(began, planned);
-                // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
-                let later = || after(self.looked, since(self.looked, began).max(first));
-                Some(if due > self.looked { due } else { later() })
-            }
-            _ => None,
-        };
+        let due = |function: &usize| self.courses[*function].due(self.looked, first);
         let Some(next) = self.armed.iter().filter_map(due).min() else { return self.next_epoch };
         let is_soon = since(next, self.looked) <= SOON * first;
         if is_soon || self.is_worth_a_look() { next.min(self.next_epoch) } else { self.next_epoch }
@@ -382,9 +276,10 @@ impl Schedule {
     fn is_worth_a_look(&self) -> bool {
         let mut rates = 0.0;
         for function in &self.armed {
-            match self.courses[*function].estimate.rate() {
+            let course = &self.courses[*function];
+            match course.rate() {
                 Some(rate) => rates += rate,
-                None if self.courses[*function].last.seen.calls != 0 => return true,
+                None if course.is_called() => return true,
                 None => (),
             }
         }
@@ -393,33 +288,12 @@ impl Schedule {
     }
 
     pub(super) fn is_armed(&self, function: usize) -> bool {
-        !matches!(self.courses[function].state, State::Latent { .. })
+        !self.courses[function].is_latent()
     }
 
     /// What is known of a function, as of now.
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        let (course, hit) = (&self.courses[function], self.hit());
-        match (course.state, course.window(&reading, self.slowed, hit)) {
-            (State::Latent { since: closed } | State::Opening { since: closed }, _) => {
-                course.estimate.with_gap((reading.progress - closed).max(0.0))
-            }
-            (_, window) => {
-                let mut estimate = course.estimate.clone();
-                window.into_iter().for_each(|window| estimate.add(window));
-                estimate
-            }
-        }
-    }
-}
-
-impl Course {
-    /// The window that is open, up to a reading.
-    fn window(&self, to: &Reading, slowed: f64, hit: f64) -> Option<Window> {
-        let State::Open { from_progress, gap, slowed: before, ref from, .. } = self.state else {
-            return None;
-        };
-        let length = to.progress - from_progress;
-        Some(Window::new(gap, length, slowed - before, hit, from, &to.seen))
+        self.courses[function].estimate(&reading, self.slowed, self.hit())
     }
 }
 

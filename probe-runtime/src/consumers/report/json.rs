@@ -23,7 +23,7 @@ impl Object {
         self
     }
 
-    #[cfg(any(test, feature = "latency", feature = "profiler"))]
+    #[cfg(any(test, feature = "latency", feature = "profiler", feature = "metrics"))]
     pub(crate) fn flag(mut self, name: &str, value: bool) -> Self {
         self.name(name);
         self.0.push_str(if value { "true" } else { "false" });
@@ -31,7 +31,7 @@ impl Object {
     }
 
     /// What is JSON already.
-    #[cfg(any(test, feature = "latency", feature = "call-tree", feature = "profiler"))]
+    #[cfg(any(test, feature = "latency", feature = "call-tree", feature = "profiler", feature = "metrics"))]
     pub(crate) fn json(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         self.0.push_str(value);

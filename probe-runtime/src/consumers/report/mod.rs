@@ -4,6 +4,8 @@
 //! against parsers that others wrote.
 
 mod csv;
+#[cfg(any(feature = "latency", feature = "profiler"))]
+mod functions;
 mod json;
 mod table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
@@ -12,7 +14,9 @@ mod units;
 use std::fmt;
 
 pub(super) use csv::Csv;
-pub(super) use json::{Object, array};
+#[cfg(any(feature = "latency", feature = "profiler"))]
+pub(super) use functions::{Columns, left_out};
+pub(crate) use json::{Object, array};
 pub(super) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;

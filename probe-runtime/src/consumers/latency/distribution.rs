@@ -1,0 +1,66 @@
+//! The calls of a function by their time: the buckets that were hit, and the same as a histogram of a common kind once somebody asks,
+//! which is a thousand times as large.
+
+use std::sync::OnceLock;
+
+use hdrhistogram::Histogram;
+
+/// Digits that count, of the histograms that are handed out: far finer than the buckets.
+const DIGITS: u8 = 3;
+
+/// Times in nanoseconds.
+#[derive(Clone, Debug)]
+pub(super) struct Distribution {
+    /// The middle of each bucket with calls, ascending, and how many.
+    buckets: Vec<(u64, u64)>,
+    calls: u64,
+    histogram: OnceLock<Histogram<u64>>,
+}
+
+impl Distribution {
+    pub(super) fn new(buckets: Vec<(u64, u64)>) -> Self {
+        let calls = buckets.iter().map(|(_, calls)| calls).sum();
+        Self { buckets, calls, histogram: OnceLock::new() }
+    }
+
+    pub(super) fn buckets(&self) -> &[(u64, u64)] {
+        &self.buckets
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    pub(super) fn histogram(&self) -> &Histogram<u64> {
+        self.histogram.get_or_init(|| {
+            let mut histogram = Histogram::new(DIGITS).expect("as many digits as there can be");
+            for (time, calls) in &self.buckets {
+                histogram.record_n(*time, *calls).expect("it grows");
+            }
+            histogram
+        })
+    }
+}
+
+/// Whether somebody has asked makes no difference.
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        self.buckets == other.buckets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn asking_changes_nothing() {
+        let (asked, other) =
+            (Distribution::new(vec![(7, 2), (90, 1)]), Distribution::new(vec![(7, 2), (90, 1)]));
+        let histogram = asked.histogram();
+        assert_eq!((histogram.len(), histogram.count_at(7), histogram.max()), (3, 2, 90));
+        assert_eq!((asked.calls(), asked.buckets()), (3, other.buckets()));
+        assert_eq!(asked, other);
+        assert_ne!(asked, Distribution::new(vec![(7, 3)]));
+    }
+}

@@ -1,0 +1,334 @@
+//! `PROBES_OUT`: which file each report goes to, and in what format. Pure.
+//!
+//! ```text
+//! /var/log/probes-%p.json      one file a process; the ending says the format
+//! /tmp/%e/%n-%c.csv            %e the program's name, %n the number of the consumer in `PROBES`, %c its name, %% a percent sign
+//! /tmp/reports/                a folder: program-process-number-consumer.txt
+//! -                            stderr, as without the variable
+//! ```
+//! Texts of several consumers stand one after the other in one file, if the name doesn't tell them apart; of other formats that would
+//! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending.
+
+use std::path::{PathBuf, is_separator};
+
+/// What a report looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Format {
+    Text,
+    Json,
+    Csv,
+    Svg,
+    Folded,
+    /// With the feature `metrics`.
+    Prometheus,
+}
+
+const FORMATS: [Format; 6] =
+    [Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded, Format::Prometheus];
+
+/// The name of a file in a folder.
+const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
+
+impl Format {
+    /// The ending of its files.
+    pub(super) fn ending(self) -> &'static str {
+        match self {
+            Self::Text => "txt",
+            Self::Json => "json",
+            Self::Csv => "csv",
+            Self::Svg => "svg",
+            Self::Folded => "folded",
+            Self::Prometheus => "prom",
+        }
+    }
+
+    /// Whether several reports may share a file.
+    pub(super) fn is_joined(self) -> bool {
+        matches!(self, Self::Text | Self::Prometheus)
+    }
+}
+
+/// The endings of these, for people.
+pub(super) fn endings(formats: &[Format]) -> String {
+    formats.iter().map(|format| format.ending()).collect::<Vec<_>>().join(", ")
+}
+
+/// What is wrong with the variable, and at which byte.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Mistake {
+    pub(super) at: usize,
+    pub(super) problem: String,
+}
+
+/// Where reports go.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Destination {
+    Stderr,
+    Files(Pattern),
+}
+
+/// A path with placeholders.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Pattern {
+    parts: Vec<Part>,
+    pub(super) format: Format,
+    /// Where the ending begins in the variable, with its dot; the variable's length if it has none.
+    pub(super) at: usize,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+enum Part {
+    Text(String),
+    Process,
+    Program,
+    Number,
+    Consumer,
+}
+
+/// Which run of the program it is: what placeholders stand for.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The folder in which the program began: it may go elsewhere.
+    pub(super) base: PathBuf,
+    pub(super) program: String,
+    pub(super) process: u32,
+    pub(super) is_forked: bool,
+}
+
+impl Destination {
+    /// Reads the variable. A path that is there, and a folder, is one whether it ends with a slash or not.
+    pub(super) fn parse(value: &str, is_folder: bool) -> Result<Self, Mistake> {
+        if value.is_empty() || value == "-" {
+            return Ok(Self::Stderr);
+        }
+        if value.ends_with(is_separator) || is_folder {
+            let folder = value.trim_end_matches(is_separator);
+            let mut pattern = Pattern::parse(&format!("{folder}/{IN_A_FOLDER}"))?;
+            pattern.at = value.len();
+            return Ok(Self::Files(pattern));
+        }
+        Pattern::parse(value).map(Self::Files)
+    }
+}
+
+impl Pattern {
+    fn parse(value: &str) -> Result<Self, Mistake> {
+        let (mut parts, mut text) = (Vec::new(), String::new());
+        let mut chars = value.char_indices();
+        while let Some((at, c)) = chars.next() {
+            if c != '%' {
+                text.push(c);
+                continue;
+            }
+            let part = match chars.next().map(|(_, c)| c) {
+                Some('%') => {
+                    text.push('%');
+                    continue;
+                }
+                Some('p') => Part::Process,
+                Some('e') => Part::Program,
+                Some('n') => Part::Number,
+                Some('c') => Part::Consumer,
+                other => {
+                    let problem = format!(
+                        "`%{}` stands for nothing; there are %p (process), %e (program), %n (number of the \
+                         consumer), %c (its name) and %%",
+                        other.map(String::from).unwrap_or_default()
+                    );
+                    return Err(Mistake { at, problem });
+                }
+            };
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+            }
+            parts.push(part);
+        }
+        let (format, at) = match ending(&text) {
+            None => (Format::Text, value.len()),
+            Some(ending) => {
+                let at = value.len() - ending.len() - 1;
+                let Some(format) = FORMATS.iter().find(|format| format.ending() == ending) else {
+                    let problem =
+                        format!("`.{ending}` is no report's ending; there are {}", endings(&FORMATS));
+                    return Err(Mistake { at, problem });
+                };
+                (*format, at)
+            }
+        };
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+        Ok(Self { parts, format, at })
+    }
+
+    /// The file of each of these consumers.
+    pub(super) fn paths(&self, run: &Run, consumers: &[&str]) -> Vec<PathBuf> {
+        let numbered = consumers.iter().enumerate();
+        numbered.map(|(at, consumer)| run.base.join(self.path(run, at + 1, consumer))).collect()
+    }
+
+    fn path(&self, run: &Run, number: usize, consumer: &str) -> String {
+        let mut path = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => path.push_str(text),
+                Part::Process => path.push_str(&run.process.to_string()),
+                Part::Program => path.push_str(&run.program),
+                Part::Number => path.push_str(&number.to_string()),
+                Part::Consumer => path.push_str(consumer),
+            }
+        }
+        if run.is_forked && !self.parts.contains(&Part::Process) {
+            let with_dot = match self.parts.last() {
+                Some(Part::Text(text)) => ending(text).map_or(0, |ending| ending.len() + 1),
+                _ => 0,
+            };
+            path.insert_str(path.len() - with_dot, &format!("-{}", run.process));
+        }
+        path
+    }
+
+    /// Whether each of these consumers, with the formats that it has, can report so.
+    pub(super) fn check(&self, run: &Run, consumers: &[(&str, &[Format])]) -> Result<(), Mistake> {
+        let mistake = |problem| Err(Mistake { at: self.at, problem });
+        for (consumer, formats) in consumers {
+            if !formats.contains(&self.format) {
+                let (ending, has) = (self.format.ending(), endings(formats));
+                return mistake(format!("`{consumer}` has no report as .{ending}; it has {has}"));
+            }
+        }
+        let names: Vec<_> = consumers.iter().map(|(name, _)| *name).collect();
+        let paths = self.paths(run, &names);
+        let same = (0..paths.len()).find_map(|at| {
+            let before = paths[..at].iter().position(|path| *path == paths[at])?;
+            Some((names[before], names[at]))
+        });
+        match same {
+            Some((one, other)) if !self.format.is_joined() => {
+                let what = if one == other { "%n (its number)" } else { "%c (its name) or %n (its number)" };
+                mistake(format!(
+                    "`{one}` and `{other}` would write to the same file; tell a consumer's by {what}"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What follows the last dot of a file's name.
+fn ending(text: &str) -> Option<&str> {
+    let name = text.rsplit(is_separator).next().unwrap_or(text);
+    name.rsplit_once('.').map(|(_, ending)| ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pattern(value: &str) -> Pattern {
+        let Ok(Destination::Files(pattern)) = Destination::parse(value, false) else { panic!("{value}") };
+        pattern
+    }
+
+    fn run(is_forked: bool) -> Run {
+        Run { base: PathBuf::from("/base"), program: "app".to_owned(), process: 12, is_forked }
+    }
+
+    fn path(value: &str, is_forked: bool) -> String {
+        let paths = pattern(value).paths(&run(is_forked), &["count", "count", "latency"]);
+        paths[2].display().to_string()
+    }
+
+    #[test]
+    fn placeholders() {
+        for (value, expected, forked) in [
+            ("/tmp/probes-%p.json", "/tmp/probes-12.json", "/tmp/probes-12.json"),
+            ("out/%e.%n.%c.csv", "/base/out/app.3.latency.csv", "/base/out/app.3.latency-12.csv"),
+            ("100%%.txt", "/base/100%.txt", "/base/100%-12.txt"),
+            ("plain", "/base/plain", "/base/plain-12"),
+            ("v1.2/probes.%p", "/base/v1.2/probes.12", "/base/v1.2/probes.12"),
+            ("v1.2/é%c", "/base/v1.2/élatency", "/base/v1.2/élatency-12"),
+            ("/tmp/", "/tmp/app-12-3-latency.txt", "/tmp/app-12-3-latency.txt"),
+            ("/", "/app-12-3-latency.txt", "/app-12-3-latency.txt"),
+        ] {
+            assert_eq!(path(value, false), expected, "{value}");
+            assert_eq!(path(value, true), forked, "{value}");
+        }
+        let Ok(Destination::Files(folder)) = Destination::parse("/tmp", true) else { panic!() };
+        assert_eq!(folder.path(&run(false), 1, "count"), "/tmp/app-12-1-count.txt");
+        assert_eq!(Destination::parse("-", false), Ok(Destination::Stderr));
+        assert_eq!(Destination::parse("", false), Ok(Destination::Stderr));
+    }
+
+    #[test]
+    fn the_ending_says_the_format() {
+        for (value, format, at) in [
+            ("a.b.json", Format::Json, 3),
+            ("%p.folded", Format::Folded, 2),
+            ("a.svg", Format::Svg, 1),
+            ("a.csv", Format::Csv, 1),
+            ("a.txt", Format::Text, 1),
+            ("a.%p", Format::Text, 4),
+            ("a.b/", Format::Text, 4),
+        ] {
+            let pattern = pattern(value);
+            assert_eq!((pattern.format, pattern.at), (format, at), "{value}");
+        }
+    }
+
+    #[test]
+    fn mistakes_say_where() {
+        for (value, at, problem) in [
+            ("/tmp/%x.json", 5, "`%x` stands for nothing; there are %p"),
+            ("/tmp/a%", 6, "`%` stands for nothing"),
+            ("a.jsn", 1, "`.jsn` is no report's ending; there are txt, json, csv"),
+            ("a.", 1, "`.` is no report's ending"),
+        ] {
+            let mistake = Destination::parse(value, false).unwrap_err();
+            assert_eq!(mistake.at, at, "{value}");
+            assert!(mistake.problem.starts_with(problem), "{}", mistake.problem);
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_reported_so() {
+        let count: (&str, &[Format]) = ("count", &[Format::Text, Format::Json]);
+        let tree: (&str, &[Format]) = ("call-tree", &[Format::Text, Format::Json, Format::Svg]);
+        let check = |value: &str, consumers: &[_]| {
+            pattern(value).check(&run(false), consumers).map_err(|it| (it.at, it.problem))
+        };
+        let mistake = |at, problem: &str| Err((at, problem.to_owned()));
+        assert_eq!(check("a.svg", &[tree]), Ok(()));
+        assert_eq!(
+            check("a.svg", &[tree, count]),
+            mistake(1, "`count` has no report as .svg; it has txt, json")
+        );
+        assert_eq!(check("a.txt", &[tree, count, count]), Ok(()), "one after the other");
+        assert_eq!(check("a-%c.json", &[tree, count]), Ok(()));
+        assert_eq!(check("a-%n.json", &[tree, count, count]), Ok(()));
+        assert_eq!(
+            check("a.json", &[tree, count]),
+            mistake(
+                1,
+                "`call-tree` and `count` would write to the same file; tell a consumer's by %c (its name) or %n (its number)"
+            )
+        );
+        assert_eq!(
+            check("a-%c.json", &[count, tree, count]),
+            mistake(
+                4,
+                "`count` and `count` would write to the same file; tell a consumer's by %n (its number)"
+            )
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(value: String, is_folder: bool) {
+            if let Ok(Destination::Files(pattern)) = Destination::parse(&value, is_folder) {
+                let path = pattern.path(&run(true), 1, "count");
+                proptest::prop_assert!(path.contains("12"));
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Reports at the program's end, however it ends by itself.
+//!
+//! Life: [`Output::open`] keeps what was attached in one list of the whole program ▸ [`close`], of a guard that drops, takes it out,
+//! reports, and detaches ▸ what is left when the process exits reports then, from an `atexit` function, and stays attached. One lock
+//! guards the list, and is held while reports are written: so an `exit` on another thread waits until they are whole. It is taken
+//! across forks, before the control lock, which reports take.
+//!
+//! A process that is killed, aborts, or becomes another program (`exec`) does not report.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::mem::{self, ManuallyDrop};
+use std::path::PathBuf;
+use std::process;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use super::destination::{Destination, Format, Pattern, Run};
+use super::file;
+use super::reports::Reported;
+#[cfg(feature = "metrics")]
+use crate::metrics::Metrics;
+use crate::os;
+use crate::os::cancel::Uncancellable;
+
+static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
+
+/// What was attached, and where it reports.
+pub(super) struct Output {
+    run: Run,
+    destination: Destination,
+    attached: Vec<Attached>,
+}
+
+/// One consumer, by its name in the variable.
+pub(super) struct Attached {
+    pub(super) consumer: String,
+    pub(super) reported: Box<dyn Reported>,
+}
+
+/// Tells outputs apart.
+#[derive(Debug)]
+pub(super) struct Ticket(usize);
+
+fn outputs() -> MutexGuard<'static, Vec<Output>> {
+    // A panic under it is a bug of ours; the list is whole between its steps all the same.
+    OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Output {
+    pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
+        Self { run, destination, attached }
+    }
+
+    /// From now on it reports at the end. After the first operation on probes.
+    pub(super) fn open(self) -> Ticket {
+        static HOOKS: Once = Once::new();
+        HOOKS.call_once(|| {
+            // Hooks before a fork run in the reverse order of their installation: the control has its own by now.
+            os::fork::install(before_fork, after_fork, after_fork);
+            os::exit::install(at_exit);
+        });
+        let mut outputs = outputs();
+        outputs.push(self);
+        // What is taken out leaves an empty one.
+        Ticket(outputs.len() - 1)
+    }
+
+    fn report(&self) {
+        match &self.destination {
+            Destination::Stderr => {
+                self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text)));
+            }
+            Destination::Files(pattern) => {
+                for (path, content) in self.files(pattern) {
+                    if let Err(error) = file::write(&path, &content) {
+                        say(&format!(
+                            "PROBES_OUT: {} can't be written: {error}; it would say:",
+                            path.display()
+                        ));
+                        say(content.trim_end_matches('\n'));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Each file, with what goes into it.
+    fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
+        let process = process::id();
+        let run = Run { process, is_forked: process != self.run.process, ..self.run.clone() };
+        let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
+        let mut files: Vec<(PathBuf, Vec<&dyn Reported>)> = Vec::new();
+        for (path, it) in pattern.paths(&run, &consumers).into_iter().zip(&self.attached) {
+            match files.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, all)) => all.push(&*it.reported),
+                None => files.push((path, vec![&*it.reported])),
+            }
+        }
+        files.into_iter().map(|(path, all)| (path, content(pattern.format, &all))).collect()
+    }
+}
+
+/// One report, or several one after the other. Ends with a line's end.
+fn content(format: Format, all: &[&dyn Reported]) -> String {
+    #[cfg(feature = "metrics")]
+    if format == Format::Prometheus {
+        let mut metrics = Metrics::default();
+        all.iter().for_each(|it| it.measure(&mut metrics));
+        return metrics.to_prometheus();
+    }
+    let mut content = String::new();
+    for it in all {
+        content.push_str(&it.report(format));
+        if !content.ends_with('\n') {
+            content.push('\n');
+        }
+    }
+    content
+}
+
+fn say(text: &str) {
+    // Nobody is left to tell that stderr is closed.
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Reports as it is now.
+pub(super) fn report(ticket: &Ticket) {
+    // Writing is a cancellation point.
+    let _whole = Uncancellable::new();
+    if let Some(output) = outputs().get(ticket.0) {
+        output.report();
+    }
+}
+
+/// Reports for the last time, and detaches.
+pub(super) fn close(ticket: &Ticket) {
+    let _whole = Uncancellable::new();
+    let mut outputs = outputs();
+    let Some(output) = outputs.get_mut(ticket.0) else { return };
+    output.report();
+    let attached = mem::take(&mut output.attached);
+    drop(outputs);
+    // That waits for hits, which may be on threads that fork.
+    drop(attached);
+}
+
+extern "C" fn at_exit() {
+    let _whole = Uncancellable::new();
+    let mut outputs = outputs();
+    outputs.iter().for_each(Output::report);
+    // Other threads may go on to hit; what detaching is for, the end of the process does.
+    outputs.iter_mut().for_each(|output| mem::forget(mem::take(&mut output.attached)));
+}
+
+thread_local! {
+    /// Without a destructor, so that no lock is taken to register one.
+    static ACROSS_FORK: RefCell<ManuallyDrop<Option<MutexGuard<'static, Vec<Output>>>>> =
+        const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+extern "C" fn before_fork() {
+    let outputs = outputs();
+    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(outputs));
+}
+
+extern "C" fn after_fork() {
+    drop(ACROSS_FORK.with(|held| held.borrow_mut().take()));
+}

@@ -1,0 +1,159 @@
+//! What is watched, and what was: the sums that collectors get.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use super::{Measured, Metrics};
+use crate::control::Attachment;
+use crate::dispatch::lost_hits;
+
+/// Watches attachments, and has their numbers ready for a collector: see the [module](crate::metrics).
+///
+/// A copy of it is the same one. It never calls a consumer's `hit`, and no hit waits for it; it may be asked on any thread, and as often as
+/// collectors like, several of them, too. (A forked child asks its own only if no thread of its parent was asking at that moment.)
+///
+/// Cost of asking: what the consumers' own reports cost; for `Latency`, to read the 1,408 buckets of each function on each thread that has
+/// called it.
+#[derive(Clone)]
+pub struct Exporter(Arc<Mutex<State>>);
+
+struct State {
+    bounds: Arc<[u64]>,
+    began: SystemTime,
+    watched: Vec<(u64, Weak<dyn Source>)>,
+    /// The number of the next.
+    next: u64,
+    /// Of attachments that are gone.
+    gone: Metrics,
+    /// As they were collected last.
+    collected: Metrics,
+}
+
+/// An attachment, of whatever consumer.
+trait Source: Send + Sync {
+    fn measure(&self, into: &mut Metrics);
+}
+
+impl<C: Measured> Source for Attachment<C> {
+    fn measure(&self, into: &mut Metrics) {
+        C::measure(self, into);
+    }
+}
+
+impl Default for Exporter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Exporter {
+    /// One that watches nothing yet, with the default bounds: 1, 2.5 and 5 of each decade, from 1 µs to 10 s.
+    pub fn new() -> Self {
+        Self::over(Arc::clone(Metrics::default().bounds()))
+    }
+
+    /// One with these bounds for histograms, in any order. Each is a series of each function that was called. Instances of a program
+    /// have the same, so that their histograms can be added up.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use probe_runtime::metrics::Exporter;
+    /// let exporter = Exporter::with_bounds([1, 10, 100].map(Duration::from_millis));
+    /// # exporter.collect();
+    /// ```
+    pub fn with_bounds(bounds: impl IntoIterator<Item = Duration>) -> Self {
+        let nanoseconds = |bound: Duration| bound.as_nanos().try_into().unwrap_or(u64::MAX);
+        let mut bounds: Vec<u64> = bounds.into_iter().map(nanoseconds).collect();
+        bounds.sort_unstable();
+        bounds.dedup();
+        Self::over(bounds.into())
+    }
+
+    fn over(bounds: Arc<[u64]>) -> Self {
+        let none = || Metrics::new(Arc::clone(&bounds));
+        let (gone, collected) = (none(), none());
+        let began = SystemTime::now();
+        Self(Arc::new(Mutex::new(State { bounds, began, watched: Vec::new(), next: 0, gone, collected })))
+    }
+
+    /// Watches an attachment, which is the watch's from now on: pause it, ask it, drop it, through that.
+    pub fn watch<C: Measured>(&self, attachment: Attachment<C>) -> Watched<C> {
+        let attachment = Arc::new(attachment);
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        let source: Arc<dyn Source> = Arc::clone(&attachment) as _;
+        state.watched.push((number, Arc::downgrade(&source)));
+        drop(state);
+        Watched { attachment, number, exporter: self.clone() }
+    }
+
+    /// All numbers as they are now: of what is watched, and of what was.
+    pub fn collect(&self) -> Metrics {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let mut metrics = state.gone.clone();
+        // Whoever drops a watch waits for this lock: none of these is the last of its attachment.
+        let watched: Vec<_> = state.watched.iter().filter_map(|(_, source)| source.upgrade()).collect();
+        watched.iter().for_each(|source| source.measure(&mut metrics));
+        drop(watched);
+        let lost = lost_hits();
+        if lost != 0 {
+            let help = "Hits that were not counted: there was no memory for their threads' counters.";
+            metrics.count("probe_lost_hits_total", help, &[], lost);
+        }
+        metrics.raise(&state.collected);
+        metrics.began = state.began;
+        metrics.taken = SystemTime::now().max(state.began);
+        state.collected = metrics.clone();
+        metrics
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A consumer of the program's own may have panicked in `measure`; what is there is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Exporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exporter").field("watched", &self.state().watched.len()).finish_non_exhaustive()
+    }
+}
+
+/// An attachment that is watched, from [`Exporter::watch`]. Derefs to it. Dropping it detaches; what it has counted stays with the exporter.
+#[must_use = "dropping it detaches"]
+pub struct Watched<C: Measured> {
+    attachment: Arc<Attachment<C>>,
+    number: u64,
+    exporter: Exporter,
+}
+
+impl<C: Measured> Deref for Watched<C> {
+    type Target = Attachment<C>;
+
+    fn deref(&self) -> &Attachment<C> {
+        &self.attachment
+    }
+}
+
+impl<C: Measured> Drop for Watched<C> {
+    fn drop(&mut self) {
+        // Without the lock: it waits for hits. No hit comes after it that would be missing.
+        self.attachment.pause();
+        let mut state = self.exporter.state();
+        let mut last = Metrics::new(Arc::clone(&state.bounds));
+        C::measure(&self.attachment, &mut last);
+        state.gone.add_all(last.without_gauges());
+        let number = self.number;
+        state.watched.retain(|(watched, _)| *watched != number);
+    }
+}
+
+impl<C: Measured> fmt::Debug for Watched<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("attachment", &self.attachment).finish_non_exhaustive()
+    }
+}

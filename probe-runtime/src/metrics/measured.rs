@@ -1,0 +1,106 @@
+//! What consumers tell a collector.
+
+use super::Metrics;
+use crate::consumer::Consumer;
+use crate::consumers::Count;
+#[cfg(feature = "latency")]
+use crate::consumers::{FunctionLatency, Latency};
+use crate::control::Attachment;
+
+/// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency` are; a program's own are made so the same way.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use probe_runtime::metrics::{Exporter, Measured, Metrics};
+/// use probe_runtime::{Attachment, Consumer, Event, ValueRef, probe, select};
+///
+/// /// Sums up a field.
+/// #[derive(Default)]
+/// struct Bytes(AtomicU64);
+///
+/// impl Consumer for Bytes {
+///     fn hit(&self, event: &Event<'_>) {
+///         if let Some((_, ValueRef::U64(bytes))) = event.fields().find(|(name, _)| *name == "bytes") {
+///             self.0.fetch_add(bytes, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// impl Measured for Bytes {
+///     fn measure(bytes: &Attachment<Self>, into: &mut Metrics) {
+///         into.count("myapp_received_bytes_total", "Bytes received.", &[], bytes.0.load(Ordering::Relaxed));
+///     }
+/// }
+///
+/// #[probe]
+/// fn receive(request: &str) {
+///     probe!("taken_in", bytes = request.len());
+/// }
+///
+/// let exporter = Exporter::new();
+/// let _bytes = exporter.watch(select("**::taken_in")?.attach(Bytes::default())?);
+/// receive("hello");
+/// assert!(exporter.collect().to_prometheus().contains("\nmyapp_received_bytes_total 5\n"));
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub trait Measured: Consumer + Sized {
+    /// Adds what it has measured so far, all of it since it was attached. Called by [`Exporter::collect`](super::Exporter::collect) on its
+    /// thread, and once more before it is detached.
+    fn measure(attachment: &Attachment<Self>, into: &mut Metrics);
+}
+
+impl Measured for Count {
+    fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
+        for count in &*attachment.counts() {
+            let probe = &count.probe;
+            let labels = [("probe", probe.path()), ("kind", probe.kind().name()), ("file", probe.file())];
+            into.count("probe_hits_total", "Hits of the probe.", &labels, count.hits);
+        }
+    }
+}
+
+#[cfg(feature = "latency")]
+impl Measured for Latency {
+    fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
+        let latencies = attachment.latencies();
+        latencies.iter().for_each(|it| measure_function(it, into));
+        if latencies.lost() != 0 {
+            let help = "Calls that were not measured: too many under way, or no memory.";
+            into.count("probe_unmeasured_calls_total", help, &[], latencies.lost());
+        }
+        let suppressed = attachment.suppressed();
+        if suppressed != 0 {
+            let help = "Hits that came from inside a consumer, and were not delivered.";
+            into.count("probe_suppressed_hits_total", help, &[], suppressed);
+        }
+    }
+}
+
+#[cfg(feature = "latency")]
+fn measure_function(it: &FunctionLatency, into: &mut Metrics) {
+    let labels = [("probe", it.path()), ("file", it.function().file())];
+    let unpaired = it.unpaired();
+    for (missing, hits) in [("entry", unpaired.without_entry), ("exit", unpaired.without_exit)] {
+        if hits != 0 {
+            let help = "Hits whose partner is missing, and that are in no other number.";
+            let labels = [labels[0], labels[1], ("missing", missing)];
+            into.count("probe_unpaired_hits_total", help, &labels, hits);
+        }
+    }
+    if it.calls() == 0 && it.busy() == 0 && unpaired.cancelled == 0 && unpaired.pending == 0 {
+        return;
+    }
+    let help = "Calls that have ended, by their time from entry to exit.";
+    into.histogram("probe_latency_seconds", help, &labels, it.total(), it.buckets());
+    let help = "Time in the function itself, and in no other that is measured.";
+    into.time("probe_self_seconds_total", help, &labels, it.own());
+    if it.function().is_future() {
+        into.time("probe_busy_seconds_total", "Time of the future's polls.", &labels, it.busy());
+        let help = "Futures that were dropped before their end.";
+        into.count("probe_cancelled_futures_total", help, &labels, unpaired.cancelled);
+        let help = "Futures that were entered, and have not ended.";
+        #[expect(clippy::cast_precision_loss, reason = "as many as there can be are exact")]
+        let pending = unpaired.pending as f64;
+        into.gauge("probe_pending_futures", help, &labels, pending);
+    }
+}

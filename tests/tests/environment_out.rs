@@ -1,0 +1,376 @@
+//! `PROBES_OUT`: where the reports of a program go, however it ends. Each program is a child of this one, since the variables are read in a
+//! process that was started with them.
+#![cfg(unix)]
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::mem;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{self, Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use probe_runtime::{init_from_env, probe};
+use probe_tests::scenario;
+use serde_json::Value;
+
+#[probe]
+#[inline(never)]
+fn work() {
+    inner();
+}
+
+#[probe]
+#[inline(never)]
+fn inner() {}
+
+fn times(calls: u64) {
+    (0..calls).for_each(|_| work());
+}
+
+const COUNT: &str = "environment_out::work kind=entry=count";
+
+#[test]
+fn scenario() {
+    let Some(ending) = scenario::asked() else { return };
+    let guard = match init_from_env() {
+        Ok(guard) => guard,
+        Err(error) => {
+            eprintln!("Error: {error:?}");
+            process::exit(1);
+        }
+    };
+    times(3);
+    match ending.as_str() {
+        "return" => drop(guard),
+        "exit" => process::exit(7),
+        "forgotten" => mem::forget(guard),
+        "panic" => {
+            let _guard = guard;
+            panic!("on purpose");
+        }
+        "elsewhere" => {
+            env::set_current_dir("/").unwrap();
+            drop(guard);
+        }
+        "on demand" => {
+            guard.report();
+            times(2);
+            guard.report();
+            times(2);
+            process::abort();
+        }
+        "while reporting" => {
+            // Both report, one after the other, and nothing twice.
+            let exits = thread::spawn(|| process::exit(7));
+            drop(guard);
+            exits.join().unwrap();
+        }
+        "fork" => {
+            times(1);
+            let child = fork(|| {
+                times(5);
+                process::exit(0);
+            });
+            assert_eq!(status(child), 0);
+            println!("child {child}");
+            drop(guard);
+        }
+        "forks while reporting" => thread::scope(|scope| {
+            static IS_DONE: AtomicBool = AtomicBool::new(false);
+            let reports = scope.spawn(|| {
+                while !IS_DONE.load(Ordering::Relaxed) {
+                    guard.report();
+                }
+            });
+            for _ in 0..FORKS {
+                assert_eq!(status(fork(|| process::exit(0))), 0);
+            }
+            IS_DONE.store(true, Ordering::Relaxed);
+            reports.join().unwrap();
+        }),
+        "exec" => {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
+            panic!("{}", command.exec());
+        }
+        other => panic!("{other}"),
+    }
+}
+
+const FORKS: usize = 20;
+
+fn fork(child: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks across a fork.
+    let process = unsafe { libc::fork() };
+    if process == 0 {
+        // SAFETY: no pointers. It ends even where it waits for a lock that nobody holds.
+        unsafe { libc::alarm(20) };
+        child();
+    }
+    process
+}
+
+fn status(child: libc::pid_t) -> libc::c_int {
+    let mut status = -1;
+    // SAFETY: a place for the result.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    status
+}
+
+/// A new folder, gone at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = env::temp_dir().join(format!("environment_out-{}-{name}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+    }
+
+    /// Runs the scenario with these variables, in which a `@` is this folder.
+    fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
+        let out = out.replace('@', &self.0.display().to_string());
+        scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The hits of the only probe.
+fn hits(counts: &Value) -> u64 {
+    let [count] = counts.as_array().unwrap().as_slice() else { panic!("{counts}") };
+    assert_eq!(count["probe"], "environment_out::work");
+    count["hits"].as_u64().unwrap()
+}
+
+#[test]
+fn every_orderly_end_reports_once() {
+    for (ending, code) in [
+        ("return", 0),
+        ("exit", 7),
+        ("forgotten", 0),
+        ("panic", 101),
+        ("elsewhere", 0),
+        ("while reporting", 7),
+    ] {
+        let folder = Folder::new(&ending.replace(' ', "-"));
+        let output = folder.run(ending, COUNT, "@/new/counts.json");
+        assert_eq!(output.status.code(), Some(code), "{ending}: {output:?}");
+        assert_eq!(
+            fs::read_dir(folder.0.join("new")).unwrap().count(),
+            1,
+            "{ending}: nothing is left beside"
+        );
+        assert_eq!(hits(&folder.json("new/counts.json")), 3, "{ending}");
+        assert!(!stderr(&output).contains("environment_out::work"), "{ending}: {output:?}");
+    }
+    // A relative path begins where the program did.
+    let folder = Folder::new("relative");
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["scenario", "--exact"]).current_dir(&folder.0);
+    command.envs([("PROBE_TEST_SCENARIO", "elsewhere"), ("PROBES", COUNT), ("PROBES_OUT", "relative.json")]);
+    assert!(command.output().unwrap().status.success());
+    assert_eq!(hits(&folder.json("relative.json")), 3);
+}
+
+#[test]
+fn stderr_has_it_at_an_exit_too() {
+    for out in ["", "-"] {
+        let output = Folder::new(&format!("stderr{out}")).run("exit", COUNT, out);
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!(
+            stderr(&output),
+            "probe                  kind   sites  hits\n\
+             environment_out::work  entry      1     3\n"
+        );
+    }
+}
+
+#[test]
+fn a_killed_program_leaves_what_it_had_reported() {
+    let folder = Folder::new("killed");
+    let output = folder.run("on demand", COUNT, "@/counts.json");
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 5));
+}
+
+#[test]
+fn a_forked_child_has_a_file_of_its_own() {
+    for (name, out) in [("without", "@/counts.json"), ("with", "@/counts-%p.json")] {
+        let folder = Folder::new(&format!("fork-{name}"));
+        let output = folder.run("fork", COUNT, out);
+        assert!(output.status.success(), "{output:?}");
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        let child = stdout.lines().find_map(|line| line.split("child ").nth(1)).unwrap();
+        let of_child = format!("counts-{child}.json");
+        assert_eq!(hits(&folder.json(&of_child)), 9, "four hits before it was forked");
+        let names = folder.names();
+        let [of_parent] = names.iter().filter(|name| **name != of_child).collect::<Vec<_>>()[..] else {
+            panic!("{names:?}");
+        };
+        assert_eq!(hits(&folder.json(of_parent)), 4);
+        assert_eq!(of_parent == "counts.json", name == "without", "{names:?}");
+    }
+}
+
+#[test]
+fn a_child_that_was_forked_while_another_thread_reported_reports() {
+    let folder = Folder::new("forks");
+    let output = folder.run("forks while reporting", COUNT, "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    let names = folder.names();
+    assert_eq!(names.len(), 1 + FORKS, "{names:?}");
+    assert!(names.iter().all(|name| hits(&folder.json(name)) == 3), "{names:?}");
+}
+
+#[test]
+fn what_the_program_becomes_reports_for_itself() {
+    let folder = Folder::new("exec");
+    fs::write(folder.0.join("counts.json"), "from an earlier run").unwrap();
+    let output = folder.run("exec", COUNT, "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 3));
+}
+
+#[test]
+fn each_consumer_has_its_formats() {
+    let probes = "environment_out::work kind=entry=count, environment_out::*=latency, environment_out::*=call-tree, \
+                  environment_out::*=profile(budget=50%)";
+    let folder = Folder::new("formats");
+    let run = |probes: &str, out: &str| {
+        let output = folder.run("return", probes, out);
+        assert!(output.status.success() && stderr(&output).is_empty(), "{output:?}");
+    };
+    run(probes, "@/%n-%c.json");
+    assert_eq!(folder.names(), ["1-count.json", "2-latency.json", "3-call-tree.json", "4-profile.json"]);
+    assert_eq!(hits(&folder.json("1-count.json")), 3);
+    for name in ["2-latency.json", "4-profile.json"] {
+        let report = folder.json(name);
+        let calls = |it: &Value| (it["function"].as_str().unwrap().to_owned(), it["calls"].as_f64().unwrap());
+        let mut functions: Vec<_> = report["functions"].as_array().unwrap().iter().map(calls).collect();
+        functions.sort_by(|a, b| a.0.cmp(&b.0));
+        let expected = ["inner", "work"].map(|it| (format!("environment_out::{it}"), 3.0));
+        assert_eq!(functions, expected, "{name}");
+    }
+    let nodes = &folder.json("3-call-tree.json")["nodes"];
+    assert_eq!((&nodes[1]["parent"], &nodes[1]["calls"]), (&Value::from(0), &Value::from(3)));
+
+    let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap();
+    run("environment_out::*=call-tree", "@/tree.folded");
+    let stacks = read("tree.folded");
+    assert!(
+        stacks.lines().any(|line| line.starts_with("environment_out::work;environment_out::inner ")),
+        "{stacks}"
+    );
+    run("environment_out::*=call-tree", "@/tree.svg");
+    assert!(read("tree.svg").starts_with("<svg"));
+    run(COUNT, "@/counts.csv");
+    assert!(read("counts.csv").starts_with("probe,kind,file,line,sites,hits\nenvironment_out::work,entry,"));
+    // Texts stand one after the other.
+    run("environment_out::work=count, environment_out::inner kind=exit=count", "@/all.txt");
+    assert_eq!(
+        read("all.txt"),
+        "probe                  kind   sites  hits\n\
+         environment_out::work  entry      1     3\n\
+         environment_out::work  exit       1     3\n\
+         probe                   kind  sites  hits\n\
+         environment_out::inner  exit      1     3\n"
+    );
+    // So do families for a collector.
+    run("environment_out::work=count, environment_out::inner=latency", "@/all.prom");
+    let text = read("all.prom");
+    let lines = |end: &str| text.lines().filter(|line| line.ends_with(end)).count();
+    assert_eq!(
+        (
+            lines("_total counter"),
+            lines(" histogram"),
+            lines("kind=\"exit\",file=\"tests/tests/environment_out.rs\"} 3")
+        ),
+        (2, 1, 1),
+        "{text}"
+    );
+    // A folder, with names that tell.
+    fs::create_dir(folder.0.join("reports")).unwrap();
+    for out in ["@/reports", "@/reports/"] {
+        run(COUNT, out);
+    }
+    let program = env::current_exe().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let mut reports = fs::read_dir(folder.0.join("reports"))
+        .unwrap()
+        .map(|it| it.unwrap().file_name().into_string().unwrap());
+    assert!(reports.all(|name| name.starts_with(&format!("{program}-")) && name.ends_with("-1-count.txt")));
+}
+
+#[test]
+fn a_stream_is_written_to() {
+    let folder = Folder::new("stream");
+    let output = folder.run("return", COUNT, "/dev/stdout");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.contains("environment_out::work  entry      1     3\n"), "{stdout}");
+    let pipe = folder.0.join("pipe.json");
+    let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: a path.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let reader = thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            let mut text = String::new();
+            fs::File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
+            text
+        }
+    });
+    assert!(folder.run("exit", COUNT, "@/pipe.json").status.code() == Some(7));
+    assert_eq!(hits(&serde_json::from_str(&reader.join().unwrap()).unwrap()), 3);
+    assert_eq!(folder.names(), ["pipe.json"]);
+}
+
+#[test]
+fn what_can_not_be_written_is_said_on_stderr() {
+    let folder = Folder::new("denied");
+    fs::write(folder.0.join("file"), "").unwrap();
+    let output = folder.run("exit", COUNT, "@/file/counts.csv");
+    assert_eq!(output.status.code(), Some(7), "the program ends as it would");
+    let said = stderr(&output);
+    let lines: Vec<_> = said.lines().collect();
+    let path = folder.0.join("file/counts.csv");
+    assert!(
+        lines[0].starts_with(&format!("PROBES_OUT: {} can't be written: ", path.display()))
+            && lines[0].ends_with("; it would say:"),
+        "{said}"
+    );
+    assert_eq!(lines[1], "probe,kind,file,line,sites,hits");
+    assert!(lines[2].starts_with("environment_out::work,entry,") && lines[2].ends_with(",1,3"), "{said}");
+    assert_eq!(lines.len(), 3, "{said}");
+}
+
+#[test]
+fn without_consumers_nobody_reports() {
+    let folder = Folder::new("nobody");
+    for (probes, code) in [("", 0), ("environment_out::work=cuont", 1)] {
+        assert_eq!(folder.run("return", probes, "@/counts.json").status.code(), Some(code));
+        assert_eq!(folder.names(), [""; 0]);
+    }
+}
