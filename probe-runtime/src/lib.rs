@@ -31,7 +31,8 @@
 //!
 //! # Features
 //! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
-//! Both pair entries and exits with [`calls`], as consumers of one's own may.
+//! Both pair entries and exits with [`calls`], as consumers of one's own may. `profiler`: `Profiler`, samples of calls within a budget. `perf`:
+//! `Perf`, the processor's counters and the kernel's events for each function.
 //!
 //! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
 //!
@@ -119,6 +120,8 @@ pub use {
 pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
 #[cfg(feature = "call-tree")]
 pub use consumers::{CallTree, Tree, TreeNode};
+#[cfg(feature = "perf")]
+pub use consumers::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, Latencies, Latency};
 /// Of [`FunctionLatency::histogram`].
