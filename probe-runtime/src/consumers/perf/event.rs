@@ -66,7 +66,7 @@ impl PerfEvent {
         matches!(self, Self::Cycles | Self::Instructions | Self::CacheMisses | Self::BranchMisses)
     }
 
-    /// By the numbers of perf_event_open(2).
+    /// By the numbers of `perf_event_open(2)`.
     pub(super) fn wanted(self, user_mode_only: bool) -> Wanted {
         const HARDWARE: u32 = 0;
         const SOFTWARE: u32 = 1;
@@ -124,7 +124,7 @@ impl MissingEvent {
         self.event
     }
 
-    /// The system's error number, of perf_event_open(2).
+    /// The system's error number, of `perf_event_open(2)`.
     pub fn error(&self) -> i32 {
         self.error
     }

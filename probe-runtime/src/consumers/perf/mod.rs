@@ -142,7 +142,7 @@ impl Perf {
     }
 
     /// One whose counts come from this function, which is called on hits: numbers that never become less on a thread, or an error number, of
-    /// perf_event_open(2), for what can't be counted. For simulations and tests.
+    /// `perf_event_open(2)`, for what can't be counted. For simulations and tests.
     #[must_use]
     pub fn with_counts(mut self, count: fn(PerfEvent) -> Result<u64, i32>) -> Self {
         self.options.count = Some(count);
@@ -198,8 +198,8 @@ impl Perf {
     }
 
     fn make_plan(&self) -> Plan {
-        let Options { events, in_kernel, count } = &self.options;
         const NO_SUCH_CALL: i32 = 38;
+        let Options { events, in_kernel, count } = &self.options;
         // A kernel that can't tell a child has no events that one could be sure of.
         let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(NO_SUCH_CALL);
         let source = match count {

@@ -20,7 +20,7 @@ impl Perf {
             match name.trim() {
                 "events" => events = Some(read_events(value, value_at)?),
                 "budget" => {
-                    budget = Some(value.parse().map_err(|problem| mistake(value, value_at, problem))?)
+                    budget = Some(value.parse().map_err(|problem| mistake(value, value_at, problem))?);
                 }
                 other => {
                     let problem = format!("`{other}` is not an option of `perf`; there is events, budget");

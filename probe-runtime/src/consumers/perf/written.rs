@@ -67,15 +67,13 @@ impl EventCounts {
             columns.push((format!("{name}_self{unit}"), Box::new(move |it| text(it.own(event)))));
         }
         columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().map(decimal))));
-        let unpaired: [(&str, fn(&Unpaired) -> u64); 4] = [
-            ("without_entry", |it| it.without_entry),
-            ("without_exit", |it| it.without_exit),
-            ("cancelled", |it| it.cancelled),
-            ("pending", |it| it.pending),
-        ];
-        columns.extend(unpaired.into_iter().map(|(name, of)| -> Column {
-            (name.to_owned(), Box::new(move |it| Some(of(&it.unpaired).to_string())))
-        }));
+        let mut unpaired = |name: &str, of: fn(&Unpaired) -> u64| {
+            columns.push((name.to_owned(), Box::new(move |it| Some(of(&it.unpaired).to_string()))));
+        };
+        unpaired("without_entry", |it| it.without_entry);
+        unpaired("without_exit", |it| it.without_exit);
+        unpaired("cancelled", |it| it.cancelled);
+        unpaired("pending", |it| it.pending);
         columns
     }
 
