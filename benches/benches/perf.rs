@@ -17,7 +17,7 @@ thread_local! {
     static SUMS: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
 }
 
-/// As perf_event_open(2) has it, to the end of its first version, 64 bytes.
+/// As `perf_event_open(2)` has it, to the end of its first version, 64 bytes.
 #[repr(C)]
 #[derive(Default)]
 struct Attributes {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{ptr, thread};
 
 use probe_runtime::PerfEvent::{ContextSwitches, Cycles, Instructions, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Budget, Error, Perf, PerfEvent, probe, select};
+use probe_runtime::{Attachment, Budget, Error, MissingEvent, Perf, PerfEvent, probe, select};
 
 const PAGE: usize = 4096;
 
@@ -209,7 +209,8 @@ fn the_processor_s_events_or_why_not() {
     let counts = perf.event_counts();
     let loops = counts.function("perf_events::hardware::loops").unwrap();
     assert_eq!(loops.counted(), 2);
-    let known = [counts.events().collect(), counts.missing().iter().map(|it| it.event()).collect::<Vec<_>>()];
+    let known =
+        [counts.events().collect(), counts.missing().iter().map(MissingEvent::event).collect::<Vec<_>>()];
     assert!(PerfEvent::HARDWARE.iter().all(|event| known.iter().flatten().any(|it| it == event)), "{counts}");
     if let Some(instructions) = loops.total(Instructions).filter(|_| counts.share() > 0.99) {
         // And what the hits execute.

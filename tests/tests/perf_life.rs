@@ -9,9 +9,9 @@ use std::sync::Barrier;
 use std::thread;
 
 use probe_runtime::PerfEvent::{ContextSwitches, Cycles, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Error, FunctionEvents, Perf, probe, select};
+use probe_runtime::{Attachment, Error, FunctionEvents, Perf, init_from_env, probe, select};
 use probe_tests::sandbox::{argument, deny};
-use probe_tests::scenario::{asked, in_a_child, pass};
+use probe_tests::scenario::{asked, in_a_child, pass, play};
 
 #[probe]
 #[inline(never)]
@@ -282,6 +282,34 @@ fn unprivileged() {
     assert_eq!(said.contains("not counted: context-switches: not permitted"), is_restricted, "{said}");
 }
 
+/// `PROBES` asks for it, and its report goes to stderr.
+#[test]
+fn the_environment_asks_for_it() {
+    let ask = |value: &str| {
+        let output = play("environment", &[("PROBES", value.as_ref())]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (success, said) = ask("perf_life::work = perf(events=page-faults+task-clock, budget=1%)");
+    if said.contains("left out") {
+        return;
+    }
+    assert!(
+        success && said.contains("function         calls  ±  samples  page-faults  task-clock\n"),
+        "{said}"
+    );
+    assert!(said.contains("perf_life::work      3  0        3 "), "{said}");
+    assert!(said.contains("of the CPU time; budget: 1 %"), "{said}");
+    let (success, said) = ask("perf_life::*=perf(events=page-fault)");
+    let mistake = "PROBES, column 26: `page-fault` is not an event; there is cycles, ";
+    assert!(!success && said.contains(mistake), "{said}");
+}
+
+fn environment() {
+    let probes = init_from_env().unwrap();
+    (0..3).for_each(|_| nothing());
+    drop(probes);
+}
+
 fn wait_for(child: libc::pid_t) -> libc::c_int {
     let mut status = -1;
     // SAFETY: a place for the result.
@@ -308,6 +336,7 @@ fn scenario() {
         Some("no-files") => no_files(),
         Some("denied") => denied(),
         Some("unprivileged") => unprivileged(),
+        Some("environment") => environment(),
         Some(other) => panic!("there is no scenario {other}"),
     }
 }

@@ -24,7 +24,7 @@ use crate::registry::ProbeId;
 /// Others are not disturbed: probes that somebody else listens to as well stay active, and are only not delivered to this
 /// attachment. [`Attachment::pause`](crate::Attachment::pause) and holds come on top: a probe is active if nothing switches it off.
 ///
-/// Cost, of a batch whose text is open ([`TextPolicy::Open`]) and [`Eventual`](Visibility::Eventual): one locked instruction for each
+/// Cost, of a batch whose text is open ([`TextPolicy::Open`](crate::TextPolicy::Open)) and [`Eventual`](Visibility::Eventual): one locked instruction for each
 /// site and two on the control lock. [`Event::generation`](crate::Event::generation) does not change: who switches knows.
 ///
 /// ```

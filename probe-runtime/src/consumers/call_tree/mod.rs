@@ -27,7 +27,7 @@ use crate::per_thread::Local;
 ///
 /// Calls that have not ended are in the tree, with a time of their own as soon as they end; the calls inside of them are there before.
 ///
-/// Cost: as [`Calls`], and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
+/// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
 /// the pages that are touched are real; room for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
 ///
 /// ```

@@ -54,8 +54,8 @@ use crate::per_thread::Local;
 ///
 /// # Which system calls a hit makes
 /// - Where the kernel lets programs read the processor's counters (`rdpmc`; it does so on bare metal, if nobody has turned it off): none.
-/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all events of the thread together. No other consumer that comes with
-///   this crate makes system calls on hits; its table says so, and what a reading takes. A [budget](Self::budget) limits that.
+/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all events of the thread together. No other consumer that comes
+///   with this crate makes system calls on hits. The table says if it is so, and what a reading takes; a [budget](Self::budget) limits it.
 /// - A thread's first hit opens its events. If it can't (no descriptor left, say), the thread's calls are paired and counted as
 ///   [uncounted](FunctionEvents::uncounted), and the table says why. It also closes what threads that have ended have left open.
 ///
