@@ -68,8 +68,8 @@ fn threads() {
     };
     for round in 0..5 {
         all();
-        // A thread is joined before the C library has told of its end; so some may be open that long.
-        assert!(open().0 <= 9, "round {round}: {:?}", open());
+        // A thread is joined before the C library has told of its end, so those of the round before may be open, too; no older ones.
+        assert!(open().0 <= 17, "round {round}: {:?}", open());
     }
     let is_closed = (0..1000).any(|_| {
         thread::sleep(std::time::Duration::from_millis(1));

@@ -151,13 +151,18 @@ impl Group {
             return None;
         }
         let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
-        let times = leader.read(&mut numbers[..plan.counted.len()]);
-        if times.is_none() {
+        let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
             // The program has closed it: what has its number now is not to be read again.
             self.refuse(EBADF);
+            return None;
+        };
+        // The event itself loses time when threads are switched, unless it leads its group (seen on Linux 6.18). What the kernel says of
+        // the group does not: it goes on while the thread is on a processor.
+        if let Some(at) = plan.counted.iter().position(|counted| counted.event == PerfEvent::TaskClock) {
+            numbers[at] = times.enabled;
         }
-        times
+        Some(times)
     }
 
     #[cold]
