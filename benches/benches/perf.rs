@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
-use probe_runtime::{Error, Latency, Perf, PerfEvent, probe, select};
+use probe_runtime::{Budget, Error, Latency, Perf, PerfEvent, probe, select};
 
 /// The group's leader, of the events that are measured.
 static GROUP: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
@@ -88,6 +88,13 @@ fn timed() {
     black_box(());
 }
 
+/// Some microseconds of work, most of whose calls a budget leaves alone.
+#[probe]
+#[inline(never)]
+fn budgeted() {
+    (0..5_000_u64).for_each(|n| _ = black_box(n));
+}
+
 aligned_calls!(call_plain, ".text.perf.plain", plain);
 aligned_calls!(call_by_hand, ".text.perf.by_hand", by_hand);
 aligned_calls!(call_counted, ".text.perf.counted", counted);
@@ -143,5 +150,19 @@ fn main() -> Result<(), Error> {
         assert_eq!(perf.event_counts()[0].counted(), expected, "no call is lost");
         println!("{perf}");
     }
+    under_a_budget(scale.of(1_000_000))
+}
+
+/// What a sample costs, as the profiler that takes it has measured, beside what it may.
+fn under_a_budget(calls: u64) -> Result<(), Error> {
+    const PERCENT: f64 = 1.0;
+    let software = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);
+    let perf = select("**::budgeted")?.attach(software.budget(Budget::percent(PERCENT)))?;
+    (0..calls).for_each(|_| budgeted());
+    let counts = perf.event_counts();
+    let cost = counts.cost().map_or(0.0, |cost| 100.0 * cost.share());
+    figure("perf/budget", format_args!("{cost:.2}"), "% of the CPU time", cost / PERCENT, "the budget");
+    assert!(counts[0].counted() >= 10.min(calls) && counts[0].uncounted() == 0, "a sample is counted");
+    println!("{perf}");
     Ok(())
 }

@@ -146,6 +146,46 @@ fn bare_fork() {
 }
 
 #[test]
+fn signal_handlers_may_hit() {
+    pass("signals", &[]);
+}
+
+extern "C" fn handle(_: libc::c_int) {
+    nothing();
+}
+
+/// As a thread's first hit, and in the middle of others: then it is told of, and in no sum.
+fn signals() {
+    let perf = attach();
+    // SAFETY: a function, which hits a probe; and signals of this process.
+    let raise = || unsafe { assert_eq!(libc::raise(libc::SIGUSR1), 0) };
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGUSR1, handle as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+    thread::scope(|scope| _ = scope.spawn(raise));
+    work(&raise);
+    assert_eq!((counted(&perf), perf.suppressed()), ((3, 0), 0));
+    let (signals, calls) = (2_000, 20_000);
+    // SAFETY: no pointers.
+    let process = unsafe { libc::getpid() };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..signals {
+                // SAFETY: as above.
+                assert_eq!(unsafe { libc::kill(process, libc::SIGUSR1) }, 0);
+                thread::yield_now();
+            }
+        });
+        (0..calls).for_each(|_| nothing());
+    });
+    let counts = perf.event_counts();
+    let unpaired = counts[0].unpaired();
+    // A signal that comes while another of its kind is waiting is none; a hit in the middle of a hit is not delivered.
+    assert_eq!((unpaired.total(), counts[0].uncounted(), perf.suppressed() % 2), (0, 0, 0), "{perf}");
+    let whole = counts[0].counted() + perf.suppressed() / 2;
+    assert!((3 + calls..=3 + calls + signals).contains(&whole), "{perf}");
+}
+
+#[test]
 fn without_a_descriptor_a_thread_is_not_counted() {
     pass("descriptors", &[]);
 }
@@ -331,6 +371,7 @@ fn scenario() {
         Some("threads") => threads(),
         Some("fork") => fork(),
         Some("bare-fork") => bare_fork(),
+        Some("signals") => signals(),
         Some("descriptors") => descriptors(),
         Some("closed") => closed(),
         Some("no-files") => no_files(),

@@ -4,7 +4,7 @@
 //! one of the two is enough; both stay behind in the thread's process when the thread ends, where they keep what was counted. A forked child has the
 //! descriptors, which count its parent's thread, and none of the pages.
 //!
-//! Nothing here takes the heap or a lock: it may be called on a hit.
+//! Nothing here but [`paranoid`] takes the heap, and nothing a lock: it may be called on a hit.
 
 // Safety: relies on perf_event_open(2): structures of its own bindings, places for results, and pages that are unmapped once.
 #![expect(unsafe_code, reason = "see above")]
@@ -15,10 +15,10 @@ mod process;
 use std::{io, ptr};
 
 use perf_event_open_sys::bindings::{
-    PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING,
-    perf_event_attr,
+    ID, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_GROUP, PERF_FORMAT_TOTAL_TIME_ENABLED,
+    PERF_FORMAT_TOTAL_TIME_RUNNING, perf_event_attr,
 };
-use perf_event_open_sys::{ioctls, perf_event_open};
+use perf_event_open_sys::perf_event_open;
 
 pub(crate) use page::{Page, Times};
 pub(crate) use process::{Number, process};
@@ -61,24 +61,31 @@ impl Descriptor {
         attributes.set_exclude_kernel(wanted.user_mode_only.into());
         attributes.set_exclude_hv(wanted.user_mode_only.into());
         let group = leader.map_or(-1, |leader| leader.0);
-        // SAFETY: attributes of the size that they say.
-        let opened = unsafe {
-            perf_event_open(
-                &raw mut attributes,
-                THIS_THREAD,
-                ANY_PROCESSOR,
-                group,
-                PERF_FLAG_FD_CLOEXEC.into(),
-            )
-        };
-        if opened < 0 { Err(errno()) } else { Ok(Self(opened)) }
+        loop {
+            // SAFETY: attributes of the size that they say.
+            let opened = unsafe {
+                perf_event_open(
+                    &raw mut attributes,
+                    THIS_THREAD,
+                    ANY_PROCESSOR,
+                    group,
+                    PERF_FLAG_FD_CLOEXEC.into(),
+                )
+            };
+            match errno() {
+                _ if opened >= 0 => return Ok(Self(opened)),
+                // A signal came; its handler has run by now.
+                libc::EINTR => (),
+                error => return Err(error),
+            }
+        }
     }
 
     /// The kernel's number of the event, which no other has; `None` if the descriptor is none of an event.
     pub(crate) fn id(self) -> Option<u64> {
         let mut id = 0;
         // SAFETY: a place for the result.
-        let is_event = unsafe { ioctls::ID(self.0, &raw mut id) } == 0;
+        let is_event = unsafe { libc::syscall(libc::SYS_ioctl, self.0, u64::from(ID), &raw mut id) } == 0;
         is_event.then_some(id)
     }
 
