@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
+#[cfg(feature = "perf")]
+use crate::consumers::{MissingEvent, PerfEvent};
 use crate::patch::Report;
 use crate::selector::SelectorError;
 
@@ -66,6 +68,9 @@ pub enum Error {
         /// The dynamic linker's reason.
         reason: String,
     },
+    /// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for each.
+    #[cfg(feature = "perf")]
+    NoEvents(Vec<MissingEvent>),
     /// A thread that the consumer needs could not be started.
     Thread(io::Error),
     /// An environment variable is malformed.
@@ -147,6 +152,8 @@ impl fmt::Display for Error {
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
+            #[cfg(feature = "perf")]
+            Self::NoEvents(missing) => no_events(missing, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;
@@ -156,6 +163,24 @@ impl fmt::Display for Error {
             }
         }
     }
+}
+
+/// One reason is said once.
+#[cfg(feature = "perf")]
+fn no_events(missing: &[MissingEvent], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("no event can be counted here")?;
+    for alike in missing.chunk_by(|one, other| one.error() == other.error()) {
+        let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
+        write!(f, "; {}: {}", names.join(", "), alike[0].reason())?;
+    }
+    let is_hardware_alone = missing.iter().all(|it| it.event().is_hardware());
+    if missing.is_empty() {
+        f.write_str("; name some")?;
+    } else if is_hardware_alone {
+        let names: Vec<_> = PerfEvent::SOFTWARE.iter().map(|event| event.name()).collect();
+        write!(f, "; the kernel's own events need no counter: {}", names.join(", "))?;
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Error {

@@ -31,7 +31,8 @@
 //!
 //! # Features
 //! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
-//! Both pair entries and exits with [`calls`], as consumers of one's own may.
+//! Both pair entries and exits with [`calls`], as consumers of one's own may. `profiler`: `Profiler`, samples of calls within a budget. `perf`:
+//! `Perf`, the processor's counters and the kernel's events for each function.
 //!
 //! `metrics`: counts and latencies for a fleet's collector, as Prometheus's text and as OTLP.
 //!
@@ -123,6 +124,8 @@ pub use {
 pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
 #[cfg(feature = "call-tree")]
 pub use consumers::{CallTree, Tree, TreeNode};
+#[cfg(feature = "perf")]
+pub use consumers::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, Latencies, Latency};
 /// Of [`FunctionLatency::histogram`].

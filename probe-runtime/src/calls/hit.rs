@@ -13,26 +13,31 @@ use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
 
 /// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
-/// each hit of the consumer is handed to [`hit`](Self::hit).
+/// each hit of the consumer is handed to [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
 ///
 /// ```
-/// use std::sync::OnceLock;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Calls, Ended, Meter};
-/// use probe_runtime::{Clock, Consumer, Error, Event, ProbeSet, probe, select};
+/// use probe_runtime::calls::{Ended, Meter, OnceCalls};
+/// use probe_runtime::{Clock, Consumer, Error, Event, Local, ProbeSet, probe, select};
 ///
 /// /// The longest call of each function, in ticks.
+/// #[derive(Default)]
 /// struct Longest {
 ///     clock: Clock,
-///     calls: OnceLock<Calls<1, Self>>,
+///     calls: OnceCalls<1, Self>,
 /// }
 ///
 /// impl Meter<1> for Longest {
 ///     type Head = ();
 ///     type Part = AtomicU64;
 ///
-///     fn read(&self) -> [u64; 1] {
+///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 1] {
 ///         [self.clock.now()]
+///     }
+///
+///     // Not needed, but faster.
+///     fn glance(&self) -> Option<[u64; 1]> {
+///         self.clock.counter().map(|now| [now])
 ///     }
 ///
 ///     fn end(&self, ended: &Ended<'_, 1, (), AtomicU64>) {
@@ -45,21 +50,18 @@ use crate::per_thread::{Local, PerThread};
 ///
 /// impl Consumer for Longest {
 ///     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-///         let _ = self.calls.set(Calls::new(probes)?);
-///         Ok(())
+///         self.calls.prepare(probes)
 ///     }
 ///
 ///     fn hit(&self, event: &Event<'_>) {
-///         if let Some(calls) = self.calls.get() {
-///             calls.hit(event, self);
-///         }
+///         self.calls.hit(event, self);
 ///     }
 /// }
 ///
 /// #[probe]
 /// fn longest() {}
 ///
-/// let found = select("**::longest")?.attach(Longest { clock: Clock::new(), calls: OnceLock::new() })?;
+/// let found = select("**::longest")?.attach(Longest::default())?;
 /// longest();
 /// let calls = found.calls.get().unwrap();
 /// assert_eq!(calls.functions().len(), 1);
@@ -162,7 +164,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let (frame, outer) = head.frames.push_plain(function, || Some([0; N]))?;
         thread.note(meter, function, frame, outer);
         // As late as can be: looking for the note is not the call's.
-        frame.start(meter.read());
+        frame.start(meter.read(thread.own()));
         Some(())
     }
 
@@ -197,8 +199,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
     #[inline(never)]
     fn end(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) {
-        let now = now.unwrap_or_else(|| meter.read());
         let Some(thread) = self.thread(event, function, false) else { return };
+        let now = now.unwrap_or_else(|| meter.read(thread.own()));
         let mark = frame(event);
         if let Some(call) = thread.take(function, mark, mark != 0) {
             thread.ended(meter, function, call, now, false, |elapsed| {
@@ -209,9 +211,10 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
 
     #[inline(never)]
     fn hit_of_future(&self, event: &Event<'_>, meter: &M, function: u32, step: Step) {
-        let now = meter.read();
+        let now = meter.glance();
         let begins = matches!(step, Step::Enter | Step::Resume);
         let Some(thread) = self.thread(event, function, begins) else { return };
+        let now = now.unwrap_or_else(|| meter.read(thread.own()));
         let Some(future) = event.future() else { return };
         let which = Which { future, function, generation: event.generation() };
         let mark = future;

@@ -14,14 +14,14 @@ pub trait Meter<const N: usize> {
     /// Whether [`begin`](Self::begin) is called. Where it is not, all notes are 0.
     const NOTES: bool = false;
 
-    /// The numbers as they are now, on this thread.
-    fn read(&self) -> [u64; N];
+    /// The numbers as they are now, on this thread, for which it keeps `local`.
+    fn read(&self, local: Local<'_, Self::Head, ()>) -> [u64; N];
 
-    /// The same, if that takes no call of another function: then most hits need none, and no registers are kept over one. `None` sends a
-    /// hit the long way, which uses [`read`](Self::read).
+    /// The same, of numbers for which nothing is kept, if that takes no call of another function: then most hits need none, and no registers
+    /// are kept over one; and a call's end is read before all else. `None` sends a hit the long way, which uses [`read`](Self::read).
     #[inline(always)]
     fn glance(&self) -> Option<[u64; N]> {
-        Some(self.read())
+        None
     }
 
     /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the calls inside as `outer`. The outermost

@@ -33,6 +33,7 @@ mod functions;
 mod futures;
 mod hit;
 mod meter;
+mod once;
 mod thread;
 
 pub use frames::add;
@@ -41,3 +42,4 @@ pub(crate) use functions::{Act, Selected, Step};
 pub use functions::{Function, LeftOut};
 pub use hit::Calls;
 pub use meter::{Ended, Meter, Unpaired, Whole};
+pub use once::OnceCalls;

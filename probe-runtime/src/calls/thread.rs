@@ -85,14 +85,20 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         }
         self.note(meter, function, frame, outer);
         // As late as can be: what is done here is not the call's.
-        frame.start(meter.read());
+        frame.start(meter.read(self.own()));
+    }
+
+    /// What the meter keeps for the thread.
+    #[inline(always)]
+    pub(super) fn own(self) -> Local<'a, M::Head, ()> {
+        self.local.map(|head| &head.own)
     }
 
     #[inline(always)]
     pub(super) fn note(self, meter: &M, function: u32, frame: &Frame<N>, outer: Option<&Frame<N>>) {
         if M::NOTES {
             let outer = outer.map_or(0, |outer| outer.note.load(Relaxed));
-            let note = meter.begin(self.local.map(|head| &head.own), function as usize, outer);
+            let note = meter.begin(self.own(), function as usize, outer);
             frame.note.store(note, Relaxed);
         }
     }

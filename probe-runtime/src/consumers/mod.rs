@@ -3,11 +3,15 @@
 mod count;
 mod counts;
 pub(crate) mod report;
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+mod shown;
 
 #[cfg(feature = "call-tree")]
 mod call_tree;
 #[cfg(feature = "latency")]
 mod latency;
+#[cfg(feature = "perf")]
+mod perf;
 #[cfg(feature = "profiler")]
 mod profiler;
 
@@ -17,5 +21,7 @@ pub use count::Count;
 pub use counts::{Counts, ProbeCount};
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
+#[cfg(feature = "perf")]
+pub use perf::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
 #[cfg(feature = "profiler")]
 pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};

@@ -19,6 +19,8 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
+#[cfg(feature = "perf")]
+use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::{Budget, Profiler};
 use crate::error::Error;
@@ -36,12 +38,15 @@ const CONSUMERS: &[&str] = &[
     "call-tree",
     #[cfg(feature = "profiler")]
     "profile",
+    #[cfg(feature = "perf")]
+    "perf",
 ];
 
 /// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
 /// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
 /// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
-/// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. Without the variable, or with an empty one, nothing is attached.
+/// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
+/// which may have one too, and [events](crate::PerfEvent::name): `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty one, nothing is attached.
 ///
 /// # Reports
 /// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any thread), each consumer reports: on stderr, or where
@@ -170,6 +175,8 @@ impl Request<'_> {
             "call-tree" => Box::new(set.attach(CallTree::new())?),
             #[cfg(feature = "profiler")]
             "profile" => Box::new(set.attach(profiler(self.options))?),
+            #[cfg(feature = "perf")]
+            "perf" => Box::new(set.attach(perf(self.options))?),
             // `requests` lets no other through.
             _ => Box::new(set.attach(Count::new())?),
         })
@@ -185,9 +192,16 @@ fn malformed(variable: &'static str, value: &str, at: usize, problem: impl Into<
     Error::Environment { variable, value: value.to_owned(), at, problem: problem.into() }
 }
 
-/// Where a term that ends with a consumer and its options assigns: these have an `=` of their own.
-fn profiled(term: &str) -> Option<usize> {
-    term.trim_end().ends_with(')').then(|| term.rfind("=profile(")).flatten()
+/// Where a term assigns, and where it ends, if it ends with a consumer and its options: these have commas and a `=` of their own.
+fn with_options(value: &str, at: usize, end: usize) -> Option<(usize, usize)> {
+    let options = |name: &str| {
+        let named = at + value[at..end].rfind(name)?;
+        let before = value[at..named].trim_end().strip_suffix('=')?;
+        let closed = named + value[named..].find(')')? + 1;
+        let rest = value[closed..].split(',').next()?;
+        Some((at + before.len(), closed + rest.len()))
+    };
+    ["profile(", "perf("].into_iter().filter_map(options).max()
 }
 
 /// A consumer, and what stands in parentheses after it.
@@ -196,36 +210,42 @@ fn split_options(consumer: &str) -> (&str, Option<&str>) {
     split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
 }
 
-/// What is wrong with a consumer's options, if anything is.
+/// What is wrong with a consumer's options, if anything is, and at which byte from where the consumer is named.
 #[cfg_attr(
     not(feature = "profiler"),
     expect(clippy::unnecessary_wraps, reason = "no consumer has options without it")
 )]
-fn problem_of(consumer: &str, options: &str) -> Option<String> {
+fn problem_of(consumer: &str, options: &str) -> Option<(usize, String)> {
+    #[cfg(feature = "perf")]
+    if consumer == "perf" {
+        let mistake = Perf::from_options(options).err()?;
+        return Some((consumer.len() + 1 + mistake.at, mistake.problem));
+    }
     #[cfg(feature = "profiler")]
     if consumer == "profile" {
         return budget(options).is_none().then(|| {
-            format!("`{options}` is not an option of `profile`; write `budget=1%` or `budget=1000/s`")
+            let right = "write `budget=1%` or `budget=1000/s`";
+            (0, format!("`{options}` is not an option of `profile`; {right}"))
         });
     }
-    Some(format!("`{consumer}` has no options, so not `({options})`"))
+    Some((0, format!("`{consumer}` has no options, so not `({options})`")))
 }
 
 #[cfg(feature = "profiler")]
 fn budget(options: &str) -> Option<Budget> {
     let (name, value) = options.split_once('=')?;
-    let value = value.trim();
-    let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
-    match (name.trim(), value.strip_suffix('%'), value.strip_suffix("/s")) {
-        ("budget", Some(percent), _) => number(percent).map(Budget::percent),
-        ("budget", _, Some(calls)) => number(calls).map(Budget::calls_per_second),
-        _ => None,
-    }
+    if name.trim() == "budget" { value.parse().ok() } else { None }
 }
 
 #[cfg(feature = "profiler")]
 fn profiler(options: Option<&str>) -> Profiler {
     options.and_then(budget).map_or_else(Profiler::new, |budget| Profiler::new().budget(budget))
+}
+
+#[cfg(feature = "perf")]
+fn perf(options: Option<&str>) -> Perf {
+    // `requests` has looked at them.
+    options.and_then(|options| Perf::from_options(options).ok()).unwrap_or_default()
 }
 
 /// Cuts the variable into requests, at the commas where a selector's terms end. Pure.
@@ -234,16 +254,20 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
     // Where the selector began, and where the term at hand begins.
     let (mut start, mut at) = (0, 0);
     while at <= value.len() {
-        let Assigned { end, equals } = assigned(value, at);
+        let Assigned { mut end, mut equals } = assigned(value, at);
+        if let Some(options) = with_options(value, at, end) {
+            (equals, end) = (Some(options.0), options.1);
+        }
         if let Some(equals) = equals {
-            let equals = profiled(&value[at..end]).map_or(equals, |offset| at + offset);
-            let (consumer, options) = split_options(value[equals + 1..end].trim());
+            let right = value[equals + 1..end].trim_start();
+            let at_consumer = end - right.len();
+            let (consumer, options) = split_options(right.trim_end());
             if !CONSUMERS.contains(&consumer) {
                 let problem = format!("`{consumer}` is not a consumer; there is {}", CONSUMERS.join(", "));
                 return Err(malformed(VARIABLE, value, equals + 1, problem));
             }
-            if let Some(problem) = options.and_then(|options| problem_of(consumer, options)) {
-                return Err(malformed(VARIABLE, value, equals + 1, problem));
+            if let Some((from, problem)) = options.and_then(|options| problem_of(consumer, options)) {
+                return Err(malformed(VARIABLE, value, at_consumer + from, problem));
             }
             let selector = &value[start..equals];
             let lead = selector.len() - selector.trim_start().len();
@@ -331,6 +355,24 @@ mod tests {
                 let error = error.to_string();
                 assert!(error.starts_with("PROBES, column 18: ") && error.contains("budget=1%"), "{error}");
             }
+        }
+    }
+
+    #[cfg(feature = "perf")]
+    #[test]
+    fn perf_has_events_and_a_budget() {
+        let value = "a::*, b = perf(events=cycles+instructions, budget=1%), c=perf";
+        let found: Vec<_> =
+            requests(value).unwrap().iter().map(|r| (r.selector, r.consumer, r.options)).collect();
+        let options = Some("events=cycles+instructions, budget=1%");
+        assert_eq!(found, [("a::*, b", "perf", options), ("c", "perf", None)]);
+        for (value, column, problem) in [
+            ("a=perf(events=cycle)", 15, "`cycle` is not an event; there is cycles, "),
+            ("kind=entry =  perf( budget=1)", 28, "`1` is not a budget; write `1%` or `1000/s`"),
+            ("a=perf(event=cycles)", 8, "`event` is not an option of `perf`"),
+        ] {
+            let error = requests(value).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("PROBES, column {column}: {problem}")), "{error}");
         }
     }
 

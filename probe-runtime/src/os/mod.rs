@@ -10,6 +10,7 @@
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
 //!   instruction when it returns;
+//! - `perf::{Descriptor, Page, process}`: the kernel's events;
 //! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
 //! Nothing here knows about probes.
@@ -65,6 +66,21 @@ pub(crate) mod masked {
         }
     }
 }
+
+/// The kernel's events, as far as their bindings go.
+#[cfg(all(
+    feature = "perf",
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+pub(crate) mod perf;
+#[cfg(all(
+    feature = "perf",
+    not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))
+))]
+#[path = "perf/absent.rs"]
+pub(crate) mod perf;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod generic;

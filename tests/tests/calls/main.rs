@@ -8,11 +8,11 @@ use std::cell::Cell;
 use std::panic::catch_unwind;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use probe_runtime::calls::{Calls, Ended, Meter, Unpaired};
-use probe_runtime::{Attachment, Consumer, Error, Event, Kind, ProbeSet, probe, select};
+use probe_runtime::calls::{Calls, Ended, Meter, OnceCalls, Unpaired};
+use probe_runtime::{Attachment, Consumer, Error, Event, Kind, Local, ProbeSet, probe, select};
 #[cfg(unix)]
 use probe_tests::scenario::in_a_child;
 
@@ -47,7 +47,7 @@ struct Measured {
 }
 
 #[derive(Default)]
-struct Exact(OnceLock<Calls<2, Self>>);
+struct Exact(OnceCalls<2, Self>);
 
 impl Meter<2> for Exact {
     type Head = ();
@@ -55,11 +55,15 @@ impl Meter<2> for Exact {
 
     const NOTES: bool = true;
 
-    fn read(&self) -> [u64; 2] {
+    fn read(&self, _: Local<'_, (), ()>) -> [u64; 2] {
         NOW.get()
     }
 
-    fn begin(&self, _: probe_runtime::Local<'_, (), ()>, _: usize, outer: u64) -> u64 {
+    fn glance(&self) -> Option<[u64; 2]> {
+        Some(NOW.get())
+    }
+
+    fn begin(&self, _: Local<'_, (), ()>, _: usize, outer: u64) -> u64 {
         outer + 1
     }
 
@@ -75,12 +79,11 @@ impl Meter<2> for Exact {
 
 impl Consumer for Exact {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        assert!(self.0.set(Calls::new(probes)?).is_ok(), "attached once");
-        Ok(())
+        self.0.prepare(probes)
     }
 
     fn hit(&self, event: &Event<'_>) {
-        self.0.get().unwrap().hit(event, self);
+        self.0.hit(event, self);
     }
 }
 

@@ -6,15 +6,15 @@ mod nodes;
 mod tree;
 
 use std::fmt;
-use std::sync::OnceLock;
 
 use nodes::Nodes;
 pub use tree::{Tree, TreeNode};
 
-use crate::calls::{Calls, Ended, Meter};
+use super::shown::Shown;
+use crate::calls::{Ended, Meter, OnceCalls};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::control::{Attachment, ProbeSet};
+use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Local;
@@ -27,7 +27,7 @@ use crate::per_thread::Local;
 ///
 /// Calls that have not ended are in the tree, with a time of their own as soon as they end; the calls inside of them are there before.
 ///
-/// Cost: as [`Calls`], and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
+/// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
 /// the pages that are touched are real; room for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
 ///
 /// ```
@@ -53,21 +53,16 @@ use crate::per_thread::Local;
 /// # assert!(flames.starts_with("<svg"));
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
+#[derive(Default, Debug)]
 pub struct CallTree {
     clock: Clock,
-    calls: OnceLock<Calls<1, Self>>,
-}
-
-impl Default for CallTree {
-    fn default() -> Self {
-        Self::new()
-    }
+    calls: OnceCalls<1, Self>,
 }
 
 impl CallTree {
     /// A new one, with the best [`Clock`] of this machine.
     pub fn new() -> Self {
-        Self { clock: Clock::new(), calls: OnceLock::new() }
+        Self::default()
     }
 
     /// The tree so far, of all threads as one, also of those that have ended.
@@ -94,7 +89,7 @@ impl Meter<1> for CallTree {
     const NOTES: bool = true;
 
     #[inline(always)]
-    fn read(&self) -> [u64; 1] {
+    fn read(&self, _: Local<'_, Nodes, ()>) -> [u64; 1] {
         [self.clock.now()]
     }
 
@@ -116,28 +111,17 @@ impl Meter<1> for CallTree {
 
 impl Consumer for CallTree {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        // A consumer is attached once.
-        let _ = self.calls.set(Calls::new(probes)?);
-        Ok(())
+        self.calls.prepare(probes)
     }
 
     #[inline]
     fn hit(&self, event: &Event<'_>) {
-        if let Some(calls) = self.calls.get() {
-            calls.hit(event, self);
-        }
+        self.calls.hit(event, self);
     }
 }
 
-impl fmt::Display for Attachment<CallTree> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.tree())?;
-        super::report::footnotes(self, f)
-    }
-}
-
-impl fmt::Debug for CallTree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CallTree").field("clock", &self.clock).finish_non_exhaustive()
+impl Shown for CallTree {
+    fn shown(&self) -> impl fmt::Display {
+        self.tree()
     }
 }

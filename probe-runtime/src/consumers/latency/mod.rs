@@ -8,20 +8,20 @@ mod distribution;
 mod report;
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use buckets::Buckets;
 pub use report::{FunctionLatency, Latencies};
 
-use crate::calls::{Calls, Ended, Meter, add};
+use super::shown::Shown;
+use crate::calls::{Ended, Meter, OnceCalls, add};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::control::{Attachment, ProbeSet};
+use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::per_thread::Zeroed;
+use crate::per_thread::{Local, Zeroed};
 
 /// Measures how long each call of the selected functions takes: a histogram for each function, the exact sums, the time in the
 /// function itself, and of futures the time on a processor.
@@ -68,9 +68,10 @@ use crate::per_thread::Zeroed;
 /// println!("{latency}");
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
+#[derive(Default, Debug)]
 pub struct Latency {
     clock: Clock,
-    calls: OnceLock<Calls<1, Self>>,
+    calls: OnceCalls<1, Self>,
 }
 
 /// What a thread has measured of one function, in ticks.
@@ -89,16 +90,10 @@ pub struct Times {
 // SAFETY: atomics only.
 unsafe impl Zeroed for Times {}
 
-impl Default for Latency {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Latency {
     /// A new one, with the best [`Clock`] of this machine.
     pub fn new() -> Self {
-        Self { clock: Clock::new(), calls: OnceLock::new() }
+        Self::default()
     }
 
     /// What has been measured so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
@@ -113,7 +108,7 @@ impl Meter<1> for Latency {
     type Part = Times;
 
     #[inline(always)]
-    fn read(&self) -> [u64; 1] {
+    fn read(&self, _: Local<'_, (), ()>) -> [u64; 1] {
         [self.clock.now()]
     }
 
@@ -145,27 +140,16 @@ impl Meter<1> for Latency {
 
 impl Consumer for Latency {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        // A consumer is attached once.
-        let _ = self.calls.set(Calls::new(probes)?);
-        Ok(())
+        self.calls.prepare(probes)
     }
 
     fn hit(&self, event: &Event<'_>) {
-        if let Some(calls) = self.calls.get() {
-            calls.hit(event, self);
-        }
+        self.calls.hit(event, self);
     }
 }
 
-impl fmt::Display for Attachment<Latency> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.latencies())?;
-        super::report::footnotes(self, f)
-    }
-}
-
-impl fmt::Debug for Latency {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latency").field("clock", &self.clock).finish_non_exhaustive()
+impl Shown for Latency {
+    fn shown(&self) -> impl fmt::Display {
+        self.latencies()
     }
 }

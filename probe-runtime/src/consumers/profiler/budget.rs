@@ -1,6 +1,7 @@
 //! What a profiler may cost.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or calls a second that it is told of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,6 +39,22 @@ impl Budget {
         };
         let capacity = if rate > 0.0 { (rate * epoch * BURST).max(least) } else { 0.0 };
         Bucket { limit: self.0, rate, capacity, level: capacity }
+    }
+}
+
+impl FromStr for Budget {
+    type Err = String;
+
+    /// `1%` or `1000/s`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
+        let budget = match (text.strip_suffix('%'), text.strip_suffix("/s")) {
+            (Some(percent), _) => number(percent).map(Self::percent),
+            (_, Some(calls)) => number(calls).map(Self::calls_per_second),
+            _ => None,
+        };
+        budget.ok_or_else(|| format!("`{text}` is not a budget; write `1%` or `1000/s`"))
     }
 }
 

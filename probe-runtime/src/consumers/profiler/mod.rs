@@ -10,7 +10,7 @@ mod schedule;
 mod time;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,17 @@ use daemon::{Core, Daemon};
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
 use sampler::Sampler;
+#[cfg(feature = "perf")]
+pub(super) use sampler::{DEPTH, Timed};
 use schedule::Settings;
 use time::Time;
 
+use super::shown::Shown;
+#[cfg(feature = "perf")]
+use crate::calls::Function;
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::control::{Attachment, ProbeSet, Switch};
+use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::patch::Visibility;
@@ -70,7 +75,7 @@ use crate::patch::Visibility;
 ///
 /// # Forks, and the end
 /// The daemon ends with the attachment: when the latter has been dropped, there is no such thread. A forked child has no daemon:
-/// the attachment there [has failed](Attachment::failure), its sites are latent, and its profile is what it was at the fork. One that is
+/// the attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile is what it was at the fork. One that is
 /// [stepped](Self::stepped) goes on in the child.
 ///
 /// ```
@@ -103,6 +108,8 @@ pub struct Profiler {
     core: Arc<Core>,
     /// Nanoseconds a tick, measured before the sites are active.
     scale: Mutex<f64>,
+    /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
+    besides: OnceLock<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +152,8 @@ impl Profiler {
             budget_each: Budget::UNLIMITED,
             is_stepped: false,
         };
-        Self { options, daemon: Mutex::new(None), core: Arc::new(Core::new(time)), scale: Mutex::new(1.0) }
+        let (daemon, scale, core) = (Mutex::new(None), Mutex::new(1.0), Arc::new(Core::new(time)));
+        Self { options, daemon, core, scale, besides: OnceLock::new() }
     }
 
     /// How many calls of a function each thread times before the function becomes latent; at least 1.
@@ -203,7 +211,7 @@ impl Profiler {
             ticks_per_second: 1e9 / scale,
             budget: self.options.budget,
             budget_each: self.options.budget_each,
-            reading: time.cost_of_reading(),
+            reading: time.cost_of_reading() + self.besides.get().copied().unwrap_or_default() / scale,
             // On a clock that is given, hits take no time.
             hit: if let Time::Given(_) = time { (0.0, 0.0) } else { (HIT.0 / scale, HIT.1 / scale) },
         }
@@ -249,15 +257,39 @@ impl Consumer for Profiler {
 
     fn hit(&self, event: &Event<'_>) {
         if let Some(sampler) = self.core.sampler.get() {
-            sampler.hit(event);
+            let _ = sampler.hit(event);
         }
     }
 }
 
-impl fmt::Display for Attachment<Profiler> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.profile())?;
-        super::report::footnotes(self, f)
+/// For a consumer that measures the same calls in a way of its own: it hands on what it is asked and told of, and keeps to this one's budget.
+#[cfg(feature = "perf")]
+impl Profiler {
+    /// It takes so many nanoseconds at each of the two hits of a call that is timed. Said once, before it is attached.
+    pub(super) fn takes_besides(&self, nanoseconds: f64) {
+        let _ = self.besides.set(nanoseconds);
+    }
+
+    /// A hit; tells if it is one of a call that is timed.
+    #[inline]
+    pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
+        self.core.sampler.get()?.hit(event)
+    }
+
+    /// The functions, by the numbers of [`Timed`].
+    pub(super) fn functions(&self) -> &[Function] {
+        self.core.sampler.get().map_or(&[], Sampler::functions)
+    }
+
+    /// What it may cost.
+    pub(super) fn limit(&self) -> Budget {
+        self.options.budget
+    }
+}
+
+impl Shown for Profiler {
+    fn shown(&self) -> impl fmt::Display {
+        self.profile()
     }
 }
 

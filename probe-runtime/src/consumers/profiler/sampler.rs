@@ -27,7 +27,16 @@ use crate::per_thread::{PerThread, Zeroed};
 use crate::registry::ProbeId;
 
 /// Calls of one function that a thread times at once; what is called deeper is counted only.
-const DEPTH: usize = 8;
+pub(in crate::consumers) const DEPTH: usize = 8;
+
+/// A hit of a call that is timed: of which function, and of how many of its calls that are timed on this thread at once (fewer than [`DEPTH`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::consumers) enum Timed {
+    /// It begins.
+    Began(usize, usize),
+    /// It has ended.
+    Ended(usize, usize),
+}
 
 /// What a thread has for all functions.
 #[repr(C)]
@@ -195,18 +204,19 @@ impl Sampler {
         seen
     }
 
+    /// Tells if it is one of a call that is timed.
     #[inline(always)]
-    pub(super) fn hit(&self, event: &Event<'_>) {
-        let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
+    pub(super) fn hit(&self, event: &Event<'_>) -> Option<Timed> {
+        let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
         let begins = match step {
             Step::Begin | Step::Enter | Step::Resume => true,
             Step::End | Step::Suspend | Step::Finish => false,
             // Dropping a future is no poll; its probe is off.
-            Step::Nothing | Step::Cancel => return,
+            Step::Nothing | Step::Cancel => return None,
         };
         let function = function as usize;
-        let (Some(local), Some(era)) = (self.memory.of(event), self.eras.get(function)) else { return };
-        let Some(part) = local.parts().get(function) else { return };
+        let (local, era) = (self.memory.of(event)?, self.eras.get(function)?);
+        let part = local.parts().get(function)?;
         let hits = &local.head().hits;
         add(hits, 1);
         let era = era.load(Acquire);
@@ -214,7 +224,7 @@ impl Sampler {
             if begins {
                 add(&part.stray, 1);
             }
-            return;
+            return None;
         }
         let key = u64::from(era) << 32 | u64::from(event.generation());
         if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
@@ -222,7 +232,11 @@ impl Sampler {
             local.head().note(local.thread());
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
-        if begins { part.begin(frame, hits, self.time) } else { part.end(frame, hits, self.time) }
+        if begins {
+            part.begin(frame, hits, self.time).map(|depth| Timed::Began(function, depth))
+        } else {
+            part.end(frame, hits, self.time).map(|depth| Timed::Ended(function, depth))
+        }
     }
 }
 
@@ -250,8 +264,9 @@ impl Part {
         self.left.store(if is_settled { quota } else { 0 }, Relaxed);
     }
 
+    /// Tells how deep the call is, if it is timed.
     #[inline(always)]
-    fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
+    fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
         add(&self.calls, 1);
         if let Some(stack_pointer) = frame {
             self.drop_dead(|mark| mark <= stack_pointer);
@@ -262,7 +277,7 @@ impl Part {
             if frame.is_none() {
                 self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
             }
-            return;
+            return None;
         };
         self.left.store(left - 1, Relaxed);
         self.timed.store(timed + 1, Relaxed);
@@ -271,30 +286,34 @@ impl Part {
         start.hits.store(hits.load(Relaxed), Relaxed);
         // As late as can be: what is done here is not the call's.
         start.time.store(time.now(), Relaxed);
+        Some(timed as usize)
     }
 
+    /// Tells how deep the call was, if it was timed.
     #[inline(always)]
-    fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) {
+    fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
         let untimed = self.untimed.load(Relaxed);
         if untimed != 0 {
             self.untimed.store(untimed - 1, Relaxed);
-            return;
+            return None;
         }
-        if self.timed.load(Relaxed) != 0 {
-            let now = time.now();
-            self.end_timed(frame, hits, now);
+        if self.timed.load(Relaxed) == 0 {
+            return None;
         }
+        let now = time.now();
+        self.end_timed(frame, hits, now)
     }
 
     #[inline(never)]
-    fn end_timed(&self, frame: Option<usize>, hits: &AtomicU64, now: u64) {
+    fn end_timed(&self, frame: Option<usize>, hits: &AtomicU64, now: u64) -> Option<usize> {
         if let Some(stack_pointer) = frame {
             self.drop_dead(|mark| mark < stack_pointer);
         }
         let timed = self.timed.load(Relaxed);
-        let Some(start) = self.starts.get((timed as usize).wrapping_sub(1)) else { return };
+        let depth = (timed as usize).wrapping_sub(1);
+        let start = self.starts.get(depth)?;
         if frame.is_some_and(|stack_pointer| start.mark.load(Relaxed) != stack_pointer) {
-            return;
+            return None;
         }
         self.timed.store(timed - 1, Relaxed);
         let elapsed = now.saturating_sub(start.time.load(Relaxed));
@@ -311,6 +330,7 @@ impl Part {
             self.longest.store(elapsed, Relaxed);
         }
         self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Release);
+        Some(depth)
     }
 
     /// Forgets the innermost calls of C code that are over without an exit.

@@ -6,6 +6,8 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
+#[cfg(feature = "perf")]
+use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
 use crate::control::Attachment;
@@ -84,6 +86,17 @@ impl Reported for Attachment<Profiler> {
         match format {
             Format::Json => self.profile().to_json(),
             Format::Csv => self.profile().to_csv(),
+            _ => self.to_string(),
+        }
+    }
+}
+
+#[cfg(feature = "perf")]
+impl Reported for Attachment<Perf> {
+    fn report(&self, format: Format) -> String {
+        match format {
+            Format::Json => self.event_counts().to_json(),
+            Format::Csv => self.event_counts().to_csv(),
             _ => self.to_string(),
         }
     }

@@ -1,0 +1,217 @@
+//! What can be counted, and why it can't.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::os::perf::{Wanted, paranoid};
+
+/// What [`Perf`](super::Perf) counts, for each thread alone. The first four are the processor's; the others are the kernel's, which every
+/// machine has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum PerfEvent {
+    /// Cycles of the processor, which get longer and shorter with its frequency.
+    Cycles,
+    /// Instructions that were completed.
+    Instructions,
+    /// Accesses that missed the last level of the cache, as far as the processor counts it so.
+    CacheMisses,
+    /// Branches that were predicted wrongly.
+    BranchMisses,
+    /// Nanoseconds that the thread was on a processor.
+    TaskClock,
+    /// Accesses to pages that were not there, or not writable yet.
+    PageFaults,
+    /// Times that another thread was given the processor: because this one waited, or had had its share.
+    ContextSwitches,
+    /// Times that the thread went on on another processor.
+    Migrations,
+}
+
+impl PerfEvent {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Cycles,
+        Self::Instructions,
+        Self::CacheMisses,
+        Self::BranchMisses,
+        Self::TaskClock,
+        Self::PageFaults,
+        Self::ContextSwitches,
+        Self::Migrations,
+    ];
+
+    /// Those of the processor. A machine has some of them, all, or none, as virtual ones often do.
+    pub const HARDWARE: [Self; 4] = [Self::Cycles, Self::Instructions, Self::CacheMisses, Self::BranchMisses];
+
+    /// Those of the kernel that tell most where the processor's can't be had.
+    pub const SOFTWARE: [Self; 3] = [Self::TaskClock, Self::PageFaults, Self::ContextSwitches];
+
+    /// What it is called: in reports, in `PROBES`, and by `perf stat`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses => "cache-misses",
+            Self::BranchMisses => "branch-misses",
+            Self::TaskClock => "task-clock",
+            Self::PageFaults => "page-faults",
+            Self::ContextSwitches => "context-switches",
+            Self::Migrations => "cpu-migrations",
+        }
+    }
+
+    /// Whether the processor counts it.
+    pub const fn is_hardware(self) -> bool {
+        matches!(self, Self::Cycles | Self::Instructions | Self::CacheMisses | Self::BranchMisses)
+    }
+
+    /// By the numbers of `perf_event_open(2)`.
+    pub(super) fn wanted(self, user_mode_only: bool) -> Wanted {
+        const HARDWARE: u32 = 0;
+        const SOFTWARE: u32 = 1;
+        let (of_type, config) = match self {
+            Self::Cycles => (HARDWARE, 0),
+            Self::Instructions => (HARDWARE, 1),
+            Self::CacheMisses => (HARDWARE, 3),
+            Self::BranchMisses => (HARDWARE, 5),
+            Self::TaskClock => (SOFTWARE, 1),
+            Self::PageFaults => (SOFTWARE, 2),
+            Self::ContextSwitches => (SOFTWARE, 3),
+            Self::Migrations => (SOFTWARE, 4),
+        };
+        Wanted { of_type, config, user_mode_only }
+    }
+
+    /// Whether something of it is left where what the kernel does is not counted. Switching threads is the kernel's.
+    pub(super) fn has_user_mode(self) -> bool {
+        !matches!(self, Self::ContextSwitches | Self::Migrations)
+    }
+}
+
+impl fmt::Display for PerfEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for PerfEvent {
+    type Err = String;
+
+    /// The event with this [`name`](Self::name).
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|event| event.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("`{name}` is not an event; there is {names}")
+        })
+    }
+}
+
+/// An event that can't be counted here, and why. Prints as a sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MissingEvent {
+    event: PerfEvent,
+    error: i32,
+}
+
+impl MissingEvent {
+    pub(super) fn new(event: PerfEvent, error: i32) -> Self {
+        Self { event, error }
+    }
+
+    /// The event.
+    pub fn event(&self) -> PerfEvent {
+        self.event
+    }
+
+    /// The system's error number, of `perf_event_open(2)`.
+    pub fn error(&self) -> i32 {
+        self.error
+    }
+
+    /// The reason, and what can be done.
+    pub fn reason(&self) -> String {
+        reason(self.error)
+    }
+}
+
+impl fmt::Display for MissingEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.event, self.reason())
+    }
+}
+
+/// Why an event could not be opened, and what can be done, by the system's error number.
+pub(super) fn reason(error: i32) -> String {
+    // As Linux numbers them, also where the system is another.
+    const EPERM: i32 = 1;
+    const ENOENT: i32 = 2;
+    const ENOMEM: i32 = 12;
+    const EACCES: i32 = 13;
+    const EBUSY: i32 = 16;
+    const ENODEV: i32 = 19;
+    const EINVAL: i32 = 22;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOSYS: i32 = 38;
+    const EOPNOTSUPP: i32 = 95;
+    match error {
+        ENOENT | ENODEV | EOPNOTSUPP => "this machine has no counter for it".to_owned(),
+        ENOSYS => "this system has no perf_event_open, or a filter of system calls hides it".to_owned(),
+        EPERM | EACCES => match paranoid() {
+            Some(level) => format!(
+                "not permitted: kernel.perf_event_paranoid is {level}; lower it, or give the program CAP_PERFMON"
+            ),
+            None => "not permitted, by a filter of system calls or the system's settings".to_owned(),
+        },
+        EINVAL => "the processor can't count it together with the others; ask for fewer".to_owned(),
+        EBUSY => "another program has the processor's counters for itself".to_owned(),
+        EMFILE | ENFILE => "there is no file descriptor left; raise RLIMIT_NOFILE".to_owned(),
+        ENOMEM => "there is no memory for it".to_owned(),
+        error => std::io::Error::from_raw_os_error(error).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for event in PerfEvent::ALL {
+            assert_eq!(event.name().parse(), Ok(event));
+        }
+        let error = "cycle".parse::<PerfEvent>().unwrap_err();
+        assert!(error.starts_with("`cycle` is not an event; there is cycles, instructions, "), "{error}");
+    }
+
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    #[test]
+    fn numbers_are_the_kernel_s() {
+        use perf_event_open_sys::bindings as kernel;
+        for (event, of_type, config) in [
+            (PerfEvent::Cycles, kernel::PERF_TYPE_HARDWARE, kernel::PERF_COUNT_HW_CPU_CYCLES),
+            (PerfEvent::Instructions, kernel::PERF_TYPE_HARDWARE, kernel::PERF_COUNT_HW_INSTRUCTIONS),
+            (PerfEvent::CacheMisses, kernel::PERF_TYPE_HARDWARE, kernel::PERF_COUNT_HW_CACHE_MISSES),
+            (PerfEvent::BranchMisses, kernel::PERF_TYPE_HARDWARE, kernel::PERF_COUNT_HW_BRANCH_MISSES),
+            (PerfEvent::TaskClock, kernel::PERF_TYPE_SOFTWARE, kernel::PERF_COUNT_SW_TASK_CLOCK),
+            (PerfEvent::PageFaults, kernel::PERF_TYPE_SOFTWARE, kernel::PERF_COUNT_SW_PAGE_FAULTS),
+            (PerfEvent::ContextSwitches, kernel::PERF_TYPE_SOFTWARE, kernel::PERF_COUNT_SW_CONTEXT_SWITCHES),
+            (PerfEvent::Migrations, kernel::PERF_TYPE_SOFTWARE, kernel::PERF_COUNT_SW_CPU_MIGRATIONS),
+        ] {
+            let wanted = event.wanted(false);
+            assert_eq!((wanted.of_type, wanted.config), (of_type, config.into()), "{event}");
+            assert_eq!(event.is_hardware(), of_type == kernel::PERF_TYPE_HARDWARE);
+        }
+    }
+
+    #[test]
+    fn a_reason_says_what_to_do() {
+        assert_eq!(
+            MissingEvent::new(PerfEvent::Cycles, 2).to_string(),
+            "cycles: this machine has no counter for it"
+        );
+        assert!(reason(24).contains("RLIMIT_NOFILE"));
+        assert!(reason(13).starts_with("not permitted"));
+    }
+}

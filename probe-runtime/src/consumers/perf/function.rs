@@ -1,0 +1,104 @@
+//! What was counted of one function, as it was when asked.
+
+use std::sync::Arc;
+
+use super::super::profiler::Estimated;
+use super::counts::Sums;
+use super::event::PerfEvent;
+use crate::calls::{Function, Unpaired};
+
+/// What was counted of one function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FunctionEvents {
+    pub(super) function: Function,
+    pub(super) calls: Estimated,
+    pub(super) sums: Sums,
+    pub(super) has_own: bool,
+    pub(super) events: Arc<[PerfEvent]>,
+    pub(super) unpaired: Unpaired,
+}
+
+impl FunctionEvents {
+    /// The function's path.
+    pub fn path(&self) -> &str {
+        self.function.path()
+    }
+
+    /// Path, file and line of the function, and whether it is a future.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Calls that have ended: exactly, without an error. Where calls are [sampled](super::Perf::sampled), those that began, estimated.
+    pub fn calls(&self) -> Estimated {
+        self.calls
+    }
+
+    /// Calls whose events were counted: what all sums are of.
+    pub fn counted(&self) -> u64 {
+        self.sums.calls
+    }
+
+    /// Calls whose events could not be read, on threads that had none, say.
+    pub fn uncounted(&self) -> u64 {
+        self.sums.uncounted
+    }
+
+    /// An event's sum over all [counted](Self::counted) calls, from entry to exit; `None` if it is not counted. Calls of a function inside of
+    /// itself count twice.
+    pub fn total(&self, event: PerfEvent) -> Option<u64> {
+        Some(self.sums.total[self.place(event)?])
+    }
+
+    /// The part of that in no other function that is measured; of futures also in polls of those that have not ended. `None` if
+    /// it is not counted, or calls are sampled.
+    pub fn own(&self, event: PerfEvent) -> Option<u64> {
+        let place = self.place(event)?;
+        self.has_own.then_some(self.sums.own[place])
+    }
+
+    /// An event's mean over calls, from entry to exit; `None` if there are none, or it is not counted.
+    pub fn mean(&self, event: PerfEvent) -> Option<f64> {
+        self.per_call(self.total(event)?)
+    }
+
+    /// The mean of [`own`](Self::own).
+    pub fn mean_own(&self, event: PerfEvent) -> Option<f64> {
+        self.per_call(self.own(event)?)
+    }
+
+    /// Instructions a cycle, from entry to exit; `None` if not both are counted.
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    pub fn ipc(&self) -> Option<f64> {
+        let (instructions, cycles) = (self.total(PerfEvent::Instructions)?, self.total(PerfEvent::Cycles)?);
+        (cycles != 0).then(|| instructions as f64 / cycles as f64)
+    }
+
+    /// Hits that found no partner; none where calls are sampled, which looks for none.
+    pub fn unpaired(&self) -> Unpaired {
+        self.unpaired
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a mean")]
+    fn per_call(&self, sum: u64) -> Option<f64> {
+        (self.counted() != 0).then(|| sum as f64 / self.counted() as f64)
+    }
+
+    fn place(&self, event: PerfEvent) -> Option<usize> {
+        self.events.iter().position(|it| *it == event)
+    }
+
+    /// The first event in the function itself, as far as that is known: what the table is sorted by.
+    #[expect(clippy::cast_precision_loss, reason = "to compare")]
+    pub(super) fn weight(&self) -> f64 {
+        if self.has_own {
+            self.sums.own[0] as f64
+        } else {
+            self.per_call(self.sums.total[0]).unwrap_or_default() * self.calls.value
+        }
+    }
+
+    pub(super) fn is_seen(&self) -> bool {
+        self.calls.value > 0.0 || self.sums != Sums::default() || self.unpaired != Unpaired::default()
+    }
+}

@@ -1,0 +1,113 @@
+//! On pages of the tests' own: reading, giving back, children.
+
+use std::{ptr, thread};
+
+use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
+
+use super::*;
+use crate::consumers::perf::plan::Counted;
+use crate::os::perf::{Number, process};
+
+const THREAD: u64 = 7;
+const PAGE: usize = 4096;
+const MAY_COUNT_AND_TIME: u64 = 1 << 2 | 1 << 3;
+
+fn plan(process: Number) -> Plan {
+    let counted =
+        [PerfEvent::Instructions, PerfEvent::TaskClock].map(|event| Counted { event, user_mode_only: true });
+    Plan { source: Source::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
+}
+
+/// A page as the kernel's, of an event that is on no processor now.
+fn page() -> *mut Layout {
+    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which is zeroed: numbers.
+    unsafe {
+        let page = libc::mmap(ptr::null_mut(), PAGE, rights, flags, -1, 0);
+        assert_ne!(page, libc::MAP_FAILED);
+        let page: *mut Layout = page.cast();
+        (*page).__bindgen_anon_1.capabilities = MAY_COUNT_AND_TIME;
+        page
+    }
+}
+
+fn group(process: u64, pages: [*mut Layout; 2]) -> Group {
+    let group = Group::default();
+    for (kept, page) in group.kept.iter().zip(pages) {
+        kept.page.store(page.expose_provenance(), Relaxed);
+    }
+    group.state.store(State::Pages as u32, Relaxed);
+    group.process.store(process, Relaxed);
+    group.owner.store(THREAD, Relaxed);
+    group
+}
+
+fn is_mapped(page: *mut Layout) -> bool {
+    let mut is_resident = 0;
+    // SAFETY: a place for the result.
+    unsafe { libc::mincore(page.cast(), PAGE, &raw mut is_resident) == 0 }
+}
+
+fn never() {
+    panic!("it is open");
+}
+
+#[test]
+fn pages_are_read_and_given_back() {
+    let process = process().unwrap();
+    let (plan, pages) = (plan(process), [page(), page()]);
+    let group = group(process.get(), pages);
+    // SAFETY: pages of this test's.
+    unsafe {
+        (*pages[0]).offset = 1_000;
+        ((*pages[0]).time_enabled, (*pages[0]).time_running) = (100, 50);
+        (*pages[1]).time_enabled = 5_000;
+    }
+    assert_eq!(group.read(THREAD, &plan, never), [1_000, 5_000, 0, 0, 0, 0, 0, 0, 0]);
+    // SAFETY: as above.
+    unsafe { (*pages[0]).offset = 1_003 };
+    assert_eq!(group.read(THREAD, &plan, never)[..2], [1_003, 5_000]);
+    assert_eq!(group.threads().times, Times { enabled: 100, running: 50 });
+    // The kernel takes its word back, for a moment: what spans that says nothing.
+    // SAFETY: as above.
+    unsafe { (*pages[1]).__bindgen_anon_1.capabilities = 0 };
+    assert_eq!(group.read(THREAD, &plan, never), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    // SAFETY: as above.
+    unsafe { (*pages[1]).__bindgen_anon_1.capabilities = MAY_COUNT_AND_TIME };
+    assert_eq!(group.read(THREAD, &plan, never), [1_003, 5_000, 0, 0, 0, 0, 0, 0, 2]);
+    group.close(&plan, || false);
+    assert!(pages.into_iter().all(is_mapped), "it is not over");
+    group.close(&plan, || true);
+    assert!(!pages.into_iter().any(is_mapped));
+    group.close(&plan, || panic!("it is closed"));
+}
+
+#[test]
+fn what_a_parent_has_mapped_is_not_a_child_s() {
+    let process = process().unwrap();
+    let (plan, pages) = (plan(process), [page(), page()]);
+    // At these addresses lies something of the child's own.
+    let group = group(process.get() + 1, pages);
+    let mut is_opened = false;
+    let numbers = group.read(THREAD, &plan, || is_opened = true);
+    assert!(is_opened && pages.into_iter().all(is_mapped));
+    assert_ne!(numbers[BREAKS], 0, "it began anew");
+    let Threads { by_pages, by_system_call, refused, .. } = group.threads();
+    assert_eq!(by_pages + by_system_call + refused, 1);
+    group.close(&plan, || true);
+    assert!(pages.into_iter().all(is_mapped));
+    // SAFETY: pages of this test's.
+    pages.into_iter().for_each(|page| _ = unsafe { libc::munmap(page.cast(), PAGE) });
+}
+
+#[test]
+fn one_of_those_who_try_gives_back() {
+    for _ in 0..1_000 {
+        let group = group(1, [ptr::null_mut(); 2]);
+        let taken: usize = thread::scope(|scope| {
+            let takers = [(); 3].map(|()| scope.spawn(|| usize::from(group.take_if(|| true).is_some())));
+            takers.map(|taker| taker.join().unwrap()).into_iter().sum()
+        });
+        assert_eq!(taken, 1);
+    }
+}

@@ -1,0 +1,303 @@
+//! What calls cost the processor: events of the hardware and the kernel.
+
+mod counts;
+mod event;
+mod function;
+mod group;
+mod options;
+mod plan;
+mod report;
+mod sampled;
+mod written;
+
+use std::sync::OnceLock;
+use std::time::Instant;
+use std::{fmt, hint};
+
+use counts::Counts;
+pub use event::{MissingEvent, PerfEvent};
+pub use function::FunctionEvents;
+use group::{Group, NUMBERS, Numbers};
+use plan::{Plan, Source};
+pub use report::EventCounts;
+use sampled::Sampled;
+
+use super::profiler::{Budget, Profiler};
+use super::shown::Shown;
+use crate::calls::{Calls, Ended, Meter, OnceCalls};
+use crate::consumer::Consumer;
+use crate::control::{ProbeSet, Switch};
+use crate::dispatch::Event;
+use crate::error::Error;
+use crate::os::perf::process;
+use crate::per_thread::Local;
+
+/// Counts events of the processor and the kernel for each function: cycles, instructions, misses; where a machine has no counters, as virtual
+/// ones often don't, the thread's time on processors, page faults, context switches. Needs Linux; elsewhere attaching it is an error.
+///
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Of a future, what its
+/// polls take is counted, not its waiting. Its attachment prints as a table, the function with most of the first event in itself first;
+/// [`event_counts`](Self::event_counts) is the same for programs:
+///
+/// | column | of |
+/// |---|---|
+/// | `calls` | calls that have ended |
+/// | `IPC` | instructions a cycle, if both are counted |
+/// | `cycles`, … | a call, from entry to exit: the mean |
+/// | `self` | the part of that in no other function that is measured |
+/// | `uncounted`, `unpaired` | calls without counts (see below); hits that found no partner |
+///
+/// Below it stands what could not be counted, and why, how counts were read, and what threads had none.
+///
+/// Processor's events are those of user mode, unless [said otherwise](Self::in_kernel), so what the kernel does for a call is not in
+/// them. Reading is not subtracted: about half of it is in the call's own counts, all of it in its caller's.
+///
+/// # Which system calls a hit makes
+/// - Where the kernel lets programs read the processor's counters (`rdpmc`; it does so on bare metal, if nobody has turned it off): none.
+/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all events of the thread together. No other consumer that comes
+///   with this crate makes system calls on hits. The table says if it is so, and what a reading takes; a [budget](Self::budget) limits it.
+/// - A thread's first hit opens its events. If it can't (no descriptor left, say), the thread's calls are paired and counted as
+///   [uncounted](FunctionEvents::uncounted), and the table says why. It also closes what threads that have ended have left open.
+///
+/// What is open: for each thread a page for each event, and, unless all are read in user space, one file descriptor. A thread that ends
+/// keeps these until the next thread's first hit, a report, or the end of the attachment.
+///
+/// # Forks
+/// A forked child goes on, with events of its own; calls that were under way are uncounted there. (With a budget, it has no
+/// [daemon](Profiler), and so its attachment [has failed](crate::Attachment::failure).) `exec` closes all.
+///
+/// # Cost
+/// See the figure `perf`. Memory: for each thread that hits, two megabytes of addresses and 200 bytes for each function, of which the pages that are touched are
+/// real.
+///
+/// ```
+/// use probe_runtime::{Error, Perf, PerfEvent, probe, select};
+///
+/// #[probe]
+/// fn handle(n: usize) -> Vec<u8> {
+///     vec![1; n]
+/// }
+///
+/// let events = match select("**::handle")?.attach(Perf::new()) {
+///     Ok(events) => events,
+///     // No events here: another system, or they are not permitted.
+///     Err(Error::NoEvents(missing)) => {
+///         println!("{}", missing[0]);
+///         return Ok(());
+///     }
+///     Err(error) => return Err(error),
+/// };
+/// handle(1 << 20);
+/// let counts = events.event_counts();
+/// let handle = &counts[0];
+/// assert_eq!(handle.counted() + handle.uncounted(), 1);
+/// match handle.mean(PerfEvent::Instructions) {
+///     Some(instructions) => println!("{instructions} instructions, {:?} a cycle", handle.ipc()),
+///     None => println!("{:?} page faults", handle.mean(PerfEvent::PageFaults)),
+/// }
+/// println!("{events}");
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Perf {
+    options: Options,
+    plan: OnceLock<Plan>,
+    /// What a reading takes, in nanoseconds.
+    cost_of_reading: OnceLock<f64>,
+    calls: OnceCalls<NUMBERS, Self>,
+    sampled: Option<Sampled>,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Options {
+    events: Option<Vec<PerfEvent>>,
+    in_kernel: bool,
+    count: Option<fn(PerfEvent) -> Result<u64, i32>>,
+}
+
+impl Default for Perf {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Perf {
+    /// One that counts the [processor's events](PerfEvent::HARDWARE), as far as this machine has them; if it has none, the
+    /// [kernel's](PerfEvent::SOFTWARE).
+    pub fn new() -> Self {
+        Self {
+            options: Options::default(),
+            plan: OnceLock::new(),
+            cost_of_reading: OnceLock::new(),
+            calls: OnceCalls::new(),
+            sampled: None,
+        }
+    }
+
+    /// One that counts these events, as far as they can be counted. Processors count some four at once; where there are more, they take turns, and the
+    /// counts are too low: the table [says by how much](EventCounts::share).
+    pub fn of(events: impl IntoIterator<Item = PerfEvent>) -> Self {
+        let mut perf = Self::new();
+        perf.options.events = Some(events.into_iter().collect());
+        perf
+    }
+
+    /// One whose counts come from this function, which is called on hits: numbers that never become less on a thread, or an error number, of
+    /// `perf_event_open(2)`, for what can't be counted. For simulations and tests.
+    #[must_use]
+    pub fn with_counts(mut self, count: fn(PerfEvent) -> Result<u64, i32>) -> Self {
+        self.options.count = Some(count);
+        self
+    }
+
+    /// Whether processor's events are also counted while the kernel is at work for the thread, which takes the permission to do so, and counts
+    /// the system calls of reading. Not if not said otherwise.
+    #[must_use]
+    pub fn in_kernel(mut self, in_kernel: bool) -> Self {
+        self.options.in_kernel = in_kernel;
+        self
+    }
+
+    /// Counts a sample of the calls, within a budget: `sampled` by a profiler with this budget.
+    #[must_use]
+    pub fn budget(self, budget: Budget) -> Self {
+        self.sampled(Profiler::new().budget(budget))
+    }
+
+    /// Counts the calls that this profiler times, which is not attached itself: it makes functions latent once they have a sample, arms
+    /// them again each epoch, keeps to its budget, in which readings of events are included, and estimates the number of calls. There is no `self` then, since calls
+    /// inside are timed by chance.
+    #[must_use]
+    pub fn sampled(mut self, profiler: Profiler) -> Self {
+        self.sampled = Some(Sampled::new(profiler));
+        self
+    }
+
+    /// The profiler that chooses the calls, if they are [sampled](Self::sampled): to [step](Profiler::look) it, or for its own
+    /// [profile](Profiler::profile), in whose times the readings are.
+    pub fn profiler(&self) -> Option<&Profiler> {
+        self.sampled.as_ref().map(|sampled| &sampled.profiler)
+    }
+
+    /// What has been counted so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
+    /// go on meanwhile.
+    pub fn event_counts(&self) -> EventCounts {
+        self.close_ended();
+        EventCounts::new(self)
+    }
+
+    /// The groups of all threads.
+    fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
+        let whole = self.calls.get().into_iter().flat_map(Calls::heads);
+        whole.chain(self.sampled.iter().flat_map(Sampled::groups))
+    }
+
+    /// Closes what threads have left that have ended. No heap, no lock.
+    fn close_ended(&self) {
+        let Some(plan) = self.plan.get() else { return };
+        self.groups().for_each(|local| local.head().close(plan, || !local.is_alive()));
+    }
+
+    fn make_plan(&self) -> Plan {
+        const NO_SUCH_CALL: i32 = 38;
+        let Options { events, in_kernel, count } = &self.options;
+        // A kernel that can't tell a child has no events that one could be sure of.
+        let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(NO_SUCH_CALL);
+        let source = match count {
+            Some(count) => Source::Given(*count),
+            None => process().map_or(Source::Given(unknown), Source::Kernel),
+        };
+        Plan::new(source, events.as_deref(), *in_kernel)
+    }
+}
+
+/// What a reading takes on this thread, in nanoseconds: the least of several looks.
+fn cost_of_reading(plan: &Plan) -> f64 {
+    const READINGS: u32 = 16;
+    const ANY_THREAD: u64 = 1;
+    if let Source::Given(_) = plan.source {
+        return 0.0;
+    }
+    let group = Group::default();
+    let read = || hint::black_box(group.read(ANY_THREAD, plan, || ()));
+    read();
+    let look = || {
+        let start = Instant::now();
+        (0..READINGS).for_each(|_| _ = read());
+        start.elapsed()
+    };
+    let least = (0..8).map(|_| look()).min().unwrap_or_default();
+    group.close(plan, || true);
+    least.as_secs_f64() * 1e9 / f64::from(READINGS)
+}
+
+impl Meter<NUMBERS> for Perf {
+    type Head = Group;
+    type Part = Counts;
+
+    #[inline]
+    fn read(&self, local: Local<'_, Group, ()>) -> Numbers {
+        let Some(plan) = self.plan.get() else { return [0; NUMBERS] };
+        local.head().read(local.thread(), plan, || self.close_ended())
+    }
+
+    #[inline]
+    fn end(&self, ended: &Ended<'_, NUMBERS, Group, Counts>) {
+        ended.part.own(&ended.elapsed, &ended.own());
+        if let Some(whole) = ended.whole {
+            ended.part.call(&whole.busy);
+        }
+    }
+}
+
+impl Consumer for Perf {
+    fn needs_thread(&self) -> bool {
+        self.profiler().is_some_and(Profiler::needs_thread)
+    }
+
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let plan = self.make_plan();
+        if plan.counted.is_empty() {
+            return Err(Error::NoEvents(plan.missing));
+        }
+        let plan = self.plan.get_or_init(|| plan);
+        let cost = *self.cost_of_reading.get_or_init(|| cost_of_reading(plan));
+        match &self.sampled {
+            Some(sampled) => sampled.prepare(probes, cost),
+            None => self.calls.prepare(probes),
+        }
+    }
+
+    fn attached(&self, switch: Switch) -> Result<(), Error> {
+        self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.attached(switch))
+    }
+
+    #[inline]
+    fn hit(&self, event: &Event<'_>) {
+        match &self.sampled {
+            Some(sampled) => sampled.hit(event, |local| self.read(local)),
+            None => self.calls.hit(event, self),
+        }
+    }
+}
+
+impl Drop for Perf {
+    fn drop(&mut self) {
+        let Some(plan) = self.plan.get() else { return };
+        self.groups().for_each(|local| local.head().close(plan, || true));
+    }
+}
+
+impl Shown for Perf {
+    fn shown(&self) -> impl fmt::Display {
+        self.event_counts()
+    }
+}
+
+impl fmt::Debug for Perf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Perf")
+            .field("options", &self.options)
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,160 @@
+//! Which events are counted: found out once, when the consumer is attached, on the thread that attaches it.
+
+use super::event::{MissingEvent, PerfEvent};
+use crate::os::perf::{Descriptor, Number};
+
+/// Where counts come from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// The kernel, in a process with this number.
+    Kernel(Number),
+    /// A function, which says an error number where there is no count.
+    Given(fn(PerfEvent) -> Result<u64, i32>),
+}
+
+/// An event that is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Counted {
+    pub(super) event: PerfEvent,
+    pub(super) user_mode_only: bool,
+}
+
+/// What is counted, in which order, and what is not.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) source: Source,
+    pub(super) counted: Vec<Counted>,
+    pub(super) missing: Vec<MissingEvent>,
+}
+
+impl Plan {
+    /// Of those that are wanted, the events that can be counted together. Without a wish: those of the processor, or, where there are none,
+    /// the kernel's.
+    pub(super) fn new(source: Source, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
+        let (counted, missing) = match source {
+            Source::Kernel(_) => {
+                let mut trial = Trial::default();
+                choose(wanted, in_kernel, |counted| trial.open(counted))
+            }
+            Source::Given(count) => choose(wanted, true, |counted| count(counted.event).map(|_| ())),
+        };
+        Self { source, counted, missing }
+    }
+}
+
+/// Pure, but for what `open` does.
+fn choose(
+    wanted: Option<&[PerfEvent]>,
+    in_kernel: bool,
+    mut open: impl FnMut(Counted) -> Result<(), i32>,
+) -> (Vec<Counted>, Vec<MissingEvent>) {
+    let (mut counted, mut missing) = (Vec::<Counted>::new(), Vec::<MissingEvent>::new());
+    let mut add = |events: &[PerfEvent]| {
+        for event in events.iter().copied() {
+            let is_known =
+                counted.iter().any(|it| it.event == event) || missing.iter().any(|it| it.event() == event);
+            if is_known {
+                continue;
+            }
+            match try_one(event, in_kernel, &mut open) {
+                Ok(found) => counted.push(found),
+                Err(error) => missing.push(MissingEvent::new(event, error)),
+            }
+        }
+        !counted.is_empty()
+    };
+    match wanted {
+        Some(wanted) => _ = add(wanted),
+        None => _ = add(&PerfEvent::HARDWARE) || add(&PerfEvent::SOFTWARE),
+    }
+    (counted, missing)
+}
+
+/// What the kernel does is counted by its own events, if that is permitted.
+fn try_one(
+    event: PerfEvent,
+    in_kernel: bool,
+    open: &mut impl FnMut(Counted) -> Result<(), i32>,
+) -> Result<Counted, i32> {
+    const NOT_PERMITTED: [i32; 2] = [1, 13];
+    let user_mode_only = event.is_hardware() && !in_kernel;
+    let mut counted = Counted { event, user_mode_only };
+    let mut opened = open(counted);
+    if opened.is_err_and(|error| NOT_PERMITTED.contains(&error)) && !user_mode_only && event.has_user_mode() {
+        counted.user_mode_only = true;
+        opened = open(counted);
+    }
+    opened.map(|()| counted)
+}
+
+/// A group of this thread, which is opened only to see that it can be.
+#[derive(Default)]
+struct Trial(Vec<(Descriptor, u64)>);
+
+impl Trial {
+    fn open(&mut self, counted: Counted) -> Result<(), i32> {
+        let leader = self.0.first().map(|(leader, _)| *leader);
+        let opened = Descriptor::open(counted.event.wanted(counted.user_mode_only), leader)?;
+        self.0.push((opened, opened.id().unwrap_or_default()));
+        Ok(())
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|(opened, id)| opened.close(*id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PerfEvent::{
+        BranchMisses, CacheMisses, ContextSwitches, Cycles, Instructions, PageFaults, TaskClock,
+    };
+    use super::*;
+
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    const EINVAL: i32 = 22;
+
+    fn events(counted: &[Counted]) -> Vec<PerfEvent> {
+        counted.iter().map(|it| it.event).collect()
+    }
+
+    #[test]
+    fn the_processor_s_are_preferred() {
+        let (counted, missing) = choose(None, false, |_| Ok(()));
+        assert_eq!(events(&counted), PerfEvent::HARDWARE);
+        assert!(counted.iter().all(|it| it.user_mode_only) && missing.is_empty());
+        let (counted, _) = choose(None, true, |_| Ok(()));
+        assert!(counted.iter().all(|it| !it.user_mode_only));
+    }
+
+    #[test]
+    fn a_machine_with_one_counter_goes_on_with_it() {
+        let one = |it: Counted| if it.event == Instructions { Ok(()) } else { Err(EINVAL) };
+        let (counted, missing) = choose(None, false, one);
+        assert_eq!(events(&counted), [Instructions]);
+        assert_eq!(missing, [Cycles, CacheMisses, BranchMisses].map(|it| MissingEvent::new(it, EINVAL)));
+    }
+
+    #[test]
+    fn a_machine_without_counters_has_the_kernel_s() {
+        let none = |it: Counted| if it.event.is_hardware() { Err(ENOENT) } else { Ok(()) };
+        let (counted, missing) = choose(None, false, none);
+        assert_eq!(events(&counted), PerfEvent::SOFTWARE);
+        assert_eq!(missing, PerfEvent::HARDWARE.map(|it| MissingEvent::new(it, ENOENT)));
+        // But none that were not asked for.
+        assert_eq!(choose(Some(&[Cycles]), false, none), (vec![], vec![MissingEvent::new(Cycles, ENOENT)]));
+        let (counted, missing) = choose(Some(&[PageFaults, Cycles, PageFaults, Cycles]), false, none);
+        assert_eq!((events(&counted), missing.len()), (vec![PageFaults], 1), "each once");
+    }
+
+    #[test]
+    fn without_permission_what_is_the_thread_s_own_is_counted() {
+        let user_mode = |it: Counted| if it.user_mode_only { Ok(()) } else { Err(EACCES) };
+        let (counted, missing) = choose(Some(&[TaskClock, PageFaults, ContextSwitches]), false, user_mode);
+        assert_eq!(counted, [TaskClock, PageFaults].map(|event| Counted { event, user_mode_only: true }));
+        assert_eq!(missing, [MissingEvent::new(ContextSwitches, EACCES)]);
+    }
+}

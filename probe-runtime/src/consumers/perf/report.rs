@@ -1,0 +1,173 @@
+//! What has been counted, as it was when asked.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
+use super::Perf;
+use super::counts::Sums;
+use super::event::{MissingEvent, PerfEvent};
+use super::function::FunctionEvents;
+use super::group::{Group, NUMBERS, Threads};
+use super::plan::{Counted, Source};
+use super::sampled::Sampled;
+use crate::calls::{Calls, Function, LeftOut, Unpaired};
+
+/// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. Derefs to the
+/// list; prints as a table of those that were called, with what was not counted, and why.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct EventCounts {
+    pub(super) functions: Vec<FunctionEvents>,
+    pub(super) counted: Vec<Counted>,
+    pub(super) missing: Vec<MissingEvent>,
+    pub(super) threads: Threads,
+    pub(super) is_given: bool,
+    pub(super) cost_of_reading: f64,
+    pub(super) budget: Option<(ProfileCost, Budget)>,
+    pub(super) left_out: Vec<LeftOut>,
+    pub(super) lost: u64,
+}
+
+impl EventCounts {
+    pub(super) fn new(perf: &Perf) -> Self {
+        let Some(plan) = perf.plan.get() else { return Self::default() };
+        let events: Arc<[PerfEvent]> = plan.counted.iter().map(|it| it.event).collect();
+        let mut counts = Self {
+            counted: plan.counted.clone(),
+            missing: plan.missing.clone(),
+            threads: perf.groups().fold(Threads::default(), |sum, local| sum.and(local.head())),
+            is_given: matches!(plan.source, Source::Given(_)),
+            cost_of_reading: perf.cost_of_reading.get().copied().unwrap_or_default(),
+            ..Self::default()
+        };
+        match (&perf.sampled, perf.calls.get()) {
+            (Some(sampled), _) => counts.add_sampled(sampled, &events),
+            (None, Some(calls)) => counts.add_all(calls, &events),
+            (None, None) => (),
+        }
+        let by_weight = |a: &FunctionEvents, b: &FunctionEvents| b.weight().total_cmp(&a.weight());
+        counts.functions.sort_by(|a, b| by_weight(a, b).then_with(|| a.path().cmp(b.path())));
+        counts
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "exact, but for more calls than anybody makes")]
+    fn add_all(&mut self, calls: &Calls<NUMBERS, Perf>, events: &Arc<[PerfEvent]>) {
+        self.functions.extend(calls.functions().iter().enumerate().map(|(number, function)| {
+            let sums = Sums::of(calls.parts(number));
+            let calls_of = Estimated { value: (sums.calls + sums.uncounted) as f64, error: 0.0 };
+            FunctionEvents {
+                function: function.clone(),
+                calls: calls_of,
+                sums,
+                has_own: true,
+                events: Arc::clone(events),
+                unpaired: calls.unpaired(number),
+            }
+        }));
+        self.left_out = calls.left_out().to_vec();
+        self.lost = calls.lost();
+    }
+
+    fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
+        let profile = sampled.profiler.profile();
+        let key = |it: &Function| (it.path().to_owned(), it.file().to_owned(), it.line());
+        let estimates: BTreeMap<_, Estimated> =
+            profile.iter().map(|it: &FunctionProfile| (key(it.function()), it.calls())).collect();
+        self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
+            FunctionEvents {
+                function: function.clone(),
+                calls: estimates.get(&key(function)).copied().unwrap_or_default(),
+                sums: Sums::of(sampled.parts(number)),
+                has_own: false,
+                events: Arc::clone(events),
+                unpaired: Unpaired::default(),
+            }
+        }));
+        self.budget = Some((profile.cost(), sampled.profiler.limit()));
+        self.left_out = profile.left_out().to_vec();
+        self.lost = profile.lost() + sampled.lost();
+    }
+
+    /// The function with this path.
+    pub fn function(&self, path: &str) -> Option<&FunctionEvents> {
+        self.functions.iter().find(|function| function.path() == path)
+    }
+
+    /// What is counted.
+    pub fn events(&self) -> impl ExactSizeIterator<Item = PerfEvent> {
+        self.counted.iter().map(|it| it.event)
+    }
+
+    /// What was asked for, and is not counted, with the reason.
+    pub fn missing(&self) -> &[MissingEvent] {
+        &self.missing
+    }
+
+    /// Whether an event is counted in user mode alone.
+    pub fn is_user_mode_only(&self, event: PerfEvent) -> bool {
+        self.counted.iter().any(|it| it.event == event && it.user_mode_only)
+    }
+
+    /// Whether hits have made system calls to read counts, on any thread.
+    pub fn takes_system_calls(&self) -> bool {
+        self.threads.by_system_call != 0
+    }
+
+    /// What reading all events took on the thread that attached, in nanoseconds, the least of several times.
+    pub fn cost_of_reading(&self) -> f64 {
+        self.cost_of_reading
+    }
+
+    /// The part of the threads' time, from 0 to 1, in which events were in fact counted: less than 1 where they had to take turns. Sums are too
+    /// low by about that.
+    #[expect(clippy::cast_precision_loss, reason = "a part")]
+    pub fn share(&self) -> f64 {
+        let times = self.threads.times;
+        if times.enabled == 0 { 1.0 } else { times.running as f64 / times.enabled as f64 }
+    }
+
+    /// Threads that could get no events; their calls are [uncounted](FunctionEvents::uncounted).
+    pub fn threads_without_events(&self) -> u64 {
+        self.threads.refused
+    }
+
+    /// Functions whose calls are not counted, because not all of their probes were selected.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// Calls that were not measured, see [`Calls::lost`].
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// What sampling has cost, if calls are [sampled](Perf::sampled).
+    pub fn cost(&self) -> Option<ProfileCost> {
+        self.budget.map(|(cost, _)| cost)
+    }
+}
+
+impl Deref for EventCounts {
+    type Target = [FunctionEvents];
+
+    fn deref(&self) -> &[FunctionEvents] {
+        &self.functions
+    }
+}
+
+impl Threads {
+    fn and(self, group: &Group) -> Self {
+        let other = group.threads();
+        let mut times = self.times;
+        times.enabled += other.times.enabled;
+        times.running += other.times.running;
+        Self {
+            by_pages: self.by_pages + other.by_pages,
+            by_system_call: self.by_system_call + other.by_system_call,
+            refused: self.refused + other.refused,
+            error: if other.refused == 0 { self.error } else { other.error },
+            times,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Events of the calls that a profiler times: it says which, and keeps to its budget; their events are read at the same two hits.
+
+// Safety: relies on zeroes being no call.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::array;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::super::profiler::{DEPTH, Profiler, Timed};
+use super::counts::Counts;
+use super::group::{Group, NUMBERS, Numbers};
+use crate::consumer::Consumer;
+use crate::control::{ProbeSet, Switch};
+use crate::dispatch::Event;
+use crate::error::Error;
+use crate::per_thread::{Local, PerThread, Zeroed};
+
+/// What a thread has of one function.
+#[repr(C)]
+struct Samples {
+    counts: Counts,
+    /// The counts at the beginning of each call that is timed now.
+    starts: [[AtomicU64; NUMBERS]; DEPTH],
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Samples {}
+
+/// A profiler, and what is read besides.
+pub(super) struct Sampled {
+    pub(super) profiler: Profiler,
+    memory: OnceLock<PerThread<Group, Samples>>,
+}
+
+impl Sampled {
+    pub(super) fn new(profiler: Profiler) -> Self {
+        Self { profiler, memory: OnceLock::new() }
+    }
+
+    /// A reading takes so many nanoseconds.
+    pub(super) fn prepare(&self, probes: &ProbeSet, cost_of_reading: f64) -> Result<(), Error> {
+        self.profiler.prepare(probes)?;
+        let _ = self.memory.set(PerThread::new(self.profiler.functions().len())?);
+        self.profiler.takes_besides(cost_of_reading);
+        Ok(())
+    }
+
+    pub(super) fn attached(&self, switch: Switch) -> Result<(), Error> {
+        self.profiler.attached(switch)
+    }
+
+    #[inline]
+    pub(super) fn hit(&self, event: &Event<'_>, read: impl FnOnce(Local<'_, Group, ()>) -> Numbers) {
+        let Some(timed) = self.profiler.sample(event) else { return };
+        let Some(local) = self.memory.get().and_then(|memory| memory.of(event)) else { return };
+        let (Timed::Began(function, depth) | Timed::Ended(function, depth)) = timed;
+        let Some(samples) = local.parts().get(function) else { return };
+        let Some(start) = samples.starts.get(depth) else { return };
+        let now = read(local.map(|group| group));
+        if let Timed::Began(..) = timed {
+            start.iter().zip(now).for_each(|(start, now)| start.store(now, Relaxed));
+        } else {
+            let elapsed = array::from_fn(|at| now[at].saturating_sub(start[at].load(Relaxed)));
+            samples.counts.call(&elapsed);
+        }
+    }
+
+    /// The threads' groups.
+    pub(super) fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
+        self.memory.get().into_iter().flat_map(PerThread::iter).map(|local| local.map(|group| group))
+    }
+
+    /// What each thread has counted of a function.
+    pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &Counts> {
+        let memory = self.memory.get().into_iter().flat_map(PerThread::iter);
+        memory.filter_map(move |local| Some(&local.parts().get(function)?.counts))
+    }
+
+    /// Hits that found no memory.
+    pub(super) fn lost(&self) -> u64 {
+        self.memory.get().map_or(0, PerThread::lost)
+    }
+}

@@ -1,0 +1,193 @@
+//! What has been counted, written: as a table for people, as JSON and CSV for programs.
+
+use std::fmt;
+
+use super::super::report::{Csv, Object, Table, Time, array, missing};
+use super::event::{PerfEvent, reason};
+use super::function::FunctionEvents;
+use super::report::EventCounts;
+use crate::calls::Unpaired;
+
+impl EventCounts {
+    /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
+    /// `missing` events with their reasons, the paths of those that were `left_out`, and how many calls were `lost`.
+    pub fn to_json(&self) -> String {
+        let columns = self.columns();
+        let function = |it: &FunctionEvents| {
+            let object = Object::new().text("function", it.path()).text("file", it.function.file());
+            let object = object.number("line", it.function.line().into());
+            let object = object.flag("future", it.function.is_future());
+            let cell = |object: Object, (name, value): &Column| {
+                object.json(name, value(it).as_deref().unwrap_or("null"))
+            };
+            columns.iter().fold(object, cell).finish()
+        };
+        let missing = self
+            .missing
+            .iter()
+            .map(|it| Object::new().text("event", it.event().name()).text("reason", &it.reason()).finish());
+        let left_out =
+            self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
+        Object::new()
+            .json("functions", &array(self.functions.iter().map(function)))
+            .json("missing", &array(missing))
+            .flag("system_calls", self.takes_system_calls())
+            .json("share", &decimal(self.share()))
+            .number("threads_without_events", self.threads.refused)
+            .json("left_out", &array(left_out))
+            .number("lost", self.lost)
+            .finish()
+    }
+
+    /// The functions as comma-separated values (RFC 4180), a line each under a heading. Of each event its sum over the `counted` calls,
+    /// from entry to exit and in the function itself; a cell is empty where there is no number.
+    pub fn to_csv(&self) -> String {
+        let columns = self.columns();
+        let names = columns.iter().map(|(name, _)| name.as_str());
+        let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
+        for it in &self.functions {
+            let (line, is_future) = (it.function.line().to_string(), it.function.is_future().to_string());
+            let texts = [it.path().to_owned(), it.function.file().to_owned(), line, is_future];
+            csv.row(texts.into_iter().chain(columns.iter().map(|(_, value)| value(it).unwrap_or_default())));
+        }
+        csv.finish()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns: Vec<Column> = vec![
+            ("calls".to_owned(), Box::new(|it| Some(decimal(it.calls.value)))),
+            ("calls_error".to_owned(), Box::new(|it| Some(decimal(it.calls.error)))),
+            ("counted".to_owned(), Box::new(|it| Some(it.counted().to_string()))),
+            ("uncounted".to_owned(), Box::new(|it| Some(it.uncounted().to_string()))),
+        ];
+        for event in self.events() {
+            let (name, unit) = (event.name().replace('-', "_"), unit(event));
+            let text = |sum: Option<u64>| sum.map(|sum| sum.to_string());
+            columns.push((format!("{name}{unit}"), Box::new(move |it| text(it.total(event)))));
+            columns.push((format!("{name}_self{unit}"), Box::new(move |it| text(it.own(event)))));
+        }
+        columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().map(decimal))));
+        let mut unpaired = |name: &str, of: fn(&Unpaired) -> u64| {
+            columns.push((name.to_owned(), Box::new(move |it| Some(of(&it.unpaired).to_string()))));
+        };
+        unpaired("without_entry", |it| it.without_entry);
+        unpaired("without_exit", |it| it.without_exit);
+        unpaired("cancelled", |it| it.cancelled);
+        unpaired("pending", |it| it.pending);
+        columns
+    }
+
+    fn rows(&self) -> Table {
+        let seen = || self.functions.iter().filter(|it| it.is_seen());
+        // Columns for what there is none of would only hide the others.
+        let is_sampled = self.budget.is_some();
+        let has_ipc = seen().any(|it| it.ipc().is_some());
+        let has_uncounted = seen().any(|it| it.uncounted() != 0);
+        let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
+        let when = |is: bool, names: &'static [&'static str]| if is { names } else { &[] };
+        let mut heading = vec!["function", "calls"];
+        heading.extend(when(is_sampled, &["±", "samples"]));
+        heading.extend(when(has_ipc, &["IPC"]));
+        for event in self.events() {
+            heading.push(event.name());
+            heading.extend(when(!is_sampled, &["self"]));
+        }
+        heading.extend(when(has_uncounted, &["uncounted"]));
+        heading.extend(when(has_unpaired, &["unpaired"]));
+        let mut table = Table::new(heading);
+        for it in seen() {
+            let mut row = vec![it.path().to_owned(), decimal(it.calls.value.round())];
+            if is_sampled {
+                row.extend([decimal(it.calls.error.round()), it.counted().to_string()]);
+            }
+            if has_ipc {
+                row.push(it.ipc().map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}")));
+            }
+            for event in self.events() {
+                row.push(amount(event, it.mean(event)));
+                if !is_sampled {
+                    row.push(amount(event, it.mean_own(event)));
+                }
+            }
+            if has_uncounted {
+                row.push(it.uncounted().to_string());
+            }
+            if has_unpaired {
+                row.push(it.unpaired.total().to_string());
+            }
+            table.row(row);
+        }
+        table
+    }
+}
+
+/// A number of a function as reports for programs have it, and what they call it.
+type Column = (String, Box<dyn Fn(&FunctionEvents) -> Option<String>>);
+
+fn unit(event: PerfEvent) -> &'static str {
+    if event == PerfEvent::TaskClock { "_ns" } else { "" }
+}
+
+/// A mean as people read it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded nanoseconds")]
+fn amount(event: PerfEvent, mean: Option<f64>) -> String {
+    match mean {
+        None => "-".to_owned(),
+        Some(mean) if event == PerfEvent::TaskClock => Time(mean.round() as u64).to_string(),
+        Some(mean) if mean >= 100.0 => format!("{mean:.0}"),
+        Some(mean) => decimal((mean * 100.0).round() / 100.0),
+    }
+}
+
+/// As JSON has numbers, without digits that say nothing.
+fn decimal(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl fmt::Display for EventCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.rows())?;
+        if !self.is_given {
+            self.how(f)?;
+        }
+        for alike in self.missing.chunk_by(|one, other| one.error() == other.error()) {
+            let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
+            write!(f, "\nnot counted: {}: {}", names.join(", "), alike[0].reason())?;
+        }
+        match self.threads.refused {
+            0 => (),
+            1 => write!(f, "\n1 thread was without events: {}", reason(self.threads.error))?,
+            more => write!(f, "\n{more} threads were without events: {}", reason(self.threads.error))?,
+        }
+        if self.share() < LITTLE {
+            let percent = self.share() * 100.0;
+            write!(f, "\nevents took turns, and were counted {percent:.1} % of the time; ask for fewer")?;
+        }
+        if let Some((cost, budget)) = self.budget {
+            write!(f, "\ncost: {:.2} % of the CPU time; budget: {budget}", cost.share() * 100.0)?;
+        }
+        missing(self.lost, &self.left_out, f)
+    }
+}
+
+/// From here on, events were counted as good as always.
+const LITTLE: f64 = 0.999;
+
+impl EventCounts {
+    /// How counts were read, and of which mode.
+    fn how(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cost = self.cost_of_reading;
+        match (self.threads.by_pages, self.threads.by_system_call) {
+            (0, 0) => (),
+            (_, 0) => write!(f, "\nread in user space, in {cost:.0} ns")?,
+            _ => write!(f, "\nread by a system call at each hit, in {cost:.0} ns")?,
+        }
+        let user: Vec<_> =
+            self.counted.iter().filter(|it| it.user_mode_only).map(|it| it.event.name()).collect();
+        if !user.is_empty() {
+            write!(f, "\nin user mode only: {}", user.join(", "))?;
+        }
+        Ok(())
+    }
+}

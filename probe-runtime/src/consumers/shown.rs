@@ -1,0 +1,20 @@
+//! Attachments that print as what their consumer reports.
+
+use std::fmt;
+
+use super::report::footnotes;
+use crate::consumer::Consumer;
+use crate::control::Attachment;
+
+/// A consumer with a report of its own.
+pub(super) trait Shown: Consumer {
+    /// The report, as of now.
+    fn shown(&self) -> impl fmt::Display;
+}
+
+impl<C: Shown> fmt::Display for Attachment<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shown())?;
+        footnotes(self, f)
+    }
+}

@@ -1,0 +1,119 @@
+//! Where the kernel has no events, or can't be asked for them: none can be opened.
+
+#![expect(clippy::unused_self, reason = "the same as where there are some")]
+
+/// What to count.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) of_type: u32,
+    pub(crate) config: u64,
+    pub(crate) user_mode_only: bool,
+}
+
+/// For how long an event was to count, and did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Times {
+    pub(crate) enabled: u64,
+    pub(crate) running: u64,
+}
+
+/// There is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Descriptor(());
+
+/// There is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Page(());
+
+/// There is one process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(());
+
+/// Events that a group may have.
+pub(crate) const MOST: usize = 8;
+
+/// What Linux calls `ENOSYS`.
+const NO_SUCH_CALL: i32 = 38;
+
+impl Descriptor {
+    pub(crate) fn open(_: Wanted, _: Option<Self>) -> Result<Self, i32> {
+        Err(NO_SUCH_CALL)
+    }
+
+    pub(crate) fn id(self) -> Option<u64> {
+        None
+    }
+
+    pub(crate) fn close(self, _id: u64) {}
+
+    pub(crate) fn map(self) -> Result<Page, i32> {
+        Err(NO_SUCH_CALL)
+    }
+
+    pub(crate) fn read(self, _values: &mut [u64]) -> Option<Times> {
+        None
+    }
+
+    pub(crate) fn number(self) -> i32 {
+        0
+    }
+
+    pub(crate) fn from_number(_: i32) -> Self {
+        Self(())
+    }
+}
+
+#[expect(unsafe_code, reason = "the same as where there are some")]
+impl Page {
+    pub(crate) fn number(self) -> usize {
+        0
+    }
+
+    pub(crate) fn from_number(_: usize) -> Self {
+        Self(())
+    }
+
+    pub(crate) fn unmap(self) {}
+
+    /// # Safety
+    /// None: there is nothing.
+    pub(crate) unsafe fn count(self) -> Option<u64> {
+        None
+    }
+
+    /// # Safety
+    /// None: there is nothing.
+    pub(crate) unsafe fn time(self) -> Option<u64> {
+        None
+    }
+
+    /// # Safety
+    /// None: there is nothing.
+    pub(crate) unsafe fn is_counting(self) -> bool {
+        false
+    }
+
+    /// # Safety
+    /// None: there is nothing.
+    pub(crate) unsafe fn times(self) -> Times {
+        Times::default()
+    }
+}
+
+pub(crate) fn process() -> Option<Number> {
+    Some(Number(()))
+}
+
+impl Number {
+    pub(crate) fn known(self) -> u64 {
+        1
+    }
+
+    pub(crate) fn get(self) -> u64 {
+        1
+    }
+}
+
+pub(crate) fn paranoid() -> Option<i32> {
+    None
+}

@@ -1,0 +1,292 @@
+//! An event's page, from which its thread reads without a system call, as `linux/perf_event.h` says.
+//!
+//! The kernel writes the page when the event is put on a processor, or taken off: never while its own thread reads it, but perhaps in between
+//! two of its loads. It changes `lock` each time, so who finds that changed reads again. The rest of the count is in the processor, in a
+//! counter that `rdpmc` reads; the rest of the time, in the time stamp counter.
+
+// Safety: relies on the kernel's page being there until it is unmapped, on loads of aligned words that the kernel writes whole, and on the
+// kernel's word that the processor may be asked.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
+
+/// A word of a page, which the kernel may write at any moment.
+macro_rules! word {
+    ($page:expr, $($field:tt)+) => {
+        ptr::read_volatile(&raw const (*$page).$($field)+)
+    };
+}
+
+/// For how long an event was to count, and did, in nanoseconds: less, where events took turns.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Times {
+    pub(crate) enabled: u64,
+    pub(crate) running: u64,
+}
+
+/// A page that is mapped. Given back by [`unmap`](Self::unmap) alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Page(usize);
+
+/// What the processor says.
+trait Processor {
+    /// The counter with this number.
+    fn counter(&self, number: u32) -> u64;
+    fn time_stamp(&self) -> u64;
+}
+
+struct This;
+
+/// The kernel's bits: `rdpmc` may be used; so may the time's multiplier; but that only with a mask.
+const MAY_COUNT: u64 = 1 << 2;
+const MAY_TIME: u64 = 1 << 3;
+const MASKED_TIME: u64 = 1 << 5;
+
+impl Page {
+    /// To be kept as a number.
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+
+    /// The page with that number.
+    pub(crate) fn from_number(number: usize) -> Self {
+        Self(number)
+    }
+
+    /// Gives it back: nobody reads it any more.
+    pub(crate) fn unmap(self) {
+        // SAFETY: a mapping of ours.
+        unsafe { libc::syscall(libc::SYS_munmap, self.0, super::page_size()) };
+    }
+
+    /// What the event has counted; `None` where it takes a system call to know.
+    ///
+    /// # Safety
+    /// It is mapped, and this thread's.
+    pub(crate) unsafe fn count(self) -> Option<u64> {
+        // SAFETY: the caller's.
+        unsafe { count(self.layout(), &This) }
+    }
+
+    /// Nanoseconds that this thread has been on a processor since the event was opened; `None` where it takes a system call to know.
+    ///
+    /// # Safety
+    /// It is mapped, and this thread's.
+    pub(crate) unsafe fn time(self) -> Option<u64> {
+        // SAFETY: the caller's.
+        unsafe { time(self.layout(), &This) }
+    }
+
+    /// Whether the counter is in the processor at this moment, and may be asked there.
+    ///
+    /// # Safety
+    /// As of [`count`](Self::count).
+    pub(crate) unsafe fn is_counting(self) -> bool {
+        let page = self.layout();
+        // SAFETY: the caller's.
+        unsafe { word!(page, __bindgen_anon_1.capabilities) & MAY_COUNT != 0 && word!(page, index) != 0 }
+    }
+
+    /// For how long it was to count, and did, when it was last put on a processor.
+    ///
+    /// # Safety
+    /// As of [`count`](Self::count).
+    pub(crate) unsafe fn times(self) -> Times {
+        let page = self.layout();
+        // SAFETY: the caller's.
+        unsafe {
+            unchanged(page, || Times {
+                enabled: word!(page, time_enabled),
+                running: word!(page, time_running),
+            })
+        }
+    }
+
+    fn layout(self) -> *const Layout {
+        ptr::with_exposed_provenance(self.0)
+    }
+}
+
+/// What is read while the kernel does not write.
+///
+/// # Safety
+/// A page that is mapped.
+unsafe fn unchanged<T>(page: *const Layout, mut read: impl FnMut() -> T) -> T {
+    loop {
+        // SAFETY: the caller's.
+        let before = unsafe { word!(page, lock) };
+        // The kernel writes on this very processor.
+        compiler_fence(Ordering::SeqCst);
+        let found = read();
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the caller's.
+        if unsafe { word!(page, lock) } == before {
+            return found;
+        }
+    }
+}
+
+/// # Safety
+/// A page that is mapped.
+#[inline(always)]
+unsafe fn count(page: *const Layout, processor: &impl Processor) -> Option<u64> {
+    // SAFETY: the caller's.
+    unsafe {
+        unchanged(page, || {
+            if word!(page, __bindgen_anon_1.capabilities) & MAY_COUNT == 0 {
+                return None;
+            }
+            let (index, offset) = (word!(page, index), word!(page, offset));
+            // While it is not on the processor, it does not count.
+            let more =
+                if index == 0 { 0 } else { signed(processor.counter(index - 1), word!(page, pmc_width)) };
+            Some(offset.wrapping_add(more).cast_unsigned())
+        })
+    }
+}
+
+/// A number of so many bits, of which the highest is the sign.
+fn signed(number: u64, width: u16) -> i64 {
+    let unused = 64_u32.saturating_sub(width.into()).min(63);
+    (number << unused).cast_signed() >> unused
+}
+
+/// # Safety
+/// A page that is mapped.
+#[inline(always)]
+unsafe fn time(page: *const Layout, processor: &impl Processor) -> Option<u64> {
+    // SAFETY: the caller's.
+    unsafe {
+        unchanged(page, || {
+            let capabilities = word!(page, __bindgen_anon_1.capabilities);
+            if capabilities & MAY_TIME == 0 || capabilities & MASKED_TIME != 0 {
+                return None;
+            }
+            let (shift, by) = (u32::from(word!(page, time_shift)).min(63), u64::from(word!(page, time_mult)));
+            let now = processor.time_stamp();
+            let (whole, rest) = (now >> shift, now & ((1 << shift) - 1));
+            let since = whole.wrapping_mul(by).wrapping_add(rest.wrapping_mul(by) >> shift);
+            let since = since.wrapping_add(word!(page, time_offset));
+            Some(word!(page, time_enabled).wrapping_add(since))
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Processor for This {
+    #[inline(always)]
+    fn counter(&self, number: u32) -> u64 {
+        let (low, high): (u32, u32);
+        // SAFETY: the page says that the instruction is allowed, of this counter.
+        unsafe {
+            std::arch::asm!(
+                "rdpmc", in("ecx") number, out("eax") low, out("edx") high,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    #[inline(always)]
+    #[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
+    fn time_stamp(&self) -> u64 {
+        // SAFETY: every x86-64 processor has the instruction.
+        unsafe { std::arch::x86_64::_rdtsc() }
+    }
+}
+
+/// Where the kernel does not let it be asked, see [`MAY_COUNT`] and [`MASKED_TIME`].
+#[cfg(not(target_arch = "x86_64"))]
+impl Processor for This {
+    fn counter(&self, _: u32) -> u64 {
+        0
+    }
+
+    fn time_stamp(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Given {
+        counter: u64,
+        time_stamp: u64,
+    }
+
+    impl Processor for Given {
+        fn counter(&self, number: u32) -> u64 {
+            assert_eq!(number, 3, "one less than the index");
+            self.counter
+        }
+
+        fn time_stamp(&self) -> u64 {
+            self.time_stamp
+        }
+    }
+
+    fn page() -> Box<Layout> {
+        // SAFETY: numbers only.
+        unsafe { Box::new(std::mem::zeroed()) }
+    }
+
+    fn counted(page: &Layout, counter: u64) -> Option<u64> {
+        // SAFETY: a page of this test's.
+        unsafe { count(page, &Given { counter, time_stamp: 0 }) }
+    }
+
+    fn timed(page: &Layout, time_stamp: u64) -> Option<u64> {
+        // SAFETY: a page of this test's.
+        unsafe { time(page, &Given { counter: 0, time_stamp }) }
+    }
+
+    #[test]
+    fn a_count_is_the_offset_and_what_is_in_the_processor() {
+        let mut page = page();
+        (page.index, page.offset, page.pmc_width) = (4, 1_000, 48);
+        assert_eq!(counted(&page, 7), None, "not without the kernel's word");
+        page.__bindgen_anon_1.capabilities = MAY_COUNT;
+        assert_eq!(counted(&page, 7), Some(1_007));
+        // The kernel starts counters below zero, and its offset makes up for it.
+        page.offset = 0x4000_0000;
+        assert_eq!(counted(&page, (1 << 48) - 0x4000_0000 + 5), Some(5));
+        page.index = 0;
+        assert_eq!(counted(&page, 7), Some(0x4000_0000), "it is not on a processor");
+    }
+
+    #[test]
+    fn a_time_is_what_was_and_what_has_passed_since() {
+        let mut page = page();
+        (page.time_enabled, page.time_shift, page.time_mult) = (5_000, 10, 512);
+        page.time_offset = 0_u64.wrapping_sub(1_000_000);
+        assert_eq!(timed(&page, 2_000_000), None);
+        page.__bindgen_anon_1.capabilities = MAY_TIME;
+        // Half a nanosecond a tick.
+        assert_eq!(timed(&page, 2_000_000), Some(5_000));
+        assert_eq!(timed(&page, 2_000_300), Some(5_150));
+        page.__bindgen_anon_1.capabilities = MAY_TIME | MASKED_TIME;
+        assert_eq!(timed(&page, 2_000_300), None);
+    }
+
+    #[test]
+    fn what_changes_meanwhile_is_read_again() {
+        let page = std::cell::UnsafeCell::new(*page());
+        let mut looks = 0;
+        // SAFETY: this thread alone has the page.
+        let found = unsafe {
+            unchanged(page.get(), || {
+                looks += 1;
+                if looks < 3 {
+                    (*page.get()).lock += 1;
+                }
+                looks
+            })
+        };
+        assert_eq!(found, 3);
+    }
+}

@@ -1,0 +1,82 @@
+//! Which process this is, without a system call: a number that a forked child finds to be zero, however it was forked.
+
+// Safety: relies on a page that is never unmapped, and on madvise(2).
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The numbers that were given, also by those that this process descends from.
+static GIVEN: AtomicU64 = AtomicU64::new(0);
+
+/// Where this process's number is: never that of one that it descends from, and 0 in a child that has not [asked](Number::get) yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(&'static AtomicU64);
+
+/// This process's number; `None` where the kernel does not wipe memory in children (before Linux 4.14).
+pub(crate) fn process() -> Option<Number> {
+    static PAGE: OnceLock<Option<Number>> = OnceLock::new();
+    *PAGE.get_or_init(|| {
+        let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let start = super::map(rights, flags, -1).ok()?;
+        // SAFETY: the new mapping.
+        let wiped = unsafe {
+            libc::syscall(libc::SYS_madvise, start, super::page_size(), i64::from(libc::MADV_WIPEONFORK))
+        };
+        if wiped != 0 {
+            // SAFETY: the new mapping, of which nobody knows.
+            unsafe { libc::syscall(libc::SYS_munmap, start, super::page_size()) };
+            return None;
+        }
+        // SAFETY: zeroed memory, aligned to a page, which stays.
+        let number = Number(unsafe { &*ptr::with_exposed_provenance::<AtomicU64>(start) });
+        number.get();
+        Some(number)
+    })
+}
+
+impl Number {
+    /// The number, as it is in memory; 0 in a child.
+    #[inline(always)]
+    pub(crate) fn known(self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The number; never 0.
+    pub(crate) fn get(self) -> u64 {
+        let known = self.known();
+        if known != 0 {
+            return known;
+        }
+        let new = GIVEN.fetch_add(1, Ordering::Relaxed) + 1;
+        // Another thread of a child may be faster.
+        match self.0.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => new,
+            Err(known) => known,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_another_process() {
+        let number = process().unwrap();
+        let own = number.get();
+        assert_eq!((own, number.known()), (number.get(), own));
+        // SAFETY: the child looks at a word.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_right = number.known() == 0 && number.get() == own + 1 && number.known() == own + 1;
+            // SAFETY: ends this process at once.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: a place for the result.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!((status, number.get()), (0, own));
+    }
+}
