@@ -106,7 +106,8 @@ fn main() -> Result<(), Error> {
     const CONTEXT_SWITCHES: u64 = 3;
     let scale = Scale::from_args();
     pin(0);
-    let (calls, rounds) = (scale.of(2_000), scale.of(1_000));
+    // Rounds so short that few are interrupted.
+    let (calls, rounds) = (scale.of(100), scale.of(3_000));
     let software = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);
     let perf = match select("**::counted")?.attach(software) {
         Err(Error::NoEvents(missing)) => {

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::thread;
 
-use probe_runtime::{CallTree, Latency, probe, select};
+use probe_runtime::{CallTree, Latency, Perf, PerfEvent, Profiler, probe, select};
 
 struct Counting;
 
@@ -50,6 +50,9 @@ fn thousand_boxes() -> u64 {
 fn a_hit_takes_no_heap() {
     let set = select("calls_heap::take").unwrap();
     let (latency, calls) = (set.attach(Latency::new()).unwrap(), set.attach(CallTree::new()).unwrap());
+    // Each first hit opens events, where the kernel lets it; a sample of them, too.
+    let events = || Perf::of([PerfEvent::TaskClock, PerfEvent::PageFaults]);
+    let perf = [events(), events().sampled(Profiler::new().stepped())].map(|perf| set.attach(perf).ok());
     // What attaching itself has allocated while it switched the sites.
     let unpaired = || latency.latencies()[0].unpaired();
     let at_first = unpaired();
@@ -69,4 +72,10 @@ fn a_hit_takes_no_heap() {
     let tree = calls.tree();
     assert!(tree.iter().map(probe_runtime::TreeNode::calls).sum::<u64>() >= after);
     assert_eq!((latency.latencies().lost(), unpaired()), (0, at_first));
+    if let [Some(all), Some(sampled)] = perf {
+        let [all, sampled] =
+            [all, sampled].map(|perf| (perf.event_counts()[0].clone(), perf.failure().is_none()));
+        assert!(all.1 && all.0.counted() >= 6000 && all.0.uncounted() <= 1, "{all:?}");
+        assert!(sampled.1 && sampled.0.counted() > 0, "{sampled:?}");
+    }
 }

@@ -46,7 +46,7 @@ const CONSUMERS: &[&str] = &[
 /// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
 /// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
 /// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
-/// which may have one too, and [events](crate::PerfEvent::name): `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty one, nothing is attached.
+/// which may have one too, and events, by their names: `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty one, nothing is attached.
 ///
 /// # Reports
 /// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any thread), each consumer reports: on stderr, or where

@@ -100,6 +100,7 @@ impl Page {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the same as where there are some")]
 pub(crate) fn process() -> Option<Number> {
     Some(Number(()))
 }
