@@ -27,10 +27,14 @@ fn push_family(text: &mut String, family: &Family) {
     let _ = writeln!(text, "# HELP {name} {}", escaped(family.help(), false));
     let _ = writeln!(text, "# TYPE {name} {kind}");
     for Series { labels, value } in family.series() {
+        let labels = joined(labels);
         let mut line = |suffix: &str, bound: Option<&str>, value: &str| {
-            let _ = write!(text, "{name}{suffix}");
-            push_labels(text, labels, bound);
-            let _ = writeln!(text, " {value}");
+            let _ = match (bound, labels.as_str()) {
+                (None, "") => writeln!(text, "{name}{suffix} {value}"),
+                (None, labels) => writeln!(text, "{name}{suffix}{{{labels}}} {value}"),
+                (Some(bound), "") => writeln!(text, "{name}{suffix}{{le=\"{bound}\"}} {value}"),
+                (Some(bound), labels) => writeln!(text, "{name}{suffix}{{{labels},le=\"{bound}\"}} {value}"),
+            };
         };
         match value {
             Value::Count(count) => line("", None, &count.to_string()),
@@ -48,16 +52,10 @@ fn push_family(text: &mut String, family: &Family) {
     }
 }
 
-fn push_labels(text: &mut String, labels: &[(&'static str, String)], bound: Option<&str>) {
-    let labels = labels.iter().map(|(label, value)| (*label, value.as_str()));
-    let mut separator = '{';
-    for (label, value) in labels.chain(bound.map(|bound| ("le", bound))) {
-        let _ = write!(text, "{separator}{}=\"{}\"", name(label, false), escaped(value, true));
-        separator = ',';
-    }
-    if separator == ',' {
-        text.push('}');
-    }
+fn joined(labels: &[(&'static str, String)]) -> String {
+    let label =
+        |(label, value): &(&str, String)| format!("{}=\"{}\"", name(label, false), escaped(value, true));
+    labels.iter().map(label).collect::<Vec<_>>().join(",")
 }
 
 /// What may stand in a name, with underscores for what may not; colons in names of metrics only.
@@ -132,6 +130,7 @@ probe_hits_total{probe="b"} 18446744073709551615
         let mut metrics = Metrics::new([1_000, 250_000, 2_000_000_000].into());
         let times = [(250_001, 5), (1, 1), (1_000, 2), (250_000, 3), (2_000_000_001, 7)];
         metrics.histogram("t_seconds", "T.", &[("probe", "a")], 15_000_000_000, &times);
+        metrics.histogram("u_seconds", "U.", &[], 0, &[]);
         assert_eq!(
             metrics.to_prometheus(),
             "# HELP t_seconds T.\n\
@@ -141,7 +140,15 @@ probe_hits_total{probe="b"} 18446744073709551615
              t_seconds_bucket{probe=\"a\",le=\"2\"} 11\n\
              t_seconds_bucket{probe=\"a\",le=\"+Inf\"} 18\n\
              t_seconds_sum{probe=\"a\"} 15\n\
-             t_seconds_count{probe=\"a\"} 18\n"
+             t_seconds_count{probe=\"a\"} 18\n\
+             # HELP u_seconds U.\n\
+             # TYPE u_seconds histogram\n\
+             u_seconds_bucket{le=\"0.000001\"} 0\n\
+             u_seconds_bucket{le=\"0.00025\"} 0\n\
+             u_seconds_bucket{le=\"2\"} 0\n\
+             u_seconds_bucket{le=\"+Inf\"} 0\n\
+             u_seconds_sum 0\n\
+             u_seconds_count 0\n"
         );
     }
 
