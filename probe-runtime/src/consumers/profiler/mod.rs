@@ -1,6 +1,7 @@
 //! Sampling calls, within a budget.
 
 mod budget;
+mod calibration;
 mod daemon;
 mod estimate;
 mod progress;

@@ -1,8 +1,9 @@
 //! What a hit does: it counts the call, and times it if it is one of the first since its function was armed.
 //!
-//! Each function has an *era*: even while it is latent or being switched, odd while it is armed; each arming has another. The
-//! daemon writes it: odd once the sites are active, even before they become latent. A hit in an even era is counted as stray, and does
-//! nothing else; so what is timed has had its exit's site active for all of its life.
+//! Each function has an *era*, which says what its hits do: nothing while it is latent or being switched; once it is armed, count,
+//! or count and time ([`Mode`]). Each arming has another. The daemon writes it: once the sites are active, and before they become
+//! latent. A hit in an era of no mode is counted as stray, and does nothing else; so what is timed has had its exit's site
+//! active for all of its life.
 //!
 //! Calls are paired for each function on its own, not along the thread's stack: what is called inside may be latent. A thread notes the
 //! beginnings of calls that are timed, and how many calls are under way that are not. New ones are timed only while there are
@@ -28,6 +29,32 @@ use crate::registry::ProbeId;
 
 /// Calls of one function that a thread times at once; what is called deeper is counted only.
 const DEPTH: usize = 8;
+
+/// What is done with the calls of a function that is armed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Each is counted, by its entry. Exits stay latent.
+    Counting,
+    /// Each is counted, and the first are timed.
+    Timing,
+}
+
+impl Mode {
+    /// Hits that a call makes.
+    pub(super) const fn hits(self) -> f64 {
+        match self {
+            Self::Counting => 1.0,
+            Self::Timing => 2.0,
+        }
+    }
+}
+
+/// The low bits of an era.
+mod era {
+    pub(super) const IS_COUNTED: u32 = 1;
+    pub(super) const IS_TIMED: u32 = 2;
+    pub(super) const ALL: u32 = 3;
+}
 
 /// What a thread has for all functions.
 #[repr(C)]
@@ -101,11 +128,19 @@ pub(super) struct Seen {
     pub(super) longest: u64,
 }
 
+/// The probes of a function.
+#[derive(Clone, Default, Debug)]
+struct Probes {
+    /// Those at which calls begin are first.
+    all: Vec<ProbeId>,
+    beginning: usize,
+}
+
 /// The hits of a selection's functions.
 pub(super) struct Sampler {
     selected: Selected,
     /// Of each function.
-    probes: Vec<Vec<ProbeId>>,
+    probes: Vec<Probes>,
     idle: Vec<ProbeId>,
     eras: Vec<AtomicU32>,
     memory: PerThread<Head, Part>,
@@ -117,12 +152,12 @@ impl Sampler {
     pub(super) fn new(probes: &ProbeSet, quota: u32, time: Time) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
         let functions = selected.functions.len();
-        let mut of_functions = vec![Vec::new(); functions];
+        let mut of_functions = vec![Probes::default(); functions];
         let mut idle = Vec::new();
         for id in probes.ids() {
             match selected.acts.get(id.index()) {
                 Some(Act { step: Step::Nothing | Step::Cancel, .. }) | None => idle.push(*id),
-                Some(act) => of_functions[act.function as usize].push(*id),
+                Some(act) => of_functions[act.function as usize].add(*id, begins(act.step)),
             }
         }
         let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
@@ -138,9 +173,13 @@ impl Sampler {
         &self.selected.left_out
     }
 
-    /// The probes of a function.
-    pub(super) fn probes(&self, function: usize) -> &[ProbeId] {
-        &self.probes[function]
+    /// The probes of a function that are active when it is armed so.
+    pub(super) fn probes(&self, function: usize, mode: Mode) -> &[ProbeId] {
+        let Probes { all, beginning } = &self.probes[function];
+        match mode {
+            Mode::Counting => &all[..*beginning],
+            Mode::Timing => all,
+        }
     }
 
     /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
@@ -154,8 +193,9 @@ impl Sampler {
     }
 
     /// Hits of this function count from here on: its sites are active.
-    pub(super) fn arm(&self, function: usize) {
-        self.change_era(function, 1);
+    pub(super) fn arm(&self, function: usize, mode: Mode) {
+        let times = if mode == Mode::Timing { era::IS_TIMED } else { 0 };
+        self.change_era(function, era::IS_COUNTED | times);
     }
 
     /// Hits of this function do not count any more: its sites are about to become latent.
@@ -164,10 +204,10 @@ impl Sampler {
     }
 
     /// By one thread at a time.
-    fn change_era(&self, function: usize, parity: u32) {
-        let era = self.eras[function].load(Relaxed);
-        if era % 2 != parity {
-            self.eras[function].store(era.wrapping_add(1), Release);
+    fn change_era(&self, function: usize, low: u32) {
+        let last = self.eras[function].load(Relaxed);
+        if last & era::ALL != low {
+            self.eras[function].store((last | era::ALL).wrapping_add(1) | low, Release);
         }
     }
 
@@ -198,19 +238,18 @@ impl Sampler {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
-        let begins = match step {
-            Step::Begin | Step::Enter | Step::Resume => true,
-            Step::End | Step::Suspend | Step::Finish => false,
-            // Dropping a future is no poll; its probe is off.
-            Step::Nothing | Step::Cancel => return,
-        };
+        // Dropping a future is no poll; its probe is off.
+        if matches!(step, Step::Nothing | Step::Cancel) {
+            return;
+        }
+        let begins = begins(step);
         let function = function as usize;
         let (Some(local), Some(era)) = (self.memory.of(event), self.eras.get(function)) else { return };
         let Some(part) = local.parts().get(function) else { return };
         let hits = &local.head().hits;
         add(hits, 1);
         let era = era.load(Acquire);
-        if era % 2 == 0 {
+        if era & era::IS_COUNTED == 0 {
             if begins {
                 add(&part.stray, 1);
             }
@@ -223,6 +262,23 @@ impl Sampler {
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if begins { part.begin(frame, hits, self.time) } else { part.end(frame, hits, self.time) }
+    }
+}
+
+/// Whether a call begins, or a poll; else one ends.
+#[inline(always)]
+fn begins(step: Step) -> bool {
+    matches!(step, Step::Begin | Step::Enter | Step::Resume)
+}
+
+impl Probes {
+    fn add(&mut self, id: ProbeId, begins: bool) {
+        if begins {
+            self.all.insert(self.beginning, id);
+            self.beginning += 1;
+        } else {
+            self.all.push(id);
+        }
     }
 }
 
@@ -247,7 +303,8 @@ impl Part {
         self.untimed.store(0, Relaxed);
         // While other sites of the attachment are being switched, some hits may be missing.
         let is_settled = !key.is_multiple_of(2);
-        self.left.store(if is_settled { quota } else { 0 }, Relaxed);
+        let is_timed = (key >> 32) & u64::from(era::IS_TIMED) != 0;
+        self.left.store(if is_settled && is_timed { quota } else { 0 }, Relaxed);
     }
 
     #[inline(always)]

@@ -10,16 +10,21 @@
 //!   machines: so the first look is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
 //!   again, the longest latent first, as far as the buckets reach.
+//! - **Modes**: where hits take much of the time, every second window only counts, with exits latent; what hits take is told from the
+//!   difference ([`calibration`](super::calibration)). Until it is, such windows are kept as they are, a few of them.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
 //!   nothing is called. Only when to look again is by the clock.
 //! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
 //!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
 
+mod cost;
+
 use std::collections::VecDeque;
 
 use super::budget::{Bucket, Budget, Spent};
-use super::estimate::{Estimate, Window};
-use super::sampler::Seen;
+use super::calibration::Calibration;
+use super::estimate::{Burden, Estimate, Source, Window};
+use super::sampler::{Mode, Seen};
 
 /// What it is to keep to. Times in ticks.
 #[derive(Clone, Debug)]
@@ -31,7 +36,7 @@ pub(super) struct Settings {
     pub(super) ticks_per_second: f64,
     pub(super) budget: Budget,
     pub(super) budget_each: Budget,
-    /// What a reading of the clock costs, and the least and the most that a hit does besides.
+    /// What a reading of the clock costs, and the least and the most that a hit does besides, as long as nobody knows.
     pub(super) reading: f64,
     pub(super) hit: (f64, f64),
 }
@@ -48,6 +53,8 @@ const SOON: f64 = 2.0;
 const LEFT_OUT: f64 = 4.0;
 /// Processors that the program uses, as far as is planned with.
 const BUSY: (f64, f64) = (0.05, 4096.0);
+/// As many windows at most wait for what that will be.
+const PENDING: usize = 16;
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -63,8 +70,17 @@ pub(super) struct Reading {
 /// One function.
 #[derive(Debug)]
 pub(super) struct Course {
-    pub(super) estimate: Estimate,
+    estimate: Estimate,
+    /// Windows that are not a part of the estimate yet.
+    pending: Vec<Window>,
+    calibration: Calibration,
     state: State,
+    /// How it is armed, or was last.
+    mode: Mode,
+    /// Whether hits took much of its last window.
+    is_dense: bool,
+    /// Calls a tick in its last window.
+    rate: Option<f64>,
     bucket: Bucket,
     /// At the last look.
     last: Reading,
@@ -83,7 +99,7 @@ enum State {
         from_progress: f64,
         gap: f64,
         planned: f64,
-        slowed: f64,
+        burden: Burden,
         from: Seen,
     },
     Latent {
@@ -117,8 +133,10 @@ pub(super) struct Schedule {
     settings: Settings,
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
-    /// What the hits that looks have seen have cost.
-    slowed: f64,
+    /// All hits that looks have seen.
+    burden: Burden,
+    /// Hits of which is known what they cost, and that.
+    known: (f64, f64),
     /// How many processors the program has used lately.
     pub(super) busy: f64,
     armed: Vec<usize>,
@@ -161,7 +179,12 @@ impl Schedule {
             |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
         let course = |_| Course {
             estimate: Estimate::default(),
+            pending: Vec::new(),
+            calibration: Calibration::default(),
             state: State::Opening { since: f64::INFINITY },
+            mode: Mode::Timing,
+            is_dense: false,
+            rate: None,
             bucket: bucket(settings.budget_each),
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },
             rearmed: 0,
@@ -169,7 +192,8 @@ impl Schedule {
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
-            slowed: 0.0,
+            burden: Burden::default(),
+            known: (0.0, 0.0),
             busy: 1.0,
             armed: Vec::with_capacity(functions),
             latent: VecDeque::new(),
@@ -191,19 +215,19 @@ impl Schedule {
     /// A function's sites are active, and its hits count from this reading on.
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
-        self.account(function, reading);
+        let _ = self.account(function, reading);
         let Reading { at: now, progress, seen: from } = reading;
         let settings = &self.settings;
         let course = &mut self.courses[function];
         let State::Opening { since: closed } = course.state else { return };
         let gap = (progress - closed).max(0.0);
         let least = settings.first_look;
-        let planned = match course.estimate.rate() {
+        let planned = match course.rate {
             Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
             None => 0.0,
         };
         course.state =
-            State::Open { since: now, from_progress: progress, gap, planned, slowed: self.slowed, from };
+            State::Open { since: now, from_progress: progress, gap, planned, burden: self.burden, from };
         self.armed.push(function);
     }
 
@@ -219,11 +243,11 @@ impl Schedule {
         self.bucket.fill(elapsed, used);
         self.bucket.spend(Spent { cost: own, calls: 0.0 });
         let armed = std::mem::take(&mut self.armed);
-        let hits = self.cost.hits;
         for function in &armed {
-            self.account(*function, read(*function));
+            let more = self.account(*function, read(*function));
+            self.burden.hits += more.hits;
+            self.burden.readings += more.readings;
         }
-        self.slowed += self.cost.hits - hits;
         if elapsed > 0.0 {
             self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
         }
@@ -248,30 +272,9 @@ impl Schedule {
         orders
     }
 
-    fn account(&mut self, function: usize, reading: Reading) {
-        let seen = reading.seen;
-        let hit = self.hit();
-        let course = &mut self.courses[function];
-        let before = std::mem::replace(&mut course.last, reading).seen;
-        let calls = more(seen.calls, before.calls) + more(seen.stray, before.stray);
-        let timed = more(seen.ended, before.ended);
-        // A call is two hits.
-        let cost = 2.0 * (calls * hit + timed * self.settings.reading);
-        let spent = Spent { cost, calls };
-        course.bucket.spend(spent);
-        self.bucket.spend(spent);
-        self.cost.hits += cost;
-        self.cost.calls += calls;
-        if seen.ended != 0 {
-            self.shortest = self.shortest.min(more(seen.shortest, 0));
-        }
-    }
-
-    /// What a hit costs besides readings, as far as that can be told: between the two readings of the shortest call that was timed lie the
-    /// end of one hit, and the beginning of another.
-    fn hit(&self) -> f64 {
-        let (least, most) = self.settings.hit;
-        self.shortest.clamp(least, most)
+    /// How a function is armed, or is to be.
+    pub(super) fn mode(&self, function: usize) -> Mode {
+        self.courses[function].mode
     }
 
     fn is_over(&self, function: usize) -> bool {
@@ -293,18 +296,26 @@ impl Schedule {
         let is_overrun = calls >= OVERRUN * size;
         // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
         let least = if self.bucket.is_closed() || course.bucket.is_closed() { 1.0 } else { size };
-        let is_spared = !has_room && calls >= least && course.estimate.samples + samples > 0.0;
+        let is_spared = !has_room && calls >= least && seen.ended > 0;
         is_full || is_overrun || is_spared
     }
 
     fn close(&mut self, function: usize) {
-        let hit = self.hit();
-        let course = &mut self.courses[function];
-        let reading = course.last;
-        if let Some(window) = course.window(&reading, self.slowed, hit) {
-            course.estimate.add(window);
+        let reading = self.courses[function].last;
+        if let Some(window) = self.courses[function].window(&reading, self.burden) {
+            self.learn(function, &window);
+            let (hit, reading) = (self.hit(function), self.settings.reading);
+            let course = &mut self.courses[function];
+            course.rate = Some(window.rate(hit));
+            course.pending.push(window);
+            // In their order.
+            let waits = hit.source != Source::Own && (course.is_dense || course.pending.len() > 1);
+            if !waits || course.pending.len() >= PENDING {
+                let windows = std::mem::take(&mut course.pending);
+                windows.into_iter().for_each(|window| course.estimate.add(window, hit, reading));
+            }
         }
-        course.state = State::Latent { since: reading.progress };
+        self.courses[function].state = State::Latent { since: reading.progress };
     }
 
     fn rearm(&mut self, orders: &mut Orders) {
@@ -314,15 +325,19 @@ impl Schedule {
         let mut planned = Spent::default();
         let toggle = self.cost_of_a_toggle();
         let size = self.settings.sample_size;
-        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.first_look);
+        let (reading, look) = (self.settings.reading, self.settings.first_look);
         // Once around: those that are passed over keep their order.
         for _ in 0..self.latent.len() {
             let Some(function) = self.latent.pop_front() else { break };
+            let hit = self.hit(function).cost;
             let course = &mut self.courses[function];
+            let mode =
+                if course.is_dense && course.mode == Mode::Timing { Mode::Counting } else { Mode::Timing };
             // A look comes later than it was meant to.
-            let calls =
-                (PLANNED * size).max(course.estimate.rate().unwrap_or_default() * self.busy * 2.0 * look);
-            let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
+            let calls = (PLANNED * size).max(course.rate.unwrap_or_default() * self.busy * 2.0 * look);
+            let timed = if mode == Mode::Timing { size } else { 0.0 };
+            let cost = mode.hits() * calls * hit + 2.0 * timed * reading + 2.0 * toggle;
+            let own = Spent { cost, calls };
             let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
             // What costs more than the bucket holds has its turn when it is full.
             let fits = if planned.cost == 0.0 && planned.calls == 0.0 {
@@ -337,6 +352,7 @@ impl Schedule {
             }
             planned = all;
             course.state = State::Opening { since: closed };
+            course.mode = mode;
             course.rearmed += 1;
             orders.on.push(function);
         }
@@ -380,15 +396,16 @@ impl Schedule {
 
     /// Whether waking up before the epoch costs less than the hits of what is armed until then. What a rate is must be found out first.
     fn is_worth_a_look(&self) -> bool {
-        let mut rates = 0.0;
+        let mut hits = 0.0;
         for function in &self.armed {
-            match self.courses[*function].estimate.rate() {
-                Some(rate) => rates += rate,
-                None if self.courses[*function].last.seen.calls != 0 => return true,
+            let course = &self.courses[*function];
+            match course.rate {
+                Some(rate) => hits += course.mode.hits() * self.hit(*function).cost * rate,
+                None if course.last.seen.calls != 0 => return true,
                 None => (),
             }
         }
-        let hits = 2.0 * self.hit() * rates * self.busy * since(self.next_epoch, self.looked);
+        hits *= self.busy * since(self.next_epoch, self.looked);
         hits * f64::from(self.looks) > self.cost.own
     }
 
@@ -398,28 +415,29 @@ impl Schedule {
 
     /// What is known of a function, as of now.
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        let (course, hit) = (&self.courses[function], self.hit());
-        match (course.state, course.window(&reading, self.slowed, hit)) {
-            (State::Latent { since: closed } | State::Opening { since: closed }, _) => {
-                course.estimate.with_gap((reading.progress - closed).max(0.0))
+        let (course, hit) = (&self.courses[function], self.hit(function));
+        let mut estimate = course.estimate.clone();
+        let open = course.window(&reading, self.burden);
+        course.pending.iter().copied().chain(open).for_each(|window| {
+            estimate.add(window, hit, self.settings.reading);
+        });
+        match course.state {
+            State::Latent { since: closed } | State::Opening { since: closed } => {
+                estimate.with_gap((reading.progress - closed).max(0.0))
             }
-            (_, window) => {
-                let mut estimate = course.estimate.clone();
-                window.into_iter().for_each(|window| estimate.add(window));
-                estimate
-            }
+            State::Open { .. } => estimate,
         }
     }
 }
 
 impl Course {
     /// The window that is open, up to a reading.
-    fn window(&self, to: &Reading, slowed: f64, hit: f64) -> Option<Window> {
-        let State::Open { from_progress, gap, slowed: before, ref from, .. } = self.state else {
+    fn window(&self, to: &Reading, burden: Burden) -> Option<Window> {
+        let State::Open { from_progress, gap, burden: before, ref from, .. } = self.state else {
             return None;
         };
         let length = to.progress - from_progress;
-        Some(Window::new(gap, length, slowed - before, hit, from, &to.seen))
+        Some(Window::new(gap, length, burden.since(before), from, &to.seen))
     }
 }
 
