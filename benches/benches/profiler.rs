@@ -43,13 +43,7 @@ fn measure(program: Program, scale: Scale) -> Row {
     let medians = interleave(scale.of(41), &mut cases);
     let ratio = medians.ratio("profiled", "latent");
     let slowdown = 100.0 * (ratio - 1.0);
-    figure(
-        &format!("profiler/{}", program.name),
-        format_args!("{slowdown:.2}"),
-        "% slower",
-        ratio,
-        "latent",
-    );
+    figure(&format!("profiler/{}", program.name), format_args!("{slowdown:.2}"), "% slower", ratio, "latent");
 
     let attached = attach(&program);
     let rounds = scale.of(30);

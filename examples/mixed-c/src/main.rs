@@ -186,7 +186,8 @@ fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
 /// Does all files so often, on each thread.
 fn on_threads(files: &[File], rounds: usize) -> Result<(), Box<dyn Error>> {
     thread::scope(|scope| {
-        let work = || (0..rounds).try_for_each(|_| files.iter().try_for_each(|file| round_trip(file).map(drop)));
+        let work =
+            || (0..rounds).try_for_each(|_| files.iter().try_for_each(|file| round_trip(file).map(drop)));
         let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
         for worker in workers {
             worker.join().map_err(|_| "a thread panicked")??;

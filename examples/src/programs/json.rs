@@ -11,13 +11,8 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use super::{Done, Program, on_threads};
 
 /// The program; its work is to read so many documents, those of the file in turns.
-pub const PROGRAM: Program = Program {
-    name: "json",
-    probes: "probe_examples::programs::json::**",
-    unit: "documents",
-    work: 100,
-    run,
-};
+pub const PROGRAM: Program =
+    Program { name: "json", probes: "probe_examples::programs::json::**", unit: "documents", work: 100, run };
 
 /// Documents of the file, and orders in each.
 const DOCUMENTS: u64 = 8;
@@ -163,7 +158,7 @@ impl Order {
 }
 
 /// Items of an order.
-#[probe(all)]
+#[probe]
 fn items_of(order: u64) -> u64 {
     order % 5 + 1
 }
@@ -228,7 +223,7 @@ fn work(file: &[String], next: &AtomicU64, documents: u64) -> Sum {
     }
 }
 
-#[probe(all)]
+#[probe]
 fn add(one: Sum, other: Sum) -> Sum {
     Sum {
         orders: one.orders + other.orders,

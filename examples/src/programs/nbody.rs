@@ -8,13 +8,8 @@ use probe_runtime::probe;
 use super::{Done, Program, on_threads, random, seed};
 
 /// The program; its work is so many steps of [`BODIES`] bodies.
-pub const PROGRAM: Program = Program {
-    name: "nbody",
-    probes: "probe_examples::programs::nbody::**",
-    unit: "steps",
-    work: 60,
-    run,
-};
+pub const PROGRAM: Program =
+    Program { name: "nbody", probes: "probe_examples::programs::nbody::**", unit: "steps", work: 120, run };
 
 /// How many there are.
 pub const BODIES: usize = 400;
@@ -45,7 +40,7 @@ impl System {
         let mut bodies = vec![
             Body { at: [0.0; 3], speed: [0.0; 3], mass: SUN },
             planet(
-                [4.841_431_442_464_720_9, -1.160_320_044_027_428_4, -1.036_220_444_711_231_1e-1],
+                [4.841_431_442_464_721, -1.160_320_044_027_428_4, -1.036_220_444_711_231_1e-1],
                 [1.660_076_642_744_037e-3, 7.699_011_184_197_404e-3, -6.904_600_169_720_63e-5],
                 9.547_919_384_243_266e-4,
             ),
@@ -66,9 +61,8 @@ impl System {
             ),
         ];
         // At rest, all together.
-        bodies[0].speed = std::array::from_fn(|n| {
-            -bodies.iter().map(|body| body.speed[n] * body.mass).sum::<f64>() / SUN
-        });
+        bodies[0].speed =
+            std::array::from_fn(|n| -bodies.iter().map(|body| body.speed[n] * body.mass).sum::<f64>() / SUN);
         Self(bodies)
     }
 
@@ -84,6 +78,7 @@ impl System {
     }
 
     /// Moves all bodies by so many steps, each thread a part of them. What comes of it does not depend on their number.
+    #[must_use]
     pub fn simulate(self, steps: u64, step: f64, threads: usize) -> Self {
         let len = self.0.len();
         let threads = threads.min(len);

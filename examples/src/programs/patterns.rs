@@ -12,7 +12,7 @@ pub const PROGRAM: Program = Program {
     name: "patterns",
     probes: "probe_examples::programs::patterns::**",
     unit: "readings",
-    work: 120,
+    work: 400,
     run,
 };
 
@@ -60,7 +60,7 @@ fn compile() -> Vec<Regex> {
     PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("a pattern of this program")).collect()
 }
 
-#[probe(all)]
+#[probe]
 fn paragraphs() -> impl Iterator<Item = &'static str> {
     TEXT.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty())
 }
@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn words_are_those_between_other_letters() {
-        let words: Vec<_> = TEXT.split(|c: char| !c.is_ascii_alphabetic()).filter(|it| !it.is_empty()).collect();
+        let words: Vec<_> =
+            TEXT.split(|c: char| !c.is_ascii_alphabetic()).filter(|it| !it.is_empty()).collect();
         let [all, capitalised, ..] = read(&compile());
         assert_eq!(all.matches, words.len() as u64);
         assert_eq!(all.letters, words.iter().map(|word| word.len() as u64).sum::<u64>());

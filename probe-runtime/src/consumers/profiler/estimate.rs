@@ -258,7 +258,11 @@ mod tests {
         let mut estimate = Estimate::default();
         let times = Window { samples: 4.0, time: 40.0, squares: 500.0, ..window(0.0, 1000.0, 4.0) };
         estimate.add(times, FREE, 0.0);
-        estimate.add(Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) }, FREE, 0.0);
+        estimate.add(
+            Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) },
+            FREE,
+            0.0,
+        );
         assert_eq!(estimate.calls(), Estimated { value: 6.0, error: 0.0 });
         assert_eq!(estimate.total(), Some(Estimated { value: 54.0, error: 0.0 }));
         assert_eq!(estimate.mean(), Some(Estimated { value: 9.0, error: 0.0 }));
@@ -278,13 +282,17 @@ mod tests {
         assert_eq!(estimate.mean(), None);
         // The last gap has the last rate.
         assert_eq!(estimate.with_gap(10.0).calls().value, 2230.0);
-            }
+    }
 
     #[test]
     fn calls_of_windows_without_samples_take_the_mean() {
         let mut estimate = Estimate::default();
         estimate.add(window(0.0, 100.0, 50.0), FREE, 0.0);
-        estimate.add(Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) }, FREE, 0.0);
+        estimate.add(
+            Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) },
+            FREE,
+            0.0,
+        );
         let total = estimate.total().unwrap();
         assert_eq!((total.value, total.error), (2000.0, 0.0), "all timed calls took the same");
     }
@@ -294,7 +302,8 @@ mod tests {
         let mut estimate = Estimate::default();
         // Calls of 20 ticks, two hits of 14 each, 2 of them timed; beside them, those of another function.
         let burden = Burden { hits: 250.0, readings: 50.0 };
-        let timed = Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 5550.0, 100.0) };
+        let timed =
+            Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 5550.0, 100.0) };
         let hit = Hit { cost: 14.0, source: Source::Own };
         estimate.add(Window { burden, ..timed }, hit, 0.0);
         estimate.add(Window { burden, ..timed }, hit, 0.0);
@@ -304,7 +313,10 @@ mod tests {
         estimate.add(gap, hit, 0.0);
         assert_eq!(estimate.calls().value, 400.0);
         // 15 % of what hits took.
-        assert!((estimate.calls().error - (2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 3550.0 / 2000.0)).abs() < 1e-9, "{estimate:?}");
+        assert!(
+            (estimate.calls().error - (2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 3550.0 / 2000.0)).abs() < 1e-9,
+            "{estimate:?}"
+        );
     }
 
     proptest! {

@@ -194,9 +194,15 @@ fn calls_in_a_row_are_estimated_within_a_tenth() {
                 let estimate = schedule.estimate(function, program.reading(function));
                 let (calls, truth) = (estimate.calls(), callee.calls.floor());
                 let off = (calls.value - truth).abs();
-                assert!(off <= 0.1 * truth && off <= calls.error, "{hits:?}, {function}: {calls:?}, not {truth}");
+                assert!(
+                    off <= 0.1 * truth && off <= calls.error,
+                    "{hits:?}, {function}: {calls:?}, not {truth}"
+                );
                 let (mean, time) = (estimate.mean().unwrap().value, callee.time);
-                assert!((mean - time).abs() <= 0.1 * (time + callee.hit), "{hits:?}, {function}: {mean}, not {time}");
+                assert!(
+                    (mean - time).abs() <= 0.1 * (time + callee.hit),
+                    "{hits:?}, {function}: {mean}, not {time}"
+                );
                 let cost = schedule.hit(function).cost;
                 assert!((cost - callee.hit).abs() <= 0.2 * callee.hit, "{hits:?}, {function}: {cost}");
             }
