@@ -11,6 +11,7 @@
 //! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and of how much they differ from one window to
 //! the next; of times, their spread over the calls that were timed. To it comes what a hit may cost more or less than was taken.
 
+use super::calibration::without;
 use super::sampler::Seen;
 
 /// What is left of a window at least, if that would be all of it.
@@ -91,8 +92,15 @@ impl Window {
 
     /// Its length, had nobody looked: as much would have been done in less time.
     fn undisturbed(&self, hit: Hit) -> f64 {
-        let slowed = self.burden.hits * hit.cost + self.burden.readings;
-        (self.length - slowed).max(self.length * LEAST)
+        let (both, hits) = (self.length - self.burden.readings, self.burden.hits * hit.cost);
+        without(both, hits).max(self.length * LEAST)
+    }
+
+    /// The part of what its hits cost by themselves that has made it longer.
+    pub(super) fn felt(&self, hit: Hit) -> f64 {
+        let slowed = self.length - self.undisturbed(hit) - self.burden.readings;
+        let hits = self.burden.hits * hit.cost;
+        if hits > 0.0 { (slowed / hits).clamp(0.0, 1.0) } else { 1.0 }
     }
 
     /// Calls a tick.
@@ -300,23 +308,22 @@ mod tests {
     #[test]
     fn hits_are_taken_off() {
         let mut estimate = Estimate::default();
-        // Calls of 20 ticks, two hits of 14 each, 2 of them timed; beside them, those of another function.
+        // 100 calls of 20 ticks, 2 of them timed; two hits of 6 each, and as many of another function, at a right angle to them.
         let burden = Burden { hits: 250.0, readings: 50.0 };
         let timed =
-            Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 5550.0, 100.0) };
-        let hit = Hit { cost: 14.0, source: Source::Own };
+            Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 2550.0, 100.0) };
+        let hit = Hit { cost: 6.0, source: Source::Own };
         estimate.add(Window { burden, ..timed }, hit, 0.0);
         estimate.add(Window { burden, ..timed }, hit, 0.0);
         assert_eq!(Window { burden, ..timed }.rate(hit), 0.05);
-        assert_eq!(estimate.mean().unwrap().value, 12.0, "40, an inner hit, and its own");
+        assert_eq!(Window { burden, ..timed }.felt(hit), 500.0 / 1500.0);
+        assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
         let gap = Window { gap: 2000.0, burden, ..timed };
         estimate.add(gap, hit, 0.0);
         assert_eq!(estimate.calls().value, 400.0);
         // 15 % of what hits took.
-        assert!(
-            (estimate.calls().error - (2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 3550.0 / 2000.0)).abs() < 1e-9,
-            "{estimate:?}"
-        );
+        let error = 2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 550.0 / 2000.0;
+        assert!((estimate.calls().error - error).abs() < 1e-9, "{estimate:?}");
     }
 
     proptest! {

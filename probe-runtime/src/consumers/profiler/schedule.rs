@@ -79,6 +79,8 @@ pub(super) struct Course {
     mode: Mode,
     /// Whether hits took much of its last window.
     is_dense: bool,
+    /// The part of its hits that has made its last window longer.
+    felt: f64,
     /// Calls a tick in its last window.
     rate: Option<f64>,
     bucket: Bucket,
@@ -184,6 +186,7 @@ impl Schedule {
             state: State::Opening { since: f64::INFINITY },
             mode: Mode::Timing,
             is_dense: false,
+            felt: 1.0,
             rate: None,
             bucket: bucket(settings.budget_each),
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },
@@ -306,7 +309,7 @@ impl Schedule {
             self.learn(function, &window);
             let (hit, reading) = (self.hit(function), self.settings.reading);
             let course = &mut self.courses[function];
-            course.rate = Some(window.rate(hit));
+            (course.rate, course.felt) = (Some(window.rate(hit)), window.felt(hit));
             course.pending.push(window);
             // In their order.
             let waits = hit.source != Source::Own && (course.is_dense || course.pending.len() > 1);

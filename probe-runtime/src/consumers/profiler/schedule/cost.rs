@@ -21,7 +21,7 @@ impl Schedule {
         let timed = more(seen.ended, before.ended);
         let burden =
             Burden { hits: course.mode.hits() * calls, readings: 2.0 * timed * self.settings.reading };
-        let cost = burden.hits * hit + burden.readings;
+        let cost = burden.hits * hit * course.felt + burden.readings;
         let spent = Spent { cost, calls };
         course.bucket.spend(spent);
         self.bucket.spend(spent);
