@@ -98,10 +98,11 @@ fn in_full(command: &mut Command) -> &mut Command {
     if Scale::from_args() == Scale::Full { command.env("PROBE_BENCH_FULL", "1") } else { command }
 }
 
-/// Without what compilers add to the names of copies.
+/// Each line's last word, without what compilers add to the names of copies.
 fn names(text: &[u8]) -> Names {
     let text = String::from_utf8_lossy(text);
-    let name = |line: &str| line.trim().split('.').next().unwrap_or_default().to_owned();
+    let word = |line: &str| line.split_whitespace().next_back().unwrap_or_default().to_owned();
+    let name = |line: &str| word(line).split('.').next().unwrap_or_default().to_owned();
     text.lines().map(name).filter(|name| !name.is_empty()).collect()
 }
 
@@ -114,7 +115,7 @@ fn sampled() -> Result<Names, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
     }
-    let script = Command::new("perf").args(["script", "-F", "sym", "-i"]).arg(&file).output();
+    let script = Command::new("perf").args(["script", "-F", "ip,sym", "-i"]).arg(&file).output();
     // What is left is a temporary file.
     let _ = std::fs::remove_file(&file);
     let script = script.map_err(|error| error.to_string())?;
