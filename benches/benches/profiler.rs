@@ -58,16 +58,21 @@ fn measure(program: Program, scale: Scale) -> Row {
 
 #[expect(clippy::cast_precision_loss, reason = "rates, and far fewer calls than 2^52")]
 impl Row {
-    /// Of functions that were called often enough to have a rate: the one whose calls are estimated worst, and by how many percent.
-    fn worst(&self) -> (&str, f64) {
+    /// Of the function that is called most: its name, and by how many percent its calls are estimated wrongly. Then, of all that were called a
+    /// thousand times: how many are within the error that the profiler says, and how many there are.
+    fn estimates(&self) -> (&str, f64, usize, usize) {
         let module = self.program.probes.trim_end_matches("**");
-        let off = |(name, calls): &(&'static str, u64)| {
+        let estimate = |(name, calls): &(&'static str, u64)| {
             let truth = (calls * self.rounds) as f64;
             let estimated = self.profile.function(&format!("{module}{name}")).expect("it has probes").calls();
-            (truth >= 1000.0).then_some((*name, 100.0 * (estimated.value / truth - 1.0)))
+            let is_within = (estimated.value - truth).abs() <= estimated.error.max(1.0);
+            (*name, truth, 100.0 * (estimated.value / truth - 1.0), is_within)
         };
-        let all = self.done.calls.iter().filter_map(off);
-        all.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs())).unwrap_or(("-", 0.0))
+        let called = self.done.calls.iter().map(estimate).filter(|(_, truth, ..)| *truth >= 1000.0);
+        let called: Vec<_> = called.collect();
+        let within = called.iter().filter(|(.., is_within)| *is_within).count();
+        let busiest = called.iter().max_by(|(_, a, ..), (_, b, ..)| a.total_cmp(b));
+        busiest.map_or(("-", 0.0, 0, 0), |(name, _, off, _)| (*name, *off, within, called.len()))
     }
 
     fn print(&self) {
@@ -76,9 +81,9 @@ impl Row {
         let samples: u64 = self.profile.iter().map(FunctionProfile::samples).sum();
         let (hits, own) = (cost.hits.as_secs_f64(), cost.own.as_secs_f64());
         let of_used = |time: f64| 100.0 * time / cost.used.as_secs_f64();
-        let (worst, off) = self.worst();
+        let (busiest, off, within, called) = self.estimates();
         println!(
-            "{:<10} {:>9.0} {:>10.0} {:>9.0} {:>10.2} {:>9.2} {:>10.2} {:>6.0} %   {off:+.1} % ({worst})",
+            "{:<10} {:>9.0} {:>10.0} {:>9.0} {:>10.2} {:>9.2} {:>10.2} {:>6.0} %   {within:>2} of {called:<2}   {off:+.1} % ({busiest})",
             self.program.name,
             each(cost.toggles),
             each(cost.calls),
@@ -99,7 +104,7 @@ fn main() {
     let scale = Scale::from_args();
     let rows = ALL.map(|program| measure(program, scale));
     println!(
-        "program    toggles/s    calls/s   timed/s slowdown %    hits %  toggle %  of cost   calls, the worst estimate"
+        "program    toggles/s    calls/s   timed/s slowdown %    hits %  toggle %  of cost   within error   calls of the busiest"
     );
     rows.iter().for_each(Row::print);
     println!(

@@ -14,11 +14,11 @@ use probe_runtime::{Profiler, TextPolicy, select};
 /// Those of `hull` that don't recurse: they are called some ten thousand times a second, and those of `options` tens of millions of times.
 const SELECTED: [&str; 5] = ["run", "work", "geometry::scatter", "geometry::hull", "geometry::merge"];
 
-/// A quarter of a second or so of each kind; returns calls a second of both, and what it has used of the processors.
+/// Some 30 ms of each kind; returns calls a second of both, and what it has used of the processors.
 fn cycle() -> ([f64; 2], f64) {
     let threads = processors();
     let start = process_ns();
-    let rates = [(hull::PROGRAM, 600), (options::PROGRAM, 3_000)].map(|(program, work)| {
+    let rates = [(hull::PROGRAM, 150), (options::PROGRAM, 750)].map(|(program, work)| {
         let start = Instant::now();
         let done = (program.run)(work, threads);
         let of_selected = |(name, _): &&(&str, u64)| program.name == "options" || SELECTED.contains(name);
