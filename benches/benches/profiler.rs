@@ -1,186 +1,40 @@
-//! `profiler`: what sampling costs at its defaults, on programs all of whose functions have probes, with toggles and samples a second, and what
-//! of the slowdown switching makes: Table 3 of the paper. CPU time of all threads, the profiler's own among them, beside the same program
-//! with nobody attached. And how far off its estimates are, of calls that the program counts itself.
+//! `profiler`: what sampling costs at its defaults, on real programs of several threads, all of whose functions have probes: Table 3 of the
+//! paper. CPU time of all threads, the profiler's own among them, beside the same program with nobody attached; toggles and samples a
+//! second; what of the slowdown switching makes. And how far off the estimates are, of calls that the programs know.
 
 use std::hint::black_box;
-use std::thread;
-use std::time::Duration;
 
-use probe_benches::{Case, Scale, figure, interleave, process_ns};
-use probe_runtime::{Attachment, Profile, Profiler, TextPolicy, select};
+use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, process_ns, processors};
+use probe_examples::programs::{ALL, Done, Program};
+use probe_runtime::{Attachment, FunctionProfile, Profile, Profiler, TextPolicy, select};
 
-/// Five bodies, step by step (after the Computer Language Benchmarks Game).
-mod nbody {
-    use probe_runtime::probe;
-
-    #[derive(Clone, Copy)]
-    pub struct Body {
-        at: [f64; 3],
-        speed: [f64; 3],
-        mass: f64,
-    }
-
-    #[probe]
-    #[inline(never)]
-    pub fn bodies() -> [Body; 5] {
-        std::array::from_fn(|n| {
-            let n = f64::from(u8::try_from(n).unwrap_or_default());
-            Body { at: [3.0 * n, n * n - 2.0, 0.5 - n], speed: [0.1, 0.02 * n, -0.01], mass: 1.0 / (1.0 + n) }
-        })
-    }
-
-    #[probe]
-    #[inline(never)]
-    fn attract(one: &mut Body, other: &mut Body, time: f64) {
-        let apart: [f64; 3] = std::array::from_fn(|n| one.at[n] - other.at[n]);
-        let square: f64 = apart.iter().map(|d| d * d).sum::<f64>() + 0.01;
-        let force = time / (square * square.sqrt());
-        for (n, apart) in apart.into_iter().enumerate() {
-            one.speed[n] -= apart * other.mass * force;
-            other.speed[n] += apart * one.mass * force;
-        }
-    }
-
-    #[probe]
-    #[inline(never)]
-    fn advance(bodies: &mut [Body; 5], time: f64) {
-        for one in 0..5 {
-            let (left, right) = bodies.split_at_mut(one + 1);
-            right.iter_mut().for_each(|other| attract(&mut left[one], other, time));
-        }
-        for body in bodies {
-            (0..3).for_each(|n| body.at[n] += time * body.speed[n]);
-        }
-    }
-
-    #[probe]
-    #[inline(never)]
-    fn energy(bodies: &[Body; 5]) -> f64 {
-        bodies.iter().map(|body| 0.5 * body.mass * body.speed.iter().map(|v| v * v).sum::<f64>()).sum()
-    }
-
-    /// Calls of `attract` for each step.
-    pub const ATTRACTIONS: u64 = 10;
-
-    #[probe]
-    #[inline(never)]
-    pub fn run(steps: u64) -> f64 {
-        let mut bodies = bodies();
-        (0..steps).for_each(|_| advance(&mut bodies, 0.001));
-        energy(&bodies)
-    }
+/// What became of a program.
+struct Row {
+    program: Program,
+    slowdown: f64,
+    profile: Profile,
+    done: Done,
+    rounds: u64,
 }
-
-/// Prices of options (Black and Scholes), one after the other.
-mod options {
-    use probe_runtime::probe;
-
-    /// The normal distribution, Abramowitz and Stegun 26.2.17.
-    #[probe]
-    #[inline(never)]
-    fn normal(x: f64) -> f64 {
-        let k = 1.0 / (1.0 + 0.231_641_9 * x.abs());
-        let poly = [0.319_381_53, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
-        let sum = poly.iter().rev().fold(0.0, |sum, c| (sum + c) * k);
-        let tail = (-0.5 * x * x).exp() * 0.398_942_28 * sum;
-        if x < 0.0 { tail } else { 1.0 - tail }
-    }
-
-    /// Calls of `normal` for each price.
-    pub const DISTRIBUTIONS: u64 = 4;
-
-    #[probe]
-    #[inline(never)]
-    fn price(spot: f64, strike: f64, years: f64) -> (f64, f64) {
-        let (rate, volatility) = (0.03_f64, 0.25_f64);
-        let spread = volatility * years.sqrt();
-        let d1 = ((spot / strike).ln() + (rate + 0.5 * volatility * volatility) * years) / spread;
-        let (d2, discounted) = (d1 - spread, strike * (-rate * years).exp());
-        let call = spot * normal(d1) - discounted * normal(d2);
-        let put = discounted * normal(-d2) - spot * normal(-d1);
-        (call, put)
-    }
-
-    #[probe]
-    #[inline(never)]
-    pub fn run(prices: u64) -> f64 {
-        let one = |n: u64| {
-            let n = f64::from(u32::try_from(n % 1000).unwrap_or_default());
-            let (call, put) = price(80.0 + n / 25.0, 100.0, 0.1 + n / 500.0);
-            call + put
-        };
-        (0..prices).map(one).sum()
-    }
-}
-
-struct Program {
-    name: &'static str,
-    selector: &'static str,
-    run: fn(u64) -> f64,
-    /// What `run` is to do, in some 100 ms, and the calls that it makes of one function for each of it.
-    work: u64,
-    busiest: (&'static str, u64),
-}
-
-const PROGRAMS: [Program; 2] = [
-    Program {
-        name: "nbody",
-        selector: "profiler::nbody::**",
-        run: nbody::run,
-        work: 600_000,
-        busiest: ("profiler::nbody::attract", nbody::ATTRACTIONS),
-    },
-    Program {
-        name: "options",
-        selector: "profiler::options::**",
-        run: options::run,
-        work: 1_000_000,
-        busiest: ("profiler::options::normal", options::DISTRIBUTIONS),
-    },
-];
 
 fn attach(program: &Program) -> Attachment<Profiler> {
-    let set = select(program.selector).expect("its probes").text(TextPolicy::Open);
+    let set = select(program.probes).expect("its probes").text(TextPolicy::Open);
     set.attach(Profiler::new()).expect("nothing else is attached")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate")]
-fn rates(program: &Program, profile: &Profile, calls: u64) {
-    let cost = profile.cost();
-    let elapsed = cost.elapsed.as_secs_f64();
-    let samples: u64 = profile.iter().map(probe_runtime::FunctionProfile::samples).sum();
-    let each = |number: u64| number as f64 / elapsed;
-    println!(
-        "profiler/{}: {:.0} toggles/s, {:.0} calls/s timed, {:.0} calls/s seen; accounted: {:.2} % in hits, {:.2} % in switching and looking",
-        program.name,
-        each(cost.toggles),
-        each(samples),
-        each(cost.calls),
-        100.0 * cost.hits.as_secs_f64() / cost.used.as_secs_f64(),
-        100.0 * cost.own.as_secs_f64() / cost.used.as_secs_f64(),
-    );
-    let (path, _) = program.busiest;
-    let estimated = profile.function(path).expect("it has probes").calls();
-    let off = 100.0 * (estimated.value / calls as f64 - 1.0);
-    println!(
-        "profiler/{}: {path}: {:.0} ± {:.0} calls, {off:+.1} % of {calls}",
-        program.name, estimated.value, estimated.error
-    );
-}
-
-fn measure(program: &Program, scale: Scale) {
-    let work = scale.of(program.work);
+fn measure(program: Program, scale: Scale) -> Row {
+    let (work, threads) = (scale.of(program.work), processors());
     let run = || {
         let start = process_ns();
-        black_box((program.run)(black_box(work)));
+        black_box((program.run)(black_box(work), threads));
         process_ns() - start
     };
     let mut cases = [
         Case::given("latent", run),
         Case::given("profiled", || {
-            let attached = attach(program);
+            let attached = attach(&program);
             // What it costs to begin is not what it costs to go on.
-            (program.run)(work / 2);
+            (program.run)(work.div_ceil(2), threads);
             let spent = run();
             drop(attached);
             spent
@@ -188,21 +42,72 @@ fn measure(program: &Program, scale: Scale) {
     ];
     let medians = interleave(scale.of(41), &mut cases);
     let ratio = medians.ratio("profiled", "latent");
-    let name = format!("profiler/{}", program.name);
-    figure(&name, format_args!("{:.2}", 100.0 * (ratio - 1.0)), "% slower", ratio, "latent");
+    let slowdown = 100.0 * (ratio - 1.0);
+    figure(&format!("profiler/{}", program.name), format_args!("{slowdown:.2}"), "% slower", ratio, "latent");
 
-    let attached = attach(program);
-    let rounds = scale.of(20);
-    for _ in 0..rounds {
-        black_box((program.run)(black_box(work)));
-    }
+    let attached = attach(&program);
+    let rounds = scale.of(30);
+    (1..rounds).for_each(|_| {
+        black_box((program.run)(black_box(work), threads));
+    });
+    let done = (program.run)(work, threads);
     let profile = attached.profile();
-    rates(program, &profile, rounds * work * program.busiest.1);
-    println!("{attached}");
+    println!("{attached}\n");
+    Row { program, slowdown, profile, done, rounds }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates, and far fewer calls than 2^52")]
+impl Row {
+    /// Of the function that is called most: its name, and by how many percent its calls are estimated wrongly. Then, of all that were called a
+    /// thousand times: how many are within the error that the profiler says, and how many there are.
+    fn estimates(&self) -> (&str, f64, usize, usize) {
+        let module = self.program.probes.trim_end_matches("**");
+        let estimate = |(name, calls): &(&'static str, u64)| {
+            let truth = (calls * self.rounds) as f64;
+            let estimated = self.profile.function(&format!("{module}{name}")).expect("it has probes").calls();
+            let is_within = (estimated.value - truth).abs() <= estimated.error.max(1.0);
+            (*name, truth, 100.0 * (estimated.value / truth - 1.0), is_within)
+        };
+        let called = self.done.calls.iter().map(estimate).filter(|(_, truth, ..)| *truth >= 1000.0);
+        let called: Vec<_> = called.collect();
+        let within = called.iter().filter(|(.., is_within)| *is_within).count();
+        let busiest = called.iter().max_by(|(_, a, ..), (_, b, ..)| a.total_cmp(b));
+        busiest.map_or(("-", 0.0, 0, 0), |(name, _, off, _)| (*name, *off, within, called.len()))
+    }
+
+    fn print(&self) {
+        let cost = self.profile.cost();
+        let each = |number: u64| number as f64 / cost.elapsed.as_secs_f64();
+        let samples: u64 = self.profile.iter().map(FunctionProfile::samples).sum();
+        let (hits, own) = (cost.hits.as_secs_f64(), cost.own.as_secs_f64());
+        let of_used = |time: f64| 100.0 * time / cost.used.as_secs_f64();
+        let (busiest, off, within, called) = self.estimates();
+        println!(
+            "{:<10} {:>9.0} {:>10.0} {:>9.0} {:>10.2} {:>9.2} {:>10.2} {:>6.0} %   {within:>2} of {called:<2}   {off:+.1} % ({busiest})",
+            self.program.name,
+            each(cost.toggles),
+            each(cost.calls),
+            each(samples),
+            self.slowdown,
+            of_used(hits),
+            of_used(own),
+            100.0 * own / (hits + own),
+        );
+    }
 }
 
 fn main() {
+    if !IS_PATCHED {
+        println!("sites are not patched in this build");
+        return;
+    }
     let scale = Scale::from_args();
-    thread::sleep(Duration::from_millis(20));
-    PROGRAMS.iter().for_each(|program| measure(program, scale));
+    let rows = ALL.map(|program| measure(program, scale));
+    println!(
+        "program    toggles/s    calls/s   timed/s slowdown %    hits %  toggle %  of cost   within error   calls of the busiest"
+    );
+    rows.iter().for_each(Row::print);
+    println!(
+        "toggle %: switching, looking, waking up and going to sleep, of the CPU time; of cost: of what the profiler accounts for"
+    );
 }

@@ -3,15 +3,19 @@
 //! ```text
 //! cargo run --release -p mixed-c                 # compresses its own sources
 //! cargo run --release -p mixed-c -- FILES…       # these files
+//! cargo run --release -p mixed-c -- --profile[=TREE.csv] [FILES…]   # who calls whom, and for how long
 //! PROBES='squeeze_* kind=entry=count' cargo run --release -p mixed-c
 //! ```
 //!
 //! The library, in `c/`, is a compressor. Its build script uses `probe_build::Build` instead of `cc::Build`; that puts a probe at
 //! the entry and the exits of each of its functions. Two more stand in the C code, `PROBE_U64("match", length)` and its
-//! counterpart. Rust marks [`archive`] and [`restore`] with `#[probe]`.
+//! counterpart. Rust marks its functions with `#[probe]`.
 //!
 //! First all files are compressed and expanded once, and what the probes have counted is held against what the program knows.
 //! Then threads go on doing so, while probes are attached and detached.
+//!
+//! With `--profile`, functions of both languages stand in one call tree, every call of it counted and timed; then in one profile, from
+//! samples, while the threads go on.
 
 #![deny(unsafe_code)]
 
@@ -25,7 +29,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, Kind, probe, probes, select};
+use probe_runtime::{
+    Attachment, CallTree, Consumer, Count, Event, Kind, Profiler, TextPolicy, probe, probes, select,
+};
 
 const THREADS: usize = 2;
 const WHILE_IT_RUNS: Duration = Duration::from_millis(500);
@@ -48,7 +54,15 @@ fn restore(archive: &[u8], len: usize) -> Option<Vec<u8>> {
     squeeze::expand(archive, len)
 }
 
+/// Those that can be called: without the points.
+const FUNCTIONS: &str =
+    "mixed_c::**, @c/squeeze.c, @c/lz77.c, @c/huffman.c, @c/bits.c, !squeeze::match, !squeeze::copy";
+
+/// How often each thread does all files while it is profiled.
+const ROUNDS: usize = 100;
+
 /// Compresses and expands a file; returns how many bytes it was in between.
+#[probe]
 fn round_trip(file: &File) -> Result<usize, String> {
     let archived = archive(&file.content);
     match restore(&archived, file.content.len()) {
@@ -169,11 +183,49 @@ fn while_it_runs(files: &[File]) -> Result<(), Box<dyn Error>> {
     })
 }
 
+/// Does all files so often, on each thread.
+fn on_threads(files: &[File], rounds: usize) -> Result<(), Box<dyn Error>> {
+    thread::scope(|scope| {
+        let work =
+            || (0..rounds).try_for_each(|_| files.iter().try_for_each(|file| round_trip(file).map(drop)));
+        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            worker.join().map_err(|_| "a thread panicked")??;
+        }
+        Ok(())
+    })
+}
+
+/// Both languages in one call tree, and in one profile. One after the other: the profiler switches sites, and a call tree wants to see
+/// every call.
+fn profile(files: &[File], csv: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let calls = select(FUNCTIONS)?.attach(CallTree::new())?;
+    on_threads(files, 1)?;
+    let tree = calls.tree();
+    println!("{tree}\n");
+    if let Some(csv) = csv {
+        fs::write(csv, tree.to_csv())?;
+    }
+    drop(calls);
+    let profiler = select(FUNCTIONS)?.text(TextPolicy::Open).attach(Profiler::new())?;
+    on_threads(files, ROUNDS)?;
+    println!("{profiler}");
+    Ok(())
+}
+
 fn run() -> Result<(), Box<dyn Error>> {
     let _probes = probe_runtime::init_from_env()?;
-    let files = files(std::env::args().skip(1).collect())?;
+    let mut names: Vec<_> = std::env::args().skip(1).collect();
+    let option = names.first().filter(|name| name.starts_with("--profile")).cloned();
+    if option.is_some() {
+        names.remove(0);
+    }
+    let files = files(names)?;
     if !probes().iter().any(|probe| probe.path() == "squeeze_compress") {
         return Err("this program was built without probes".into());
+    }
+    if let Some(option) = option {
+        return profile(&files, option.strip_prefix("--profile="));
     }
     list()?;
     println!();

@@ -5,6 +5,8 @@
 
 use std::ffi::c_uchar;
 
+use probe_runtime::probe;
+
 unsafe extern "C" {
     fn squeeze_bound(len: usize) -> usize;
     fn squeeze_compress(text: *const c_uchar, len: usize, out: *mut c_uchar) -> usize;
@@ -12,6 +14,7 @@ unsafe extern "C" {
 }
 
 /// Compresses.
+#[probe]
 pub(crate) fn compress(text: &[u8]) -> Vec<u8> {
     // SAFETY: it computes.
     let mut out = vec![0; unsafe { squeeze_bound(text.len()) }];
@@ -22,6 +25,7 @@ pub(crate) fn compress(text: &[u8]) -> Vec<u8> {
 }
 
 /// Expands to at most `capacity` bytes; `None` if the text is damaged.
+#[probe]
 pub(crate) fn expand(text: &[u8], capacity: usize) -> Option<Vec<u8>> {
     let mut out = vec![0; capacity];
     // SAFETY: it reads within the text, and writes within the capacity.

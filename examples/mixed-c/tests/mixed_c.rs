@@ -75,6 +75,60 @@ mod patched {
     }
 
     #[test]
+    fn both_languages_are_in_one_tree_and_one_profile() {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (file, csv) = (folder.join("a-tree.txt"), folder.join("a-tree.csv"));
+        fs::write(&file, "a tree, a tree, and another tree").unwrap();
+        let profile = format!("--profile={}", csv.display());
+        let output = run(&[Path::new(&profile), &file], None);
+        let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{stdout}");
+
+        let csv = fs::read_to_string(csv).unwrap();
+        let calls: Vec<(&str, u64)> = (csv.lines().skip(1))
+            .map(|line| {
+                let cells: Vec<_> = line.split(',').collect();
+                (cells[0], cells[2].parse().unwrap())
+            })
+            .collect();
+        let of = |stack: &str| calls.iter().find(|(found, _)| *found == stack).map(|(_, calls)| *calls);
+        // Two threads, a file: Rust calls Rust, which calls C, which calls C.
+        let archive = "mixed_c::round_trip;mixed_c::archive;mixed_c::squeeze::compress";
+        let restore = "mixed_c::round_trip;mixed_c::restore;mixed_c::squeeze::expand";
+        let (compress, expand) = (format!("{archive};squeeze_compress"), format!("{restore};squeeze_expand"));
+        for stack in [
+            "mixed_c::round_trip",
+            "mixed_c::round_trip;mixed_c::archive",
+            archive,
+            restore,
+            &format!("{archive};squeeze_bound"),
+            &compress,
+            &format!("{compress};bits_flush"),
+            &expand,
+        ] {
+            assert_eq!(of(stack), Some(2), "{stack} in\n{csv}");
+        }
+        // What the compiler has not made a part of its callers: somewhere below.
+        let below = |caller: &str, name: &str| {
+            let is_so = |stack: &str| stack.starts_with(caller) && stack.ends_with(&format!(";{name}"));
+            calls.iter().filter(|(stack, _)| is_so(stack)).map(|(_, calls)| calls).sum::<u64>()
+        };
+        assert_eq!(below(&compress, "huffman_measure"), 2 * 2, "{csv}");
+        assert_eq!([&compress, &expand].map(|in_c| below(in_c, "huffman_assign")), [2 * 2; 2], "{csv}");
+        assert_eq!(below(&compress, "lz77_remember"), 2 * 32, "each byte\n{csv}");
+        assert_eq!(below(&expand, "huffman_write") + below(&compress, "huffman_read"), 0, "{csv}");
+
+        let (tree, profile) = stdout.split_once("\n\n").unwrap();
+        for name in ["mixed_c::round_trip", "mixed_c::archive", "squeeze_compress"] {
+            assert!(tree.lines().any(|line| line.ends_with(&format!(" {name}"))), "{name} in\n{tree}");
+        }
+        for name in ["mixed_c::round_trip", "mixed_c::squeeze::expand", "squeeze_expand", "bits_flush"] {
+            let is_there = |line: &str| line.split_whitespace().next() == Some(name);
+            assert!(profile.lines().any(is_there), "{name} in\n{profile}");
+        }
+    }
+
+    #[test]
     fn the_environment_reaches_c() {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("three-times.txt");
         fs::write(&file, "three times, three times, three times").unwrap();

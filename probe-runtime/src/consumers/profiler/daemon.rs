@@ -83,7 +83,7 @@ impl Core {
         let mut schedule = Schedule::new(settings, functions, base.at);
         for function in 0..functions {
             schedule.opened(function, self.reading(sampler, function, &base));
-            sampler.arm(function);
+            sampler.arm(function, schedule.mode(function));
         }
         let mut progress = Progress::default();
         progress.now(self.time, used, 0, sampler);
@@ -153,7 +153,8 @@ impl Core {
         let orders = running.schedule.look(base.at, all, own, read);
         running.used = used;
         let probes = |functions: &[usize]| -> Vec<ProbeId> {
-            functions.iter().flat_map(|function| sampler.probes(*function)).copied().collect()
+            let active = |function: &usize| sampler.probes(*function, running.schedule.mode(*function));
+            functions.iter().flat_map(active).copied().collect()
         };
         if !orders.off.is_empty() {
             orders.off.iter().for_each(|function| sampler.disarm(*function));
@@ -167,7 +168,7 @@ impl Core {
             let base = self.ask(self.time.used(), sampler, running);
             for function in orders.on {
                 running.schedule.opened(function, self.reading(sampler, function, &base));
-                sampler.arm(function);
+                sampler.arm(function, running.schedule.mode(function));
             }
         }
         if !is_daemon {

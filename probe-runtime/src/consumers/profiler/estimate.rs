@@ -5,47 +5,119 @@
 //! off by no more than the gap it falls into. Windows are as long as was decided before them, not until enough calls have come: those
 //! would end with a call, and so tell a rate that is too high.
 //!
-//! Counting takes time: while hot functions are armed, threads get less done. What that is, as far as it is known, is taken off the windows'
-//! lengths.
+//! Counting takes time: while hot functions are armed, threads get less done. What that is, as far as it is known
+//! ([`calibration`](super::calibration)), is taken off the windows' lengths, and off the times of calls.
 //!
 //! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and of how much they differ from one window to
 //! the next; of times, their spread over the calls that were timed. To it comes what a hit may cost more or less than was taken.
 
+use super::calibration::without;
 use super::sampler::Seen;
 
-/// How well it is known what a hit costs.
-const COST_KNOWN: f64 = 0.5;
 /// What is left of a window at least, if that would be all of it.
 const LEAST: f64 = 0.1;
+
+/// What a hit costs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) cost: f64,
+    pub(super) source: Source,
+}
+
+/// How it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// From the function's own calls.
+    Own,
+    /// From others'.
+    Others,
+    Guess,
+}
+
+impl Hit {
+    /// By how much it may be off, as a part of it.
+    fn doubt(self) -> f64 {
+        match self.source {
+            Source::Own => 0.15,
+            Source::Others => 0.3,
+            Source::Guess => 0.5,
+        }
+    }
+}
 
 /// A window, and the gap before it. Times in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Window {
     pub(super) gap: f64,
     pub(super) length: f64,
-    /// By how much hits have slowed its threads down meanwhile.
-    pub(super) slowed: f64,
+    pub(super) burden: Burden,
     pub(super) calls: f64,
     pub(super) samples: f64,
     pub(super) time: f64,
     pub(super) squares: f64,
+    /// Hits inside of the calls that were timed.
+    pub(super) inner: f64,
+}
+
+/// What has slowed threads down.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Burden {
+    /// Hits, of all functions.
+    pub(super) hits: f64,
+    /// The time that readings of the clock took.
+    pub(super) readings: f64,
+}
+
+impl Burden {
+    pub(super) fn since(self, then: Self) -> Self {
+        Self { hits: self.hits - then.hits, readings: self.readings - then.readings }
+    }
 }
 
 impl Window {
-    /// What lies between two readings. `hit` is what a hit costs.
+    /// What lies between two readings.
     #[expect(clippy::cast_precision_loss, reason = "of estimates")]
-    pub(super) fn new(gap: f64, length: f64, slowed: f64, hit: f64, from: &Seen, to: &Seen) -> Self {
-        // Calls inside that are counted make a call longer.
-        let inner = to.inner.saturating_sub(from.inner) as f64 * hit;
+    pub(super) fn new(gap: f64, length: f64, burden: Burden, from: &Seen, to: &Seen) -> Self {
         Self {
             gap,
             length: length.max(1.0),
-            slowed,
+            burden,
             calls: to.calls.saturating_sub(from.calls) as f64,
             samples: to.ended.saturating_sub(from.ended) as f64,
-            time: (to.time.saturating_sub(from.time) as f64 - inner).max(0.0),
+            time: to.time.saturating_sub(from.time) as f64,
             squares: (to.squares - from.squares).max(0.0),
+            inner: to.inner.saturating_sub(from.inner) as f64,
         }
+    }
+
+    /// Its length, had nobody looked: as much would have been done in less time.
+    fn undisturbed(&self, hit: Hit) -> f64 {
+        let (both, hits) = (self.length - self.burden.readings, self.burden.hits * hit.cost);
+        without(both, hits).max(self.length * LEAST)
+    }
+
+    /// The part of what its hits cost by themselves that has made it longer.
+    pub(super) fn felt(&self, hit: Hit) -> f64 {
+        let slowed = self.length - self.undisturbed(hit) - self.burden.readings;
+        let hits = self.burden.hits * hit.cost;
+        if hits > 0.0 { (slowed / hits).clamp(0.0, 1.0) } else { 1.0 }
+    }
+
+    /// Calls a tick.
+    pub(super) fn rate(&self, hit: Hit) -> f64 {
+        self.calls / self.undisturbed(hit)
+    }
+
+    /// Without hits and readings that were measured as a part of the calls: those of calls inside, and, of each, its entry's second
+    /// half, its exit's first half, and a reading.
+    fn without_hits(mut self, hit: Hit, reading: f64) -> Self {
+        self.time = (self.time - self.inner * hit.cost).max(0.0);
+        // What is only guessed is guessed from the shortest call.
+        let own = if hit.source == Source::Guess { 0.0 } else { hit.cost + reading };
+        let own = own.min(self.time / self.samples.max(1.0));
+        self.squares = (self.squares - own * (2.0 * self.time - self.samples * own)).max(0.0);
+        self.time -= own * self.samples;
+        self
     }
 }
 
@@ -91,11 +163,11 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    pub(super) fn add(&mut self, window: Window) {
-        let Window { gap, length, slowed, calls, samples, time, squares } = window;
-        // Without being looked at, as much would have been done in less time.
-        let undisturbed = (length - slowed).max(length * LEAST);
-        let rate = calls / undisturbed;
+    /// Adds a window, in which a hit cost so much, and a reading of the clock.
+    pub(super) fn add(&mut self, window: Window, hit: Hit, reading: f64) {
+        let (rate, undisturbed) = (window.rate(hit), window.undisturbed(hit));
+        let slowed = window.length - undisturbed;
+        let Window { gap, length, calls, samples, time, squares, .. } = window.without_hits(hit, reading);
         let last = self.last.unwrap_or(Rate { rate, variance: 0.0 });
         let variance = calls.max(1.0) / (undisturbed * undisturbed);
         // At the ends of the gap, and of what lies between.
@@ -103,7 +175,7 @@ impl Estimate {
             rate: f64::midpoint(rate, last.rate),
             variance: ((variance + last.variance) / 4.0).max((rate - last.rate).powi(2) / 4.0),
         };
-        self.doubt += gap * rate * COST_KNOWN * slowed / undisturbed;
+        self.doubt += gap * rate * hit.doubt() * slowed / undisturbed;
         self.add_gap(gap, between, calls, samples, time);
         self.counted += calls;
         self.samples += samples;
@@ -137,11 +209,6 @@ impl Estimate {
             with.add_gap(gap, last, 0.0, 0.0, 0.0);
         }
         with
-    }
-
-    /// Calls a tick in the last window; `None` before it.
-    pub(super) fn rate(&self) -> Option<f64> {
-        self.last.map(|last| last.rate)
     }
 
     /// The calls, all of them.
@@ -187,6 +254,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Hits that cost nothing.
+    const FREE: Hit = Hit { cost: 0.0, source: Source::Own };
+
     fn window(gap: f64, length: f64, calls: f64) -> Window {
         Window { gap, length, calls, ..Window::default() }
     }
@@ -195,8 +265,12 @@ mod tests {
     fn what_is_always_armed_is_exact() {
         let mut estimate = Estimate::default();
         let times = Window { samples: 4.0, time: 40.0, squares: 500.0, ..window(0.0, 1000.0, 4.0) };
-        estimate.add(times);
-        estimate.add(Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) });
+        estimate.add(times, FREE, 0.0);
+        estimate.add(
+            Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) },
+            FREE,
+            0.0,
+        );
         assert_eq!(estimate.calls(), Estimated { value: 6.0, error: 0.0 });
         assert_eq!(estimate.total(), Some(Estimated { value: 54.0, error: 0.0 }));
         assert_eq!(estimate.mean(), Some(Estimated { value: 9.0, error: 0.0 }));
@@ -206,8 +280,8 @@ mod tests {
     #[test]
     fn gaps_have_the_rates_around_them() {
         let mut estimate = Estimate::default();
-        estimate.add(window(0.0, 100.0, 100.0));
-        estimate.add(window(900.0, 100.0, 300.0));
+        estimate.add(window(0.0, 100.0, 100.0), FREE, 0.0);
+        estimate.add(window(900.0, 100.0, 300.0), FREE, 0.0);
         // 100 + 900 · 2 + 300
         assert_eq!(estimate.calls().value, 2200.0);
         // 2 · 900 · |3 − 1| / 2
@@ -216,16 +290,40 @@ mod tests {
         assert_eq!(estimate.mean(), None);
         // The last gap has the last rate.
         assert_eq!(estimate.with_gap(10.0).calls().value, 2230.0);
-        assert_eq!(estimate.rate(), Some(3.0));
     }
 
     #[test]
     fn calls_of_windows_without_samples_take_the_mean() {
         let mut estimate = Estimate::default();
-        estimate.add(window(0.0, 100.0, 50.0));
-        estimate.add(Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) });
+        estimate.add(window(0.0, 100.0, 50.0), FREE, 0.0);
+        estimate.add(
+            Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) },
+            FREE,
+            0.0,
+        );
         let total = estimate.total().unwrap();
         assert_eq!((total.value, total.error), (2000.0, 0.0), "all timed calls took the same");
+    }
+
+    #[test]
+    fn hits_are_taken_off() {
+        let mut estimate = Estimate::default();
+        // 100 calls of 20 ticks, 2 of them timed; two hits of 6 each, and as many of another function, at a right angle to them.
+        let burden = Burden { hits: 250.0, readings: 50.0 };
+        let timed =
+            Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 2550.0, 100.0) };
+        let hit = Hit { cost: 6.0, source: Source::Own };
+        estimate.add(Window { burden, ..timed }, hit, 0.0);
+        estimate.add(Window { burden, ..timed }, hit, 0.0);
+        assert_eq!(Window { burden, ..timed }.rate(hit), 0.05);
+        assert_eq!(Window { burden, ..timed }.felt(hit), 500.0 / 1500.0);
+        assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
+        let gap = Window { gap: 2000.0, burden, ..timed };
+        estimate.add(gap, hit, 0.0);
+        assert_eq!(estimate.calls().value, 400.0);
+        // 15 % of what hits took.
+        let error = 2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 550.0 / 2000.0;
+        assert!((estimate.calls().error - error).abs() < 1e-9, "{estimate:?}");
     }
 
     proptest! {
@@ -240,7 +338,7 @@ mod tests {
             for (at, (gap, length)) in cuts.into_iter().enumerate() {
                 let gap = if at == 0 { 0.0 } else { gap };
                 let calls = rate * length;
-                estimate.add(Window { samples: 1.0, time: 7.0, squares: 49.0, ..window(gap, length, calls) });
+                estimate.add(Window { samples: 1.0, time: 7.0, squares: 49.0, ..window(gap, length, calls) }, FREE, 0.0);
                 elapsed += gap + length;
             }
             let calls = estimate.calls();

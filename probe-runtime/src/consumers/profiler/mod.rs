@@ -1,8 +1,10 @@
 //! Sampling calls, within a budget.
 
 mod budget;
+mod calibration;
 mod daemon;
 mod estimate;
+mod mode;
 mod progress;
 mod report;
 mod sampler;
@@ -53,10 +55,15 @@ use crate::patch::Visibility;
 /// | `samples` | calls that were timed |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
-/// Hits slow the program down while a function is armed; what that is, is known only roughly. Of functions that take less than some 200 ns, called
-/// in a row, the number of calls is therefore estimated badly, most often too low (figure `profiler`: down to a quarter): their error does not say so in full.
-///
-/// What the sample says of a call is in its time: calls inside, of functions that are armed at that moment, take a little longer for it, which is subtracted as far as it is known.
+/// Hits slow the program down while a function is armed. What they cost is told from the program's own calls: of a function whose hits take much of
+/// the time, every second window counts calls only, with exits latent; by how much calls come faster then, that is what exits cost. It is taken off rates, and off
+/// the times of calls. A few windows of each such function must have passed for it; until then, it is guessed. What remains:
+/// - A processor does a part of a hit beside the function's own work, more or less, so how much of it is felt is known only roughly. Of functions
+///   of 20 to 200 ns, called in a row, simulations find the calls within a tenth; machines, seen while they were busy with other things, within
+///   some forty percent. Of shorter ones, most of an active window is hits: their number may be off by half, and the error says less than that.
+/// - A rate is that of the windows: a function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
+///   many times its calls; the error says so.
+/// - Where processors are taken from the program meanwhile, looks come late, and windows are fewer and less like the rest.
 ///
 /// # Which thread patches, and when
 /// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed, which it does not sleep for) or an

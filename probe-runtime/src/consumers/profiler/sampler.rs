@@ -1,8 +1,9 @@
 //! What a hit does: it counts the call, and times it if it is one of the first since its function was armed.
 //!
-//! Each function has an *era*: even while it is latent or being switched, odd while it is armed; each arming has another. The
-//! daemon writes it: odd once the sites are active, even before they become latent. A hit in an even era is counted as stray, and does
-//! nothing else; so what is timed has had its exit's site active for all of its life.
+//! Each function has an *era*, which says what its hits do: nothing while it is latent or being switched; once it is armed, count,
+//! or count and time ([`Mode`]). Each arming has another. The daemon writes it: once the sites are active, and before they become
+//! latent. A hit in an era of no mode is counted as stray, and does nothing else; so what is timed has had its exit's site
+//! active for all of its life.
 //!
 //! Calls are paired for each function on its own, not along the thread's stack: what is called inside may be latent. A thread notes the
 //! beginnings of calls that are timed, and how many calls are under way that are not. New ones are timed only while there are
@@ -17,6 +18,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
+use super::mode::Mode;
 use super::time::Time;
 use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
 use crate::control::ProbeSet;
@@ -36,6 +38,13 @@ pub(in crate::consumers) enum Timed {
     Began(usize, usize),
     /// It has ended.
     Ended(usize, usize),
+}
+
+/// The low bits of an era.
+mod era {
+    pub(super) const IS_COUNTED: u32 = 1;
+    pub(super) const IS_TIMED: u32 = 2;
+    pub(super) const ALL: u32 = 3;
 }
 
 /// What a thread has for all functions.
@@ -110,11 +119,19 @@ pub(super) struct Seen {
     pub(super) longest: u64,
 }
 
+/// The probes of a function.
+#[derive(Clone, Default, Debug)]
+struct Probes {
+    /// Those at which calls begin are first.
+    all: Vec<ProbeId>,
+    beginning: usize,
+}
+
 /// The hits of a selection's functions.
 pub(super) struct Sampler {
     selected: Selected,
     /// Of each function.
-    probes: Vec<Vec<ProbeId>>,
+    probes: Vec<Probes>,
     idle: Vec<ProbeId>,
     eras: Vec<AtomicU32>,
     memory: PerThread<Head, Part>,
@@ -126,12 +143,12 @@ impl Sampler {
     pub(super) fn new(probes: &ProbeSet, quota: u32, time: Time) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
         let functions = selected.functions.len();
-        let mut of_functions = vec![Vec::new(); functions];
+        let mut of_functions = vec![Probes::default(); functions];
         let mut idle = Vec::new();
         for id in probes.ids() {
             match selected.acts.get(id.index()) {
                 Some(Act { step: Step::Nothing | Step::Cancel, .. }) | None => idle.push(*id),
-                Some(act) => of_functions[act.function as usize].push(*id),
+                Some(act) => of_functions[act.function as usize].add(*id, begins(act.step)),
             }
         }
         let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
@@ -147,9 +164,13 @@ impl Sampler {
         &self.selected.left_out
     }
 
-    /// The probes of a function.
-    pub(super) fn probes(&self, function: usize) -> &[ProbeId] {
-        &self.probes[function]
+    /// The probes of a function that are active when it is armed so.
+    pub(super) fn probes(&self, function: usize, mode: Mode) -> &[ProbeId] {
+        let Probes { all, beginning } = &self.probes[function];
+        match mode {
+            Mode::Counting => &all[..*beginning],
+            Mode::Timing => all,
+        }
     }
 
     /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
@@ -163,8 +184,9 @@ impl Sampler {
     }
 
     /// Hits of this function count from here on: its sites are active.
-    pub(super) fn arm(&self, function: usize) {
-        self.change_era(function, 1);
+    pub(super) fn arm(&self, function: usize, mode: Mode) {
+        let times = if mode == Mode::Timing { era::IS_TIMED } else { 0 };
+        self.change_era(function, era::IS_COUNTED | times);
     }
 
     /// Hits of this function do not count any more: its sites are about to become latent.
@@ -173,10 +195,10 @@ impl Sampler {
     }
 
     /// By one thread at a time.
-    fn change_era(&self, function: usize, parity: u32) {
-        let era = self.eras[function].load(Relaxed);
-        if era % 2 != parity {
-            self.eras[function].store(era.wrapping_add(1), Release);
+    fn change_era(&self, function: usize, low: u32) {
+        let last = self.eras[function].load(Relaxed);
+        if last & era::ALL != low {
+            self.eras[function].store((last | era::ALL).wrapping_add(1) | low, Release);
         }
     }
 
@@ -208,19 +230,18 @@ impl Sampler {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) -> Option<Timed> {
         let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
-        let begins = match step {
-            Step::Begin | Step::Enter | Step::Resume => true,
-            Step::End | Step::Suspend | Step::Finish => false,
-            // Dropping a future is no poll; its probe is off.
-            Step::Nothing | Step::Cancel => return None,
-        };
+        // Dropping a future is no poll; its probe is off.
+        if matches!(step, Step::Nothing | Step::Cancel) {
+            return None;
+        }
+        let begins = begins(step);
         let function = function as usize;
         let (local, era) = (self.memory.of(event)?, self.eras.get(function)?);
         let part = local.parts().get(function)?;
         let hits = &local.head().hits;
         add(hits, 1);
         let era = era.load(Acquire);
-        if era % 2 == 0 {
+        if era & era::IS_COUNTED == 0 {
             if begins {
                 add(&part.stray, 1);
             }
@@ -236,6 +257,23 @@ impl Sampler {
             part.begin(frame, hits, self.time).map(|depth| Timed::Began(function, depth))
         } else {
             part.end(frame, hits, self.time).map(|depth| Timed::Ended(function, depth))
+        }
+    }
+}
+
+/// Whether a call begins, or a poll; else one ends.
+#[inline(always)]
+fn begins(step: Step) -> bool {
+    matches!(step, Step::Begin | Step::Enter | Step::Resume)
+}
+
+impl Probes {
+    fn add(&mut self, id: ProbeId, begins: bool) {
+        if begins {
+            self.all.insert(self.beginning, id);
+            self.beginning += 1;
+        } else {
+            self.all.push(id);
         }
     }
 }
@@ -261,7 +299,8 @@ impl Part {
         self.untimed.store(0, Relaxed);
         // While other sites of the attachment are being switched, some hits may be missing.
         let is_settled = !key.is_multiple_of(2);
-        self.left.store(if is_settled { quota } else { 0 }, Relaxed);
+        let is_timed = (key >> 32) & u64::from(era::IS_TIMED) != 0;
+        self.left.store(if is_settled && is_timed { quota } else { 0 }, Relaxed);
     }
 
     /// Tells how deep the call is, if it is timed.

@@ -10,19 +10,23 @@
 //!   machines: so the first look is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
 //!   again, the longest latent first, as far as the buckets reach.
+//! - **Modes**: where hits take much of the time, every second window only counts, with exits latent; what hits take is told from the
+//!   difference ([`calibration`](super::calibration)). Until it is, such windows are kept as they are, a few of them.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
 //!   nothing is called. Only when to look again is by the clock.
 //! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
 //!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
 
+mod cost;
 mod course;
 
 use std::collections::VecDeque;
 
 use super::budget::{Bucket, Budget, Spent};
-use super::estimate::Estimate;
-use course::Course;
+use super::estimate::{Burden, Estimate, Source};
+use super::mode::Mode;
 pub(super) use course::Reading;
+use course::{Course, State};
 
 /// What it is to keep to. Times in ticks.
 #[derive(Clone, Debug)]
@@ -34,17 +38,21 @@ pub(super) struct Settings {
     pub(super) ticks_per_second: f64,
     pub(super) budget: Budget,
     pub(super) budget_each: Budget,
-    /// What a reading of the clock costs, and the least and the most that a hit does besides.
+    /// What a reading of the clock costs, and the least and the most that a hit does besides, as long as nobody knows.
     pub(super) reading: f64,
     pub(super) hit: (f64, f64),
 }
 
+/// A planned window, in samples: so that hardly one has too few.
+const PLANNED: f64 = 2.0;
 /// Looks so soon after another, in first looks, are not slept for, and so cost little.
 const SOON: f64 = 2.0;
 /// As many epochs may be left out at most, to pay a debt.
 const LEFT_OUT: f64 = 4.0;
 /// Processors that the program uses, as far as is planned with.
 const BUSY: (f64, f64) = (0.05, 4096.0);
+/// As many windows at most wait for what that will be.
+const PENDING: usize = 16;
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -74,8 +82,10 @@ pub(super) struct Schedule {
     settings: Settings,
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
-    /// What the hits that looks have seen have cost.
-    slowed: f64,
+    /// All hits that looks have seen.
+    burden: Burden,
+    /// Hits of which is known what they cost, and that.
+    known: (f64, f64),
     /// How many processors the program has used lately.
     pub(super) busy: f64,
     armed: Vec<usize>,
@@ -120,7 +130,8 @@ impl Schedule {
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
-            slowed: 0.0,
+            burden: Burden::default(),
+            known: (0.0, 0.0),
             busy: 1.0,
             armed: Vec::with_capacity(functions),
             latent: VecDeque::new(),
@@ -142,10 +153,20 @@ impl Schedule {
     /// A function's sites are active, and its hits count from this reading on.
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
-        self.account(function, reading);
-        if self.courses[function].open(reading, self.slowed, self.busy, &self.settings) {
-            self.armed.push(function);
-        }
+        let _ = self.account(function, reading);
+        let Reading { at: now, progress, seen: from } = reading;
+        let settings = &self.settings;
+        let course = &mut self.courses[function];
+        let State::Opening { since: closed } = course.state else { return };
+        let gap = (progress - closed).max(0.0);
+        let least = settings.first_look;
+        let planned = match course.rate {
+            Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
+            None => 0.0,
+        };
+        course.state =
+            State::Open { since: now, from_progress: progress, gap, planned, burden: self.burden, from };
+        self.armed.push(function);
     }
 
     /// What has passed: `used` ticks on processors by the process, `own` of them by who looks. Returns what is to be switched; off
@@ -160,11 +181,11 @@ impl Schedule {
         self.bucket.fill(elapsed, used);
         self.bucket.spend(Spent { cost: own, calls: 0.0 });
         let armed = std::mem::take(&mut self.armed);
-        let hits = self.cost.hits;
         for function in &armed {
-            self.account(*function, read(*function));
+            let more = self.account(*function, read(*function));
+            self.burden.hits += more.hits;
+            self.burden.readings += more.readings;
         }
-        self.slowed += self.cost.hits - hits;
         if elapsed > 0.0 {
             self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
         }
@@ -176,11 +197,9 @@ impl Schedule {
             self.begin_epoch(now);
             self.rearm(&mut orders);
         }
-        let hit = self.hit();
         for function in armed {
-            let course = &mut self.courses[function];
-            if course.is_over(&self.bucket, &self.settings) {
-                course.close(self.slowed, hit);
+            if self.courses[function].is_over(&self.bucket, &self.settings) {
+                self.close(function);
                 self.latent.push_back(function);
                 orders.off.push(function);
             } else {
@@ -191,22 +210,27 @@ impl Schedule {
         orders
     }
 
-    fn account(&mut self, function: usize, reading: Reading) {
-        let hit = self.hit();
-        let passed = self.courses[function].account(reading, hit, &self.settings);
-        self.bucket.spend(passed.spent);
-        self.cost.hits += passed.spent.cost;
-        self.cost.calls += passed.spent.calls;
-        if let Some(shortest) = passed.shortest {
-            self.shortest = self.shortest.min(shortest);
-        }
+    /// How a function is armed, or is to be.
+    pub(super) fn mode(&self, function: usize) -> Mode {
+        self.courses[function].mode
     }
 
-    /// What a hit costs besides readings, as far as that can be told: between the two readings of the shortest call that was timed lie the
-    /// end of one hit, and the beginning of another.
-    fn hit(&self) -> f64 {
-        let (least, most) = self.settings.hit;
-        self.shortest.clamp(least, most)
+    fn close(&mut self, function: usize) {
+        let reading = self.courses[function].last;
+        if let Some(window) = self.courses[function].window(&reading, self.burden) {
+            self.learn(function, &window);
+            let (hit, reading) = (self.hit(function), self.settings.reading);
+            let course = &mut self.courses[function];
+            (course.rate, course.felt) = (Some(window.rate(hit)), window.felt(hit));
+            course.pending.push(window);
+            // In their order.
+            let waits = hit.source != Source::Own && (course.is_dense || course.pending.len() > 1);
+            if !waits || course.pending.len() >= PENDING {
+                let windows = std::mem::take(&mut course.pending);
+                windows.into_iter().for_each(|window| course.estimate.add(window, hit, reading));
+            }
+        }
+        self.courses[function].state = State::Latent { since: reading.progress };
     }
 
     fn rearm(&mut self, orders: &mut Orders) {
@@ -216,14 +240,19 @@ impl Schedule {
         let mut planned = Spent::default();
         let toggle = self.cost_of_a_toggle();
         let size = self.settings.sample_size;
-        let (hit, reading, look) = (self.hit(), self.settings.reading, self.settings.first_look);
+        let (reading, look) = (self.settings.reading, self.settings.first_look);
         // Once around: those that are passed over keep their order.
         for _ in 0..self.latent.len() {
             let Some(function) = self.latent.pop_front() else { break };
+            let hit = self.hit(function).cost;
             let course = &mut self.courses[function];
+            let mode =
+                if course.is_dense && course.mode == Mode::Timing { Mode::Counting } else { Mode::Timing };
             // A look comes later than it was meant to.
-            let calls = course.likely_calls(2.0 * look, self.busy, &self.settings);
-            let own = Spent { cost: 2.0 * (calls * hit + size * reading) + 2.0 * toggle, calls };
+            let calls = (PLANNED * size).max(course.rate.unwrap_or_default() * self.busy * 2.0 * look);
+            let timed = if mode == Mode::Timing { size } else { 0.0 };
+            let cost = mode.hits() * calls * hit + 2.0 * timed * reading + 2.0 * toggle;
+            let own = Spent { cost, calls };
             let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
             // What costs more than the bucket holds has its turn when it is full.
             let fits = if planned.cost == 0.0 && planned.calls == 0.0 {
@@ -231,15 +260,15 @@ impl Schedule {
             } else {
                 self.bucket.left_after(all) > 0.0
             };
-            if !course.is_latent() {
-                continue;
-            }
+            let State::Latent { since: closed } = course.state else { continue };
             if !fits || !course.bucket.has_room() {
                 self.latent.push_back(function);
                 continue;
             }
             planned = all;
-            course.rearm();
+            course.state = State::Opening { since: closed };
+            course.mode = mode;
+            course.rearmed += 1;
             orders.on.push(function);
         }
     }
@@ -266,7 +295,15 @@ impl Schedule {
     /// When the next look is due.
     pub(super) fn next(&self) -> u64 {
         let first = self.settings.first_look;
-        let due = |function: &usize| self.courses[*function].due(self.looked, first);
+        let due = |function: &usize| match self.courses[*function].state {
+            State::Open { since: began, planned, .. } => {
+                let due = after(began, planned);
+                // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
+                let later = || after(self.looked, since(self.looked, began).max(first));
+                Some(if due > self.looked { due } else { later() })
+            }
+            _ => None,
+        };
         let Some(next) = self.armed.iter().filter_map(due).min() else { return self.next_epoch };
         let is_soon = since(next, self.looked) <= SOON * first;
         if is_soon || self.is_worth_a_look() { next.min(self.next_epoch) } else { self.next_epoch }
@@ -274,26 +311,37 @@ impl Schedule {
 
     /// Whether waking up before the epoch costs less than the hits of what is armed until then. What a rate is must be found out first.
     fn is_worth_a_look(&self) -> bool {
-        let mut rates = 0.0;
+        let mut hits = 0.0;
         for function in &self.armed {
             let course = &self.courses[*function];
-            match course.rate() {
-                Some(rate) => rates += rate,
-                None if course.is_called() => return true,
+            match course.rate {
+                Some(rate) => hits += course.mode.hits() * self.hit(*function).cost * rate,
+                None if course.last.seen.calls != 0 => return true,
                 None => (),
             }
         }
-        let hits = 2.0 * self.hit() * rates * self.busy * since(self.next_epoch, self.looked);
+        hits *= self.busy * since(self.next_epoch, self.looked);
         hits * f64::from(self.looks) > self.cost.own
     }
 
     pub(super) fn is_armed(&self, function: usize) -> bool {
-        !self.courses[function].is_latent()
+        !matches!(self.courses[function].state, State::Latent { .. })
     }
 
     /// What is known of a function, as of now.
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        self.courses[function].estimate(&reading, self.slowed, self.hit())
+        let (course, hit) = (&self.courses[function], self.hit(function));
+        let mut estimate = course.estimate.clone();
+        let open = course.window(&reading, self.burden);
+        course.pending.iter().copied().chain(open).for_each(|window| {
+            estimate.add(window, hit, self.settings.reading);
+        });
+        match course.state {
+            State::Latent { since: closed } | State::Opening { since: closed } => {
+                estimate.with_gap((reading.progress - closed).max(0.0))
+            }
+            State::Open { .. } => estimate,
+        }
     }
 }
 

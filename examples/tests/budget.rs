@@ -1,0 +1,68 @@
+//! A budget of 1 % of the CPU time holds within half a point in a program whose rate of calls jumps a thousand-fold: as the process's own
+//! CPU clock has it, beside the same work with nobody attached.
+//!
+//! `PROBE_SOAK_BUDGET=60` measures for about so many seconds, on a machine that has nothing else to do, in a release build. What does not
+//! depend on machines is simulated beside the profiler's schedule.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_off, probe_portable))))]
+
+use std::time::{Duration, Instant};
+
+use probe_benches::{median, process_ns, processors};
+use probe_examples::programs::{hull, options};
+use probe_runtime::{Profiler, TextPolicy, select};
+
+/// Those of `hull` that don't recurse: they are called some ten thousand times a second, and those of `options` tens of millions of times.
+const SELECTED: [&str; 5] = ["run", "work", "geometry::scatter", "geometry::hull", "geometry::merge"];
+
+/// Some 30 ms of each kind; returns calls a second of both, and what it has used of the processors.
+fn cycle() -> ([f64; 2], f64) {
+    let threads = processors();
+    let start = process_ns();
+    let rates = [(hull::PROGRAM, 150), (options::PROGRAM, 750)].map(|(program, work)| {
+        let start = Instant::now();
+        let done = (program.run)(work, threads);
+        let of_selected = |(name, _): &&(&str, u64)| program.name == "options" || SELECTED.contains(name);
+        let calls: u64 = done.calls.iter().filter(of_selected).map(|(_, calls)| calls).sum();
+        to_f64(calls) / start.elapsed().as_secs_f64()
+    });
+    (rates, to_f64(process_ns() - start))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "calls and nanoseconds, far fewer than 2^52")]
+fn to_f64(number: u64) -> f64 {
+    number as f64
+}
+
+#[test]
+fn a_budget_holds_while_the_rate_jumps() {
+    let Ok(seconds) = std::env::var("PROBE_SOAK_BUDGET") else {
+        println!("set PROBE_SOAK_BUDGET=60 to measure for a minute");
+        return;
+    };
+    let time = Duration::from_secs(seconds.parse().expect("seconds"));
+    let of_hull = SELECTED.map(|name| format!("probe_examples::programs::hull::{name}")).join(", ");
+    let probes = format!("{of_hull}, {}", options::PROGRAM.probes);
+    let cycles = |count: u32| (0..count).map(|_| cycle().1).sum::<f64>();
+    let (start, mut slower, mut plain_again, mut accounted) = (Instant::now(), vec![], vec![], vec![]);
+    let ([calm, busy], _) = cycle();
+    assert!(busy > 1000.0 * calm, "from {calm:.0} calls a second to {busy:.0}");
+    while start.elapsed() < time || slower.len() < 3 {
+        let plain = cycles(4);
+        let attached = select(&probes).unwrap().text(TextPolicy::Open).attach(Profiler::new()).unwrap();
+        // What it costs to begin is not what it costs to go on.
+        cycles(1);
+        let profiled = cycles(4);
+        accounted.push(100.0 * attached.profile().cost().share());
+        drop(attached);
+        let again = cycles(4);
+        slower.push(100.0 * (2.0 * profiled / (plain + again) - 1.0));
+        plain_again.push(100.0 * (again / plain - 1.0));
+    }
+    let (rounds, accounted) = (slower.len(), median(accounted));
+    let (points, noise) = (median(slower.clone()), median(plain_again.iter().map(|it| it.abs()).collect()));
+    println!(
+        "from {calm:.0} to {busy:.0} calls a second; {points:.2} % of the CPU time in the median of {rounds} rounds, \
+         {accounted:.2} % accounted for; the same work twice differs by {noise:.2} %\n{slower:.2?}"
+    );
+    assert!((0.5..=1.5).contains(&points), "{points} %");
+}
