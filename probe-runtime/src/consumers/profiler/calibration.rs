@@ -14,7 +14,7 @@
 
 /// Slopes that are kept, and how many make a median that can be relied on.
 const KEPT: usize = 31;
-const ENOUGH: usize = 4;
+const ENOUGH: usize = 8;
 /// Points further apart than that, in hits a call and as a part of the larger of the two, make a slope.
 const APART: f64 = 0.25;
 
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn the_slope_is_a_hit() {
-        assert_eq!(calibrated(windows(40.0, 30.0).take(4)), None, "three slopes");
-        assert!(is_near(calibrated(windows(40.0, 30.0).take(5)), 30.0));
+        assert_eq!(calibrated(windows(40.0, 30.0).take(8)), None, "seven slopes");
+        assert!(is_near(calibrated(windows(40.0, 30.0).take(9)), 30.0));
         assert_eq!(calibrated([(2.0, 74.0); 50]), None, "all alike say nothing");
         assert_eq!(without(50.0, 30.0), 40.0);
         assert_eq!(without(30.0, 50.0), 0.0);

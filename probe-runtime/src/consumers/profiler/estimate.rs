@@ -15,7 +15,7 @@ use super::calibration::without;
 use super::sampler::Seen;
 
 /// What is left of a window at least, if that would be all of it.
-const LEAST: f64 = 0.1;
+const LEAST: f64 = 0.2;
 
 /// What a hit costs.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,8 @@ pub(super) struct Window {
     pub(super) squares: f64,
     /// Hits inside of the calls that were timed.
     pub(super) inner: f64,
+    /// Whether it has only begun, and says nothing of rates.
+    pub(super) is_new: bool,
 }
 
 /// What has slowed threads down.
@@ -87,6 +89,7 @@ impl Window {
             time: to.time.saturating_sub(from.time) as f64,
             squares: (to.squares - from.squares).max(0.0),
             inner: to.inner.saturating_sub(from.inner) as f64,
+            is_new: false,
         }
     }
 
@@ -175,7 +178,8 @@ impl Estimate {
             rate: f64::midpoint(rate, last.rate),
             variance: ((variance + last.variance) / 4.0).max((rate - last.rate).powi(2) / 4.0),
         };
-        self.doubt += gap * rate * hit.doubt() * slowed / undisturbed;
+        let between = self.last.filter(|_| window.is_new).unwrap_or(between);
+        self.doubt += gap * between.rate * hit.doubt() * slowed / undisturbed;
         self.add_gap(gap, between, calls, samples, time);
         self.counted += calls;
         self.samples += samples;

@@ -332,7 +332,10 @@ impl Schedule {
     pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
         let (course, hit) = (&self.courses[function], self.hit(function));
         let mut estimate = course.estimate.clone();
-        let open = course.window(&reading, self.burden);
+        let mut open = course.window(&reading, self.burden);
+        if let Some(window) = &mut open {
+            window.is_new = window.length < self.settings.first_look * SHORTEST;
+        }
         course.pending.iter().copied().chain(open).for_each(|window| {
             estimate.add(window, hit, self.settings.reading);
         });
