@@ -166,6 +166,7 @@ impl Core {
             running.refused = report.refused();
             // That took a while.
             let base = self.ask(self.time.used(), sampler, running);
+            running.schedule.catch_up(|function| self.reading(sampler, function, &base));
             for function in orders.on {
                 running.schedule.opened(function, self.reading(sampler, function, &base));
                 sampler.arm(function, running.schedule.mode(function));

@@ -181,11 +181,7 @@ impl Schedule {
         self.bucket.fill(elapsed, used);
         self.bucket.spend(Spent { cost: own, calls: 0.0 });
         let armed = std::mem::take(&mut self.armed);
-        for function in &armed {
-            let more = self.account(*function, read(*function));
-            self.burden.hits += more.hits;
-            self.burden.readings += more.readings;
-        }
+        self.weigh(&armed, &read);
         if elapsed > 0.0 {
             self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
         }

@@ -11,6 +11,22 @@ const DENSE: f64 = 0.03;
 const KEPT: f64 = 0.99;
 
 impl Schedule {
+    /// Accounts for what is armed, before others are opened: hits until then are no part of their windows.
+    pub(in super::super) fn catch_up(&mut self, read: impl Fn(usize) -> Reading) {
+        let armed = std::mem::take(&mut self.armed);
+        self.weigh(&armed, &read);
+        self.armed = armed;
+    }
+
+    /// Accounts for hits of these functions, which slow all others down, too.
+    pub(super) fn weigh(&mut self, functions: &[usize], read: &impl Fn(usize) -> Reading) {
+        for function in functions {
+            let more = self.account(*function, read(*function));
+            self.burden.hits += more.hits;
+            self.burden.readings += more.readings;
+        }
+    }
+
     /// What hits since the last reading have cost; returns them.
     pub(super) fn account(&mut self, function: usize, reading: Reading) -> Burden {
         let seen = reading.seen;
