@@ -24,7 +24,7 @@ pub const fn field_index(fields: &str, name: &str) -> usize {
     panic!("not a field of this probe")
 }
 
-/// The names of a probe's fields, see [`Definition::fields`].
+/// The names of a probe's fields, see [`Definition::fields`](super::Definition::fields).
 #[derive(Clone, Debug)]
 pub struct FieldNames<'a>(SplitTerminator<'a, char>);
 

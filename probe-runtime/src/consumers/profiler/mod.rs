@@ -59,8 +59,8 @@ use crate::patch::Visibility;
 /// the time, every second window counts calls only, with exits latent; by how much calls come faster then, that is what exits cost. It is taken off rates, and off
 /// the times of calls. A few windows of each such function must have passed for it; until then, it is guessed. What remains:
 /// - A processor does a part of a hit beside the function's own work, more or less, so how much of it is felt is known only roughly. Of functions
-///   of 20 to 200 ns, called in a row, simulations find the calls within a tenth; real programs (figure `profiler`)
-///   have been off by a tenth to two thirds. Of shorter ones, most of an active window is hits, and it is more. The error says less than that.
+///   of 20 to 200 ns, called in a row, simulations find the calls within a tenth; real programs (figure `profiler`) have been off by a tenth
+///   to four fifths of them, either way. Of shorter ones, most of an active window is hits, and it is more. The error says less than that.
 /// - A rate is that of the windows: a function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
 ///   many times its calls; the error says so.
 /// - Where processors are taken from the program meanwhile, looks come late, and windows are fewer and less like the rest.

@@ -26,7 +26,7 @@ use super::budget::{Bucket, Budget, Spent};
 use super::estimate::{Burden, Estimate, Source};
 use super::mode::Mode;
 pub(super) use course::Reading;
-use course::{Course, State};
+use course::{Course, SHORTEST, State};
 
 /// What it is to keep to. Times in ticks.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@ use super::{Settings, more, since};
 /// Calls that end a window before its time, in samples.
 const OVERRUN: f64 = 16.0;
 /// The shortest window, in what the program has used: so much of a first look.
-const SHORTEST: f64 = 0.5;
+pub(super) const SHORTEST: f64 = 0.5;
 
 /// What was seen of a function, and when.
 #[derive(Clone, Copy, Debug)]
