@@ -95,6 +95,9 @@ fn the_environment_asks_for_more() {
     let wrong = Run::example("hull").arg("many").finish();
     assert_eq!(
         (wrong.code, wrong.stderr.as_str()),
-        (Some(1), "hull: what is `many`? Usage: hull [--profile] [BATCHES [THREADS]], two numbers\n")
+        (
+            Some(1),
+            "hull: what is `many`? Usage: hull [--profile] [BATCHES [THREADS]], two numbers; at most 1024 threads\n"
+        )
     );
 }

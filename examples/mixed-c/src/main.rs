@@ -204,7 +204,7 @@ fn profile(files: &[File], csv: Option<&str>) -> Result<(), Box<dyn Error>> {
     let tree = calls.tree();
     println!("{tree}\n");
     if let Some(csv) = csv {
-        fs::write(csv, tree.to_csv())?;
+        fs::write(csv, tree.to_csv()).map_err(|error| format!("can't write {csv}: {error}"))?;
     }
     drop(calls);
     let profiler = select(FUNCTIONS)?.text(TextPolicy::Open).attach(Profiler::new())?;
@@ -216,8 +216,11 @@ fn profile(files: &[File], csv: Option<&str>) -> Result<(), Box<dyn Error>> {
 fn run() -> Result<(), Box<dyn Error>> {
     let _probes = probe_runtime::init_from_env()?;
     let mut names: Vec<_> = std::env::args().skip(1).collect();
-    let option = names.first().filter(|name| name.starts_with("--profile")).cloned();
-    if option.is_some() {
+    let option = names.first().filter(|name| name.starts_with("--")).cloned();
+    if let Some(option) = &option {
+        if option != "--profile" && !option.starts_with("--profile=") {
+            return Err(format!("what is `{option}`? Usage: mixed-c [--profile[=TREE.csv]] [FILES…]").into());
+        }
         names.remove(0);
     }
     let files = files(names)?;

@@ -45,6 +45,9 @@ fn run(program: &Program) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// As many threads as any system starts.
+const MAX_THREADS: u32 = 1_024;
+
 fn parse(program: &Program, words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let mut arguments = Arguments { work: program.work, threads, profiles: false };
@@ -57,11 +60,13 @@ fn parse(program: &Program, words: impl Iterator<Item = String>) -> Result<Argum
         let number = word.parse().ok().filter(|number: &u32| *number > 0);
         match (numbers, number) {
             (0, Some(number)) => arguments.work = number.into(),
-            (1, Some(number)) => arguments.threads = usize::try_from(number).unwrap_or(threads),
+            (1, Some(number @ ..=MAX_THREADS)) => {
+                arguments.threads = usize::try_from(number).unwrap_or(threads);
+            }
             _ => {
                 let unit = program.unit.to_uppercase();
                 return Err(format!(
-                    "what is `{word}`? Usage: {} [--profile] [{unit} [THREADS]], two numbers",
+                    "what is `{word}`? Usage: {} [--profile] [{unit} [THREADS]], two numbers; at most {MAX_THREADS} threads",
                     program.name
                 ));
             }
@@ -86,7 +91,12 @@ mod tests {
         assert_eq!(parsed("").unwrap().work, super::super::nbody::PROGRAM.work);
         for wrong in ["0", "1 2 3", "--help", "-5"] {
             let error = parsed(wrong).unwrap_err();
-            assert!(error.ends_with("Usage: nbody [--profile] [STEPS [THREADS]], two numbers"), "{error}");
+            assert!(
+                error.ends_with(
+                    "Usage: nbody [--profile] [STEPS [THREADS]], two numbers; at most 1024 threads"
+                ),
+                "{error}"
+            );
         }
     }
 }

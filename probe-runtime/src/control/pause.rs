@@ -1,7 +1,7 @@
 //! Pausing an attachment, and resuming it.
 //!
 //! Cost: where all of it is the executable's, in text that stays open, and nobody else listens to its probes: two locked
-//! instructions on the control lock and one on each site.
+//! instructions on the control lock and one on each site. A visibility that waits, waits besides.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //!
 //! No clock says it: most of a hit lies outside of what could read one, and what it takes differs. C code's hits keep vector registers; of
 //! others a processor does a part beside the function's own work. So a function whose hits take much of the time is watched in
-//! two ways in turns, with entries and exits, and with entries alone (see [`Mode`](super::sampler::Mode)); and others are armed at one time and not
+//! two ways in turns, with entries and exits, and with entries alone (see [`Mode`](super::mode::Mode)); and others are armed at one time and not
 //! at the next. The more hits there are to a call, the later the next call comes: by how much, that is what a hit takes.
 //!
 //! A processor does a part of a hit beside the function's own work: one hit in a call of 60 cycles may add 10 to it, and the second 40. On the
@@ -10,7 +10,8 @@
 //! hits, that says less than a sum would, but little is to be corrected there.
 //!
 //! Each window gives a point: hits for each call, time for each call. What is kept are the slopes, of their squares, between a window and the one before it, so
-//! that a program that changes its ways spoils only those around the change; of these, the median counts.
+//! that a program that changes its ways spoils only those around the change; of these, the median counts. Where calls differ from window to
+//! window by more than hits take, slopes are of either sign, and say nothing: three of four have to say that hits take time.
 
 /// Slopes that are kept, and how many make a median that can be relied on.
 const KEPT: usize = 31;
@@ -54,7 +55,9 @@ impl Calibration {
             self.next = (self.next + 1) % KEPT;
         }
         if self.slopes.len() >= ENOUGH {
-            self.hit = Some(median(self.slopes.clone()).max(0.0).sqrt());
+            let positive = self.slopes.iter().filter(|slope| **slope > 0.0).count();
+            let is_clear = 4 * positive >= 3 * self.slopes.len();
+            self.hit = is_clear.then(|| median(self.slopes.clone()).sqrt());
         }
     }
 
@@ -67,6 +70,11 @@ impl Calibration {
 /// What remains of the time that work and hits take together, without hits that take so long by themselves.
 pub(super) fn without(both: f64, hits: f64) -> f64 {
     (both * both - hits * hits).max(0.0).sqrt()
+}
+
+/// The part of hits that take so long by themselves that is felt, where work and hits take so long together.
+pub(super) fn felt(both: f64, hits: f64) -> f64 {
+    if hits > 0.0 { ((both - without(both, hits)) / hits).clamp(0.0, 1.0) } else { 1.0 }
 }
 
 /// The middle, or the mean of the two in the middle, of at least one.
@@ -118,7 +126,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_less_than_nothing() {
-        assert_eq!(calibrated([(2.0, 50.0), (1.0, 60.0)].into_iter().cycle().take(20)), Some(0.0));
+    fn hits_that_take_nothing_say_nothing() {
+        assert_eq!(calibrated([(2.0, 50.0), (1.0, 60.0)].into_iter().cycle().take(20)), None);
+        let noise = [(2.0, 50.0), (1.0, 48.0), (2.0, 47.0), (1.0, 49.0)];
+        assert_eq!(calibrated(noise.into_iter().cycle().take(50)), None);
+    }
+
+    #[test]
+    fn what_is_felt() {
+        assert_eq!(felt(50.0, 30.0), 1.0 / 3.0);
+        assert_eq!((felt(50.0, 50.0), felt(50.0, 100.0)), (1.0, 0.5));
+        assert_eq!(felt(0.0, 5.0), 0.0, "no more than there is");
+        assert_eq!(felt(50.0, 0.0), 1.0);
     }
 }

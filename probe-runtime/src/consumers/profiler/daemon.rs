@@ -156,14 +156,17 @@ impl Core {
             let active = |function: &usize| sampler.probes(*function, running.schedule.mode(*function));
             functions.iter().flat_map(active).copied().collect()
         };
+        if !(orders.off.is_empty() && orders.on.is_empty()) {
+            running.refused = 0;
+        }
         if !orders.off.is_empty() {
             orders.off.iter().for_each(|function| sampler.disarm(*function));
             let report = running.switch.off(&probes(&orders.off), Visibility::Eventual);
-            running.refused = report.refused();
+            running.refused += report.refused();
         }
         if !orders.on.is_empty() {
             let report = running.switch.on(&probes(&orders.on), Visibility::Synchronous);
-            running.refused = report.refused();
+            running.refused += report.refused();
             // That took a while.
             let base = self.ask(self.time.used(), sampler, running);
             running.schedule.catch_up(|function| self.reading(sampler, function, &base));

@@ -93,17 +93,15 @@ impl Window {
         }
     }
 
-    /// Its length, had nobody looked: as much would have been done in less time.
-    fn undisturbed(&self, hit: Hit) -> f64 {
-        let (both, hits) = (self.length - self.burden.readings, self.burden.hits * hit.cost);
-        without(both, hits).max(self.length * LEAST)
+    /// Its length, but for readings of the clock.
+    pub(super) fn without_readings(&self) -> f64 {
+        (self.length - self.burden.readings).max(0.0)
     }
 
-    /// The part of what its hits cost by themselves that has made it longer.
-    pub(super) fn felt(&self, hit: Hit) -> f64 {
-        let slowed = self.length - self.undisturbed(hit) - self.burden.readings;
-        let hits = self.burden.hits * hit.cost;
-        if hits > 0.0 { (slowed / hits).clamp(0.0, 1.0) } else { 1.0 }
+    /// Its length, had nobody looked: as much would have been done in less time.
+    fn undisturbed(&self, hit: Hit) -> f64 {
+        let (both, hits) = (self.without_readings(), self.burden.hits * hit.cost);
+        without(both, hits).max(self.length * LEAST)
     }
 
     /// Calls a tick.
@@ -169,7 +167,7 @@ impl Estimate {
     /// Adds a window, in which a hit cost so much, and a reading of the clock.
     pub(super) fn add(&mut self, window: Window, hit: Hit, reading: f64) {
         let (rate, undisturbed) = (window.rate(hit), window.undisturbed(hit));
-        let slowed = window.length - undisturbed;
+        let slowed = (window.length - undisturbed).max(0.0);
         let Window { gap, length, calls, samples, time, squares, .. } = window.without_hits(hit, reading);
         let last = self.last.unwrap_or(Rate { rate, variance: 0.0 });
         let variance = calls.max(1.0) / (undisturbed * undisturbed);
@@ -320,7 +318,6 @@ mod tests {
         estimate.add(Window { burden, ..timed }, hit, 0.0);
         estimate.add(Window { burden, ..timed }, hit, 0.0);
         assert_eq!(Window { burden, ..timed }.rate(hit), 0.05);
-        assert_eq!(Window { burden, ..timed }.felt(hit), 500.0 / 1500.0);
         assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
         let gap = Window { gap: 2000.0, burden, ..timed };
         estimate.add(gap, hit, 0.0);

@@ -71,13 +71,14 @@ use crate::patch::Visibility;
 /// text stay open: `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals it.
 ///
 /// # Budget
-/// What it costs is measured, and shown: what the daemon uses on its processor, and hits, by their number and what one costs on this machine.
+/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their number and by what of one is felt, as told
+/// from the program's own calls ([`ProfileCost::hits`](super::ProfileCost::hits)).
 /// When it is more than the budget allows, functions that have a sample become latent until the debt is paid. So bursts of calls
 /// that nobody could foresee are paid for afterwards: over seconds, the budget holds.
 ///
 /// # Cost
 /// A hit: one load more than [`Latency`](crate::Latency)'s to see whether its function is armed; timed, two readings of the clock a
-/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread 256 bytes a function, as far as touched.
+/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 300 bytes a function, as far as touched.
 /// See the figure `profiler`.
 ///
 /// # Forks, and the end

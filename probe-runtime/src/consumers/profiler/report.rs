@@ -102,7 +102,8 @@ impl FunctionProfile {
 /// What profiling has cost so far.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct ProfileCost {
-    /// Hits, by their number and what one costs on this machine.
+    /// Hits: what is felt of them, by a model that the program's own calls are fitted to: a processor does a part of them beside the program's
+    /// work, the more the fewer they are.
     pub hits: Duration,
     /// Looking, patching and going to sleep: as measured.
     pub own: Duration,
@@ -184,13 +185,18 @@ impl Profile {
         self.lost
     }
 
+    /// Sites that could not be switched, when any were last: the text may be sealed, say.
+    pub fn refused(&self) -> usize {
+        self.refused
+    }
+
     /// What profiling has cost so far.
     pub fn cost(&self) -> ProfileCost {
         self.cost
     }
 
     /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
-    /// `cost`, the paths of those that were `left_out`, and how many hits were `lost`.
+    /// `cost`, the paths of those that were `left_out`, how many hits were `lost`, and how many sites were `refused`.
     pub fn to_json(&self) -> String {
         let cost = Object::new()
             .number("hits_ns", in_nanoseconds(self.cost.hits))
@@ -204,6 +210,7 @@ impl Profile {
             .json("cost", &cost.finish())
             .json("left_out", &left_out(&self.left_out))
             .number("lost", self.lost)
+            .number("refused", self.refused as u64)
             .finish()
     }
 

@@ -153,7 +153,7 @@ impl Schedule {
     /// A function's sites are active, and its hits count from this reading on.
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
-        let _ = self.account(function, reading);
+        self.account(function, reading);
         let Reading { at: now, progress, seen: from } = reading;
         let settings = &self.settings;
         let course = &mut self.courses[function];
@@ -217,7 +217,7 @@ impl Schedule {
             self.learn(function, &window);
             let (hit, reading) = (self.hit(function), self.settings.reading);
             let course = &mut self.courses[function];
-            (course.rate, course.felt) = (Some(window.rate(hit)), window.felt(hit));
+            course.rate = Some(window.rate(hit));
             course.pending.push(window);
             // In their order.
             let waits = hit.source != Source::Own && (course.is_dense || course.pending.len() > 1);

@@ -33,8 +33,6 @@ pub(in super::super) struct Course {
     pub(super) mode: Mode,
     /// Whether hits took much of its last window.
     pub(super) is_dense: bool,
-    /// The part of its hits that has made its last window longer.
-    pub(super) felt: f64,
     /// Calls a tick in its last window.
     pub(super) rate: Option<f64>,
     pub(super) bucket: Bucket,
@@ -73,7 +71,6 @@ impl Course {
             state: State::Opening { since: f64::INFINITY },
             mode: Mode::Timing,
             is_dense: false,
-            felt: 1.0,
             rate: None,
             bucket,
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },

@@ -108,7 +108,7 @@ fn settings(budget: Budget) -> Settings {
         budget,
         budget_each: Budget::UNLIMITED,
         reading: READING,
-        hit: (HIT, HIT),
+        hit: (HIT / 2.0, HIT),
     }
 }
 
