@@ -9,17 +9,12 @@ use std::sync::Mutex;
 
 use probe_runtime::{EnvGuard, init_from_env, lost_hits};
 
-struct Armed(EnvGuard);
-
-// SAFETY: it is handed over once, from the first thread to the one that exits, and only dropped there.
-unsafe impl Send for Armed {}
-
-static ARMED: Mutex<Option<Armed>> = Mutex::new(None);
+static ARMED: Mutex<Option<EnvGuard>> = Mutex::new(None);
 
 extern "C" fn arm() {
     match init_from_env() {
         Ok(guard) => {
-            *ARMED.lock().unwrap() = Some(Armed(guard));
+            *ARMED.lock().unwrap() = Some(guard);
             // SAFETY: a function that neither unwinds nor outlives the program.
             unsafe { libc::atexit(report) };
         }
