@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! first hit ▶ opened: each event, its page ▶ readable there? ─ yes ▶ no descriptor is kept; a hit reads pages
-//!                                                            └ no  ▶ the leader's is kept;  a hit makes one read(2) for all
+//!                                                            └ no  ▶ the leader's is kept, under a high number; a hit makes one read(2) for all
 //!           ▶ refused: counted; the thread's calls are not
 //! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
 //! fork ▶ the child's thread opens its own; what it inherited is closed
@@ -153,7 +153,7 @@ impl Group {
         let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
         let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
-            // The program has closed it: what has its number now is not to be read again.
+            // The program has closed it: what may have its number now is not to be read again.
             self.refuse(EBADF);
             return None;
         };
@@ -281,6 +281,10 @@ impl Opened {
         }
         if is_readable {
             opened.close(0);
+        }
+        // What is still open stays so. Its event is the same, and so is its id.
+        for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
+            *descriptor = Descriptor::from_number(*descriptor - 1).out_of_the_way().number() + 1;
         }
         Ok((opened, if is_readable { State::Pages } else { State::Descriptor }))
     }
