@@ -184,7 +184,7 @@ impl EventCounts {
             _ => write!(f, "\nread by a system call at each hit, in {cost:.0} ns")?,
         }
         let user: Vec<_> =
-            self.counted.iter().filter(|it| it.user_mode_only).map(|it| it.event.name()).collect();
+            self.counted.iter().filter(|it| it.leaves_kernel_out()).map(|it| it.event.name()).collect();
         if !user.is_empty() {
             write!(f, "\nin user mode only: {}", user.join(", "))?;
         }
