@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use super::event::PerfEvent;
 use super::plan::{Plan, Source};
 use crate::calls::add;
-use crate::os::perf::{Descriptor, MOST, Page, Times};
+use crate::os::perf::{Descriptor, MOST, Page, Times, keeping_errno};
 use crate::per_thread::Zeroed;
 
 /// Events that can be counted at once.
@@ -106,8 +106,10 @@ impl Group {
         let times = match plan.source {
             Source::Kernel(process) => {
                 if self.owner.load(Relaxed) != thread || self.process.load(Relaxed) != process.known() {
-                    self.open(thread, process.get(), plan);
-                    opened();
+                    keeping_errno(|| {
+                        self.open(thread, process.get(), plan);
+                        opened();
+                    });
                 }
                 self.read_own(plan, &mut numbers)
             }

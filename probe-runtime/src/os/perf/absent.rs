@@ -122,3 +122,7 @@ impl Number {
 pub(crate) fn paranoid() -> Option<i32> {
     None
 }
+
+pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    body()
+}

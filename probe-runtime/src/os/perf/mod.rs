@@ -143,9 +143,9 @@ impl Descriptor {
     pub(crate) fn read(self, values: &mut [u64]) -> Option<Times> {
         let mut answer = [0_u64; 3 + MOST + 1];
         let events = values.len().min(MOST);
+        let (place, size) = (answer.as_mut_ptr(), size_of_val(&answer));
         // SAFETY: a place for as many bytes.
-        let read =
-            unsafe { libc::syscall(libc::SYS_read, self.0, answer.as_mut_ptr(), size_of_val(&answer)) };
+        let read = keeping_errno(|| unsafe { libc::syscall(libc::SYS_read, self.0, place, size) });
         let [count, enabled, running, rest @ ..] = answer;
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
         values.iter_mut().zip(rest).for_each(|(value, read)| *value = read);
@@ -166,6 +166,16 @@ impl Descriptor {
 /// `kernel.perf_event_paranoid`, where the system says it.
 pub(crate) fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+}
+
+/// The thread's error number stays what it was, whatever fails. (Where sites are patched, dispatch keeps it around whole hits; elsewhere
+/// nobody does.)
+pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    let kept = errno();
+    let done = body();
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = kept };
+    done
 }
 
 /// The number of the last error on this thread.

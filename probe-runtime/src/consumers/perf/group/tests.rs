@@ -111,3 +111,27 @@ fn one_of_those_who_try_gives_back() {
         assert_eq!(taken, 1);
     }
 }
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
+}
+
+#[test]
+fn the_program_s_error_number_stays() {
+    const OWN: i32 = 77;
+    const NONE: i32 = i32::MAX - 1;
+    // SAFETY: the thread's own.
+    let set = || unsafe { *libc::__errno_location() = OWN };
+    let process = process().unwrap();
+    let plan = plan(process);
+    let group = group(process.get(), [ptr::null_mut(); 2]);
+    group.kept[0].descriptor.store(NONE, Relaxed);
+    group.state.store(State::Descriptor as u32, Relaxed);
+    set();
+    assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");
+    assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
+    // Another thread's first hit closes what it finds, as does the look for others; and opens its own, or can't.
+    group.read(THREAD + 1, &plan, || assert_eq!(Descriptor::from_number(NONE).id(), None));
+    assert_eq!(errno(), OWN);
+    group.close(&plan, || true);
+}
