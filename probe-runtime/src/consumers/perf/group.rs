@@ -4,6 +4,7 @@
 //! first hit ▶ opened: each event, its page ▶ readable there? ─ yes ▶ no descriptor is kept; a hit reads pages
 //!                                                            └ no  ▶ the leader's is kept, under a high number; a hit makes one read(2) for all
 //!           ▶ refused: counted; the thread's calls are not
+//! the kernel withdraws reading in user space ▶ the next hit opens them anew, and reads them by a system call
 //! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
 //! fork ▶ the child's thread opens its own; what it inherited is closed
 //! ```
@@ -111,7 +112,13 @@ impl Group {
                         opened();
                     });
                 }
-                self.read_own(plan, &mut numbers)
+                let mut times = self.read_own(plan, &mut numbers);
+                if times.is_none() && self.state.load(Relaxed) == State::Pages as u32 {
+                    // Processors' counters or their time may no longer be read in user space. It is found out anew what may.
+                    keeping_errno(|| self.open(thread, process.get(), plan));
+                    times = self.read_own(plan, &mut numbers);
+                }
+                times
             }
             Source::Given(count) => {
                 let mut is_whole = true;
