@@ -178,6 +178,60 @@ mod monotone {
     }
 }
 
+mod kinds {
+    use super::*;
+
+    #[probe]
+    #[inline(never)]
+    fn said() {}
+
+    /// Two consumers that use one name for different things.
+    struct Counts;
+    struct Times;
+
+    impl Consumer for Counts {
+        fn hit(&self, _event: &Event<'_>) {}
+    }
+
+    impl Consumer for Times {
+        fn hit(&self, _event: &Event<'_>) {}
+    }
+
+    impl Measured for Counts {
+        fn measure(_: &Attachment<Self>, into: &mut Metrics) {
+            into.count("things", "Of both.", &[("of", "counts")], 3);
+        }
+    }
+
+    impl Measured for Times {
+        fn measure(_: &Attachment<Self>, into: &mut Metrics) {
+            into.histogram("things", "Of both.", &[("of", "times")], 7, &[(7, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_name_is_of_the_kind_that_was_told_first() {
+        said();
+        let probes = || select("metrics::kinds::said").unwrap();
+        for counts_goes_first in [true, false] {
+            let exporter = Exporter::new();
+            let told = || exporter.collect().to_prometheus();
+            let mut counts = Some(exporter.watch(probes().attach(Counts).unwrap()));
+            let mut times = Some(exporter.watch(probes().attach(Times).unwrap()));
+            let expected = "# HELP things Of both.\n# TYPE things counter\nthings{of=\"counts\"} 3\n";
+            assert_eq!(told(), expected);
+            for goes_first in [true, false] {
+                if goes_first == counts_goes_first {
+                    drop(counts.take());
+                } else {
+                    drop(times.take());
+                }
+                assert_eq!(told(), expected);
+            }
+        }
+    }
+}
+
 mod exact {
     use super::*;
 

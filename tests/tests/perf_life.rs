@@ -224,12 +224,7 @@ fn what_the_program_closes_and_opens_is_its_own() {
 fn closed() {
     let perf = attach();
     nothing();
-    let descriptor = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap()).find_map(|entry| {
-        let is_event =
-            fs::read_link(entry.path()).is_ok_and(|it| it.to_string_lossy().contains("[perf_event]"));
-        is_event.then(|| entry.file_name().to_str().unwrap().parse::<i32>().unwrap())
-    });
-    let descriptor = descriptor.unwrap();
+    let [descriptor] = numbers()[..] else { panic!("one descriptor is kept") };
     // As daemons do that close all they don't know.
     // SAFETY: what it is the descriptor of is not used by this program.
     drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
@@ -252,6 +247,76 @@ fn closed() {
     assert_eq!(open(), (0, 0));
     assert!(moved.metadata().is_ok(), "it is still open");
     let _ = moved.into_raw_fd();
+}
+
+#[test]
+fn a_daemon_s_own_files_are_not_read() {
+    pass("daemon", &[]);
+}
+
+/// Numbers of descriptors of events.
+fn numbers() -> Vec<i32> {
+    let entries = fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap());
+    let is_event = |entry: &fs::DirEntry| {
+        fs::read_link(entry.path()).is_ok_and(|it| it.to_string_lossy().contains("[perf_event]"))
+    };
+    entries.filter(is_event).map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect()
+}
+
+fn limit_descriptors(soft: libc::rlim_t) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the answer.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    limit.rlim_cur = soft;
+    // SAFETY: a limit, which is read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+}
+
+fn daemon() {
+    limit_descriptors(100);
+    let perf = attach();
+    nothing();
+    assert_eq!(numbers(), [50], "the lowest of the upper half");
+    // SAFETY: what these are the descriptors of is not used by this program.
+    (3..100).for_each(|descriptor| _ = unsafe { libc::close(descriptor) });
+    let mut pipes = Vec::new();
+    for _ in 0..20 {
+        let mut ends = [-1; 2];
+        // SAFETY: a place for two descriptors, and bytes that are read.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            assert_eq!(libc::write(ends[1], [0xaa_u8; 100].as_ptr().cast(), 100), 100);
+        }
+        pipes.push(ends[0]);
+    }
+    (0..3).for_each(|_| nothing());
+    for pipe in pipes {
+        let mut waiting = 0;
+        // SAFETY: a place for the answer.
+        assert_eq!(unsafe { libc::ioctl(pipe, libc::FIONREAD, &raw mut waiting) }, 0);
+        assert_eq!(waiting, 100);
+    }
+    assert_eq!(counted(&perf), (1, 3));
+    assert_eq!(perf.event_counts().threads_without_events(), 1);
+    // Another thread has events.
+    thread::spawn(nothing).join().unwrap();
+    assert_eq!(counted(&perf), (2, 3));
+}
+
+#[test]
+fn without_a_high_number_a_low_one_is_kept() {
+    pass("low", &[]);
+}
+
+fn low() {
+    let perf = attach();
+    limit_descriptors(64);
+    let mut files: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    // Two become free: the second is for a moment.
+    files.sort_by_key(AsRawFd::as_raw_fd);
+    let low: Vec<_> = files.drain(..2).map(|file| file.as_raw_fd()).collect();
+    nothing();
+    assert_eq!((numbers(), counted(&perf)), (vec![low[0]], (1, 0)));
 }
 
 #[test]
@@ -315,10 +380,11 @@ fn unprivileged() {
     assert_eq!(counts[0].counted(), 1);
     let is_restricted = paranoid > 1;
     assert_eq!(counts.is_user_mode_only(PageFaults), is_restricted, "{perf}");
+    assert!(!counts.is_user_mode_only(TaskClock), "its value is the whole time");
     assert_eq!(counts.missing().len(), usize::from(is_restricted));
     assert!(counts.missing().iter().all(|it| it.event() == ContextSwitches));
     let said = perf.to_string();
-    assert_eq!(said.contains("in user mode only: task-clock, page-faults"), is_restricted, "{said}");
+    assert_eq!(said.contains("\nin user mode only: page-faults"), is_restricted, "{said}");
     assert_eq!(said.contains("not counted: context-switches: not permitted"), is_restricted, "{said}");
 }
 
@@ -374,6 +440,8 @@ fn scenario() {
         Some("signals") => signals(),
         Some("descriptors") => descriptors(),
         Some("closed") => closed(),
+        Some("daemon") => daemon(),
+        Some("low") => low(),
         Some("no-files") => no_files(),
         Some("denied") => denied(),
         Some("unprivileged") => unprivileged(),

@@ -146,7 +146,8 @@ impl<C: Measured> Drop for Watched<C> {
         let mut state = self.exporter.state();
         let mut last = Metrics::new(Arc::clone(&state.bounds));
         C::measure(&self.attachment, &mut last);
-        state.gone.add_all(last.without_gauges());
+        let last = last.without_gauges().of_the_kinds_of(&state.collected);
+        state.gone.add_all(last);
         let number = self.number;
         state.watched.retain(|(watched, _)| *watched != number);
     }

@@ -49,7 +49,8 @@
 //!
 //! # Cardinality
 //! `Count` makes one series of each probe, hit or not: entry and exit of a function are two. `Latency` makes, of each function that was called, as many
-//! as there are bounds, and four: 26 with the default bounds. A function's line is not among the labels: it changes with each edit, and the series
+//! as there are bounds, and four: 26 with the default bounds. Of a future it makes three more; of a function with hits that found no partner,
+//! one more for each that is missing, entry or exit. A function's line is not among the labels: it changes with each edit, and the series
 //! with it; probes that differ in nothing else are one series. So a hundred functions with latencies are 2,600 series an instance, of which a
 //! selector should be aware: `net::**`, rather than `**`.
 //!

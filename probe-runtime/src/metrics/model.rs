@@ -255,10 +255,11 @@ impl Metrics {
         }
     }
 
-    /// Adds all of another, with the same bounds.
+    /// Adds all of another, with the same bounds. What is of another kind than what is there with the same name is left out.
     pub(crate) fn add_all(&mut self, other: Self) {
         for (name, family) in other.families {
             match self.families.get_mut(&name) {
+                Some(known) if known.kind != family.kind => (),
                 Some(known) => family.series.into_iter().for_each(|(labels, value)| known.put(labels, value)),
                 None => {
                     self.families.insert(name, family);
@@ -273,7 +274,13 @@ impl Metrics {
         self
     }
 
-    /// No number that only grows is less than it was, and none has gone.
+    /// Without what is of another kind than what `told` has with the same name: that is the first one's.
+    pub(super) fn of_the_kinds_of(mut self, told: &Self) -> Self {
+        self.families.retain(|name, family| told.families.get(name).is_none_or(|it| it.kind == family.kind));
+        self
+    }
+
+    /// No number that only grows is less than it was, and none has gone, nor is of another kind.
     pub(super) fn raise(&mut self, before: &Self) {
         for (name, before) in &before.families {
             if before.kind == MetricKind::Gauge {
@@ -283,6 +290,10 @@ impl Metrics {
                 self.families.insert(name.clone(), before.clone());
                 continue;
             };
+            if now.kind != before.kind {
+                now.clone_from(before);
+                continue;
+            }
             for (labels, before) in &before.series {
                 match now.series.get_mut(labels) {
                     Some(now) => now.raise(before),
@@ -301,5 +312,54 @@ impl Family {
                 self.series.insert(labels, value);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "app_things";
+
+    fn of(add: impl FnOnce(&mut Metrics)) -> Metrics {
+        let mut metrics = Metrics::new([10].into());
+        add(&mut metrics);
+        metrics
+    }
+
+    fn counter() -> Metrics {
+        of(|it| it.count(NAME, "", &[("of", "a")], 3))
+    }
+
+    fn histogram() -> Metrics {
+        of(|it| it.histogram(NAME, "", &[("of", "b")], 7, &[(7, 1)]))
+    }
+
+    /// The family's kind, and its values.
+    fn found(metrics: &Metrics) -> (MetricKind, Vec<Value>) {
+        let [family] = metrics.families().collect::<Vec<_>>()[..] else { panic!("there is one name") };
+        (family.kind(), family.series().map(|it| it.value.clone()).collect())
+    }
+
+    #[test]
+    fn values_of_a_name_are_of_the_first_one_s_kind() {
+        let counted = (MetricKind::Counter, vec![Value::Count(3)]);
+        let mut added = counter();
+        added.add_all(histogram());
+        assert_eq!(found(&added), counted);
+        added.add_all(of(|it| it.gauge(NAME, "", &[("of", "a")], 9.0)));
+        assert_eq!(found(&added), counted);
+        added.add_all(counter());
+        assert_eq!(found(&added), (MetricKind::Counter, vec![Value::Count(6)]));
+        // What was told before is the first.
+        let mut now = histogram();
+        now.raise(&counter());
+        assert_eq!(found(&now), counted);
+        assert_eq!(histogram().of_the_kinds_of(&counter()).families().count(), 0);
+        assert_eq!(found(&histogram().of_the_kinds_of(&of(|_| ()))).0, MetricKind::Histogram);
+        // A gauge goes with who has it.
+        let mut now = counter();
+        now.raise(&of(|it| it.gauge(NAME, "", &[("of", "a")], 9.0)));
+        assert_eq!(found(&now), counted);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 
-use super::super::report::{Columns, Object, Table, Time, left_out, missing};
+use super::super::report::{FixedColumns, Object, Table, Time, left_out, missing};
 use super::buckets::{BUCKETS, values};
 use super::distribution::Distribution;
 use super::{Latency, Times};
@@ -167,7 +167,7 @@ impl Latencies {
     }
 }
 
-const COLUMNS: Columns<FunctionLatency, u64> = Columns {
+const COLUMNS: FixedColumns<FunctionLatency, u64> = FixedColumns {
     function: FunctionLatency::function,
     numbers: &[
         ("calls", FunctionLatency::calls),

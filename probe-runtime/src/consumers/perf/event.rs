@@ -18,7 +18,7 @@ pub enum PerfEvent {
     CacheMisses,
     /// Branches that were predicted wrongly.
     BranchMisses,
-    /// Nanoseconds that the thread was on a processor.
+    /// Nanoseconds that the thread was on a processor, also in the kernel.
     TaskClock,
     /// Accesses to pages that were not there, or not writable yet.
     PageFaults,
@@ -83,7 +83,7 @@ impl PerfEvent {
         Wanted { of_type, config, user_mode_only }
     }
 
-    /// Whether something of it is left where what the kernel does is not counted. Switching threads is the kernel's.
+    /// Whether it can be opened without the permission to count what the kernel does. Switching threads is the kernel's.
     pub(super) fn has_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches | Self::Migrations)
     }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! first hit ▶ opened: each event, its page ▶ readable there? ─ yes ▶ no descriptor is kept; a hit reads pages
-//!                                                            └ no  ▶ the leader's is kept;  a hit makes one read(2) for all
+//!                                                            └ no  ▶ the leader's is kept, under a high number; a hit makes one read(2) for all
 //!           ▶ refused: counted; the thread's calls are not
+//! the kernel withdraws reading in user space ▶ the next hit opens them anew, and reads them by a system call
 //! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
 //! fork ▶ the child's thread opens its own; what it inherited is closed
 //! ```
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use super::event::PerfEvent;
 use super::plan::{Plan, Source};
 use crate::calls::add;
-use crate::os::perf::{Descriptor, MOST, Page, Times};
+use crate::os::perf::{Descriptor, MOST, Page, Times, keeping_errno};
 use crate::per_thread::Zeroed;
 
 /// Events that can be counted at once.
@@ -106,10 +107,18 @@ impl Group {
         let times = match plan.source {
             Source::Kernel(process) => {
                 if self.owner.load(Relaxed) != thread || self.process.load(Relaxed) != process.known() {
-                    self.open(thread, process.get(), plan);
-                    opened();
+                    keeping_errno(|| {
+                        self.open(thread, process.get(), plan);
+                        opened();
+                    });
                 }
-                self.read_own(plan, &mut numbers)
+                let mut times = self.read_own(plan, &mut numbers);
+                if times.is_none() && self.state.load(Relaxed) == State::Pages as u32 {
+                    // Processors' counters or their time may no longer be read in user space. It is found out anew what may.
+                    keeping_errno(|| self.open(thread, process.get(), plan));
+                    times = self.read_own(plan, &mut numbers);
+                }
+                times
             }
             Source::Given(count) => {
                 let mut is_whole = true;
@@ -153,7 +162,7 @@ impl Group {
         let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
         let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
-            // The program has closed it: what has its number now is not to be read again.
+            // The program has closed it: what may have its number now is not to be read again.
             self.refuse(EBADF);
             return None;
         };
@@ -281,6 +290,10 @@ impl Opened {
         }
         if is_readable {
             opened.close(0);
+        }
+        // What is still open stays so. Its event is the same, and so is its id.
+        for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
+            *descriptor = Descriptor::from_number(*descriptor - 1).out_of_the_way().number() + 1;
         }
         Ok((opened, if is_readable { State::Pages } else { State::Descriptor }))
     }

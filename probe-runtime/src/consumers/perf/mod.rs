@@ -62,6 +62,12 @@ use crate::per_thread::Local;
 /// What is open: for each thread a page for each event, and, unless all are read in user space, one file descriptor. A thread that ends
 /// keeps these until the next thread's first hit, a report, or the end of the attachment.
 ///
+/// # Programs that close descriptors they don't know
+/// as daemons do when they start: the threads whose descriptors these were have no events from then on, which the table says. Attach after
+/// that. Descriptors are kept under high numbers (from 1024 on, or half of `RLIMIT_NOFILE`, if these are free), which files that the program
+/// opens then don't get before hundreds of others. A file that does get one, or that is put there by `dup2`, is taken for the events by the
+/// thread's next hit, once: up to 96 bytes of it are read, and where there are none, as in an empty pipe, the hit waits for them.
+///
 /// # Forks
 /// A forked child goes on, with events of its own; calls that were under way are uncounted there. (With a budget, it has no
 /// [daemon](Profiler), and so its attachment [has failed](crate::Attachment::failure).) `exec` closes all.

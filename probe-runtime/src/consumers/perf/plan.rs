@@ -16,7 +16,16 @@ pub(super) enum Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Counted {
     pub(super) event: PerfEvent,
+    /// How it is opened.
     pub(super) user_mode_only: bool,
+}
+
+impl Counted {
+    /// Whether what the kernel does is left out. Never of the time on processors: that is for how long the group was to count, however it
+    /// was opened.
+    pub(super) fn leaves_kernel_out(self) -> bool {
+        self.user_mode_only && self.event != PerfEvent::TaskClock
+    }
 }
 
 /// What is counted, in which order, and what is not.
@@ -156,5 +165,6 @@ mod tests {
         let (counted, missing) = choose(Some(&[TaskClock, PageFaults, ContextSwitches]), false, user_mode);
         assert_eq!(counted, [TaskClock, PageFaults].map(|event| Counted { event, user_mode_only: true }));
         assert_eq!(missing, [MissingEvent::new(ContextSwitches, EACCES)]);
+        assert_eq!(counted.iter().map(|it| it.leaves_kernel_out()).collect::<Vec<_>>(), [false, true]);
     }
 }

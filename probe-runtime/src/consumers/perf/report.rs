@@ -104,9 +104,9 @@ impl EventCounts {
         &self.missing
     }
 
-    /// Whether an event is counted in user mode alone.
+    /// Whether an event is counted in user mode alone. [`PerfEvent::TaskClock`] never is.
     pub fn is_user_mode_only(&self, event: PerfEvent) -> bool {
-        self.counted.iter().any(|it| it.event == event && it.user_mode_only)
+        self.counted.iter().any(|it| it.event == event && it.leaves_kernel_out())
     }
 
     /// Whether hits have made system calls to read counts, on any thread.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::report::{Csv, Object, Table, Time, array, missing};
+use super::super::report::{Columns, Number, Object, Table, Time, array, decimal, left_out, missing};
 use super::event::{PerfEvent, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
@@ -12,29 +12,17 @@ impl EventCounts {
     /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
     /// `missing` events with their reasons, the paths of those that were `left_out`, and how many calls were `lost`.
     pub fn to_json(&self) -> String {
-        let columns = self.columns();
-        let function = |it: &FunctionEvents| {
-            let object = Object::new().text("function", it.path()).text("file", it.function.file());
-            let object = object.number("line", it.function.line().into());
-            let object = object.flag("future", it.function.is_future());
-            let cell = |object: Object, (name, value): &Column| {
-                object.json(name, value(it).as_deref().unwrap_or("null"))
-            };
-            columns.iter().fold(object, cell).finish()
-        };
         let missing = self
             .missing
             .iter()
             .map(|it| Object::new().text("event", it.event().name()).text("reason", &it.reason()).finish());
-        let left_out =
-            self.left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish());
         Object::new()
-            .json("functions", &array(self.functions.iter().map(function)))
+            .json("functions", &of_functions(&self.columns()).json(&self.functions))
             .json("missing", &array(missing))
             .flag("system_calls", self.takes_system_calls())
             .json("share", &decimal(self.share()))
             .number("threads_without_events", self.threads.refused)
-            .json("left_out", &array(left_out))
+            .json("left_out", &left_out(&self.left_out))
             .number("lost", self.lost)
             .finish()
     }
@@ -42,33 +30,28 @@ impl EventCounts {
     /// The functions as comma-separated values (RFC 4180), a line each under a heading. Of each event its sum over the `counted` calls,
     /// from entry to exit and in the function itself; a cell is empty where there is no number.
     pub fn to_csv(&self) -> String {
-        let columns = self.columns();
-        let names = columns.iter().map(|(name, _)| name.as_str());
-        let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
-        for it in &self.functions {
-            let (line, is_future) = (it.function.line().to_string(), it.function.is_future().to_string());
-            let texts = [it.path().to_owned(), it.function.file().to_owned(), line, is_future];
-            csv.row(texts.into_iter().chain(columns.iter().map(|(_, value)| value(it).unwrap_or_default())));
-        }
-        csv.finish()
+        of_functions(&self.columns()).csv(&self.functions)
     }
 
     fn columns(&self) -> Vec<Column> {
         let mut columns: Vec<Column> = vec![
-            ("calls".to_owned(), Box::new(|it| Some(decimal(it.calls.value)))),
-            ("calls_error".to_owned(), Box::new(|it| Some(decimal(it.calls.error)))),
-            ("counted".to_owned(), Box::new(|it| Some(it.counted().to_string()))),
-            ("uncounted".to_owned(), Box::new(|it| Some(it.uncounted().to_string()))),
+            ("calls".to_owned(), Box::new(|it| Some(it.calls.value).shown())),
+            ("calls_error".to_owned(), Box::new(|it| Some(it.calls.error).shown())),
+            ("counted".to_owned(), Box::new(|it| it.counted().shown())),
+            ("uncounted".to_owned(), Box::new(|it| it.uncounted().shown())),
         ];
         for event in self.events() {
             let (name, unit) = (event.name().replace('-', "_"), unit(event));
-            let text = |sum: Option<u64>| sum.map(|sum| sum.to_string());
-            columns.push((format!("{name}{unit}"), Box::new(move |it| text(it.total(event)))));
-            columns.push((format!("{name}_self{unit}"), Box::new(move |it| text(it.own(event)))));
+            columns
+                .push((format!("{name}{unit}"), Box::new(move |it| it.total(event).and_then(Number::shown))));
+            columns.push((
+                format!("{name}_self{unit}"),
+                Box::new(move |it| it.own(event).and_then(Number::shown)),
+            ));
         }
-        columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().map(decimal))));
+        columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().shown())));
         let mut unpaired = |name: &str, of: fn(&Unpaired) -> u64| {
-            columns.push((name.to_owned(), Box::new(move |it| Some(of(&it.unpaired).to_string()))));
+            columns.push((name.to_owned(), Box::new(move |it| of(&it.unpaired).shown())));
         };
         unpaired("without_entry", |it| it.without_entry);
         unpaired("without_exit", |it| it.without_exit);
@@ -122,7 +105,12 @@ impl EventCounts {
 }
 
 /// A number of a function as reports for programs have it, and what they call it.
-type Column = (String, Box<dyn Fn(&FunctionEvents) -> Option<String>>);
+type Column = (String, Value);
+type Value = Box<dyn Fn(&FunctionEvents) -> Option<String>>;
+
+fn of_functions(numbers: &[Column]) -> Columns<'_, FunctionEvents, String, Value> {
+    Columns { function: |it| &it.function, numbers }
+}
 
 fn unit(event: PerfEvent) -> &'static str {
     if event == PerfEvent::TaskClock { "_ns" } else { "" }
@@ -137,12 +125,6 @@ fn amount(event: PerfEvent, mean: Option<f64>) -> String {
         Some(mean) if mean >= 100.0 => format!("{mean:.0}"),
         Some(mean) => decimal((mean * 100.0).round() / 100.0),
     }
-}
-
-/// As JSON has numbers, without digits that say nothing.
-fn decimal(number: f64) -> String {
-    let text = format!("{number:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl fmt::Display for EventCounts {
@@ -184,7 +166,7 @@ impl EventCounts {
             _ => write!(f, "\nread by a system call at each hit, in {cost:.0} ns")?,
         }
         let user: Vec<_> =
-            self.counted.iter().filter(|it| it.user_mode_only).map(|it| it.event.name()).collect();
+            self.counted.iter().filter(|it| it.leaves_kernel_out()).map(|it| it.event.name()).collect();
         if !user.is_empty() {
             write!(f, "\nin user mode only: {}", user.join(", "))?;
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::super::report::{Columns, Object, Table, Time, left_out, missing};
+use super::super::report::{FixedColumns, Object, Table, Time, left_out, missing};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
@@ -222,7 +222,7 @@ impl Profile {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as many digits as there are")]
-const COLUMNS: Columns<FunctionProfile, Option<f64>> = Columns {
+const COLUMNS: FixedColumns<FunctionProfile, Option<f64>> = FixedColumns {
     function: FunctionProfile::function,
     numbers: &[
         ("calls", |it| Some(it.calls.value)),

@@ -22,30 +22,39 @@ impl Number for Option<f64> {
     }
 }
 
-/// Without digits that say nothing.
-fn decimal(number: f64) -> String {
+/// One that is written already.
+#[cfg(feature = "perf")]
+impl Number for Option<String> {
+    fn shown(self) -> Option<String> {
+        self
+    }
+}
+
+/// As JSON has numbers, without digits that say nothing.
+pub(crate) fn decimal(number: f64) -> String {
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A number's name, and where it comes from.
-type Column<Row, N> = (&'static str, fn(&Row) -> N);
-
 /// The columns of rows: whose the row is, then its numbers, each with its name.
-pub(crate) struct Columns<Row: 'static, N: 'static> {
+pub(crate) struct Columns<'a, Row, Name, Of> {
     pub(crate) function: fn(&Row) -> &Function,
-    pub(crate) numbers: &'static [Column<Row, N>],
+    /// A number's name, and where it comes from.
+    pub(crate) numbers: &'a [(Name, Of)],
 }
 
-impl<Row, N: Number> Columns<Row, N> {
+/// Columns that are always the same.
+pub(crate) type FixedColumns<Row, N> = Columns<'static, Row, &'static str, fn(&Row) -> N>;
+
+impl<Row, N: Number, Name: AsRef<str>, Of: Fn(&Row) -> N> Columns<'_, Row, Name, Of> {
     /// An array of objects; `null` is a number that is none.
     pub(crate) fn json(&self, rows: &[Row]) -> String {
         array(rows.iter().map(|row| {
             let function = (self.function)(row);
             let object = Object::new().text("function", function.path()).text("file", function.file());
             let object = object.number("line", function.line().into()).flag("future", function.is_future());
-            let number = |object: Object, (name, number): &Column<Row, N>| {
-                object.json(name, &number(row).shown().unwrap_or_else(|| "null".to_owned()))
+            let number = |object: Object, (name, number): &(Name, Of)| {
+                object.json(name.as_ref(), &number(row).shown().unwrap_or_else(|| "null".to_owned()))
             };
             self.numbers.iter().fold(object, number).finish()
         }))
@@ -53,7 +62,7 @@ impl<Row, N: Number> Columns<Row, N> {
 
     /// A line each under a heading; a cell is empty where there is no number.
     pub(crate) fn csv(&self, rows: &[Row]) -> String {
-        let names = self.numbers.iter().map(|(name, _)| *name);
+        let names = self.numbers.iter().map(|(name, _)| name.as_ref());
         let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
         for row in rows {
             let function = (self.function)(row);

@@ -14,8 +14,10 @@ mod units;
 use std::fmt;
 
 pub(super) use csv::Csv;
+#[cfg(feature = "perf")]
+pub(super) use functions::{Columns, Number, decimal};
 #[cfg(any(feature = "latency", feature = "profiler"))]
-pub(super) use functions::{Columns, left_out};
+pub(super) use functions::{FixedColumns, left_out};
 pub(crate) use json::{Object, array};
 pub(super) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]

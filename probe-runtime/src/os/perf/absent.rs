@@ -40,6 +40,10 @@ impl Descriptor {
         Err(NO_SUCH_CALL)
     }
 
+    pub(crate) fn out_of_the_way(self) -> Self {
+        self
+    }
+
     pub(crate) fn id(self) -> Option<u64> {
         None
     }
@@ -117,4 +121,8 @@ impl Number {
 
 pub(crate) fn paranoid() -> Option<i32> {
     None
+}
+
+pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    body()
 }

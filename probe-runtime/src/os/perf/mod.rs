@@ -40,6 +40,10 @@ pub(crate) struct Descriptor(i32);
 /// Events that a group may have.
 pub(crate) const MOST: usize = 8;
 
+/// From which number on descriptors are [kept](Descriptor::out_of_the_way), at most: the kernel's table of a process's files, which each
+/// fork copies, ends with the highest.
+const HIGH: u64 = 1024;
+
 impl Descriptor {
     /// Opens an event that counts this thread from now on, in a group with the leader's.
     ///
@@ -81,6 +85,31 @@ impl Descriptor {
         }
     }
 
+    /// The same event under a high number, where there is one left, to be kept for long. A program that closes all descriptors, and opens
+    /// others, is given the lowest numbers that are free: not this one before it has hundreds.
+    pub(crate) fn out_of_the_way(self) -> Self {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a place for the result.
+        let is_known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+        let from = if is_known { (limit.rlim_cur / 2).min(HIGH) } else { 0 };
+        let from = i32::try_from(from).unwrap_or_default();
+        if self.0 >= from {
+            return self;
+        }
+        // SAFETY: no pointers.
+        let moved = unsafe {
+            libc::syscall(libc::SYS_fcntl, self.0, i64::from(libc::F_DUPFD_CLOEXEC), i64::from(from))
+        };
+        match i32::try_from(moved) {
+            Ok(moved) if moved >= 0 => {
+                // SAFETY: a descriptor of ours, opened just now.
+                unsafe { libc::syscall(libc::SYS_close, self.0) };
+                Self(moved)
+            }
+            _ => self,
+        }
+    }
+
     /// The kernel's number of the event, which no other has; `None` if the descriptor is none of an event.
     pub(crate) fn id(self) -> Option<u64> {
         let mut id = 0;
@@ -105,14 +134,18 @@ impl Descriptor {
         map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page::from_number)
     }
 
-    /// Reads the whole group of which this is the leader, `values.len()` events, in the order in which they were opened. `None` if
-    /// there is nothing to be read.
+    /// Reads the whole group of which this is the leader, `values.len()` events, in the order in which they were opened. `None` if that is
+    /// not what was read, or there is nothing to be read.
+    ///
+    /// To ask first whose the descriptor is would be a second system call. So the program's own file, under a number that it has closed, is
+    /// read once: of its data as many bytes as are asked for, or it is waited for them. More are asked for than any group has, so
+    /// that a file that has more is known by its answer.
     pub(crate) fn read(self, values: &mut [u64]) -> Option<Times> {
-        let mut answer = [0_u64; 3 + MOST];
+        let mut answer = [0_u64; 3 + MOST + 1];
         let events = values.len().min(MOST);
+        let (place, size) = (answer.as_mut_ptr(), size_of_val(&answer));
         // SAFETY: a place for as many bytes.
-        let read =
-            unsafe { libc::syscall(libc::SYS_read, self.0, answer.as_mut_ptr(), size_of_val(&answer)) };
+        let read = keeping_errno(|| unsafe { libc::syscall(libc::SYS_read, self.0, place, size) });
         let [count, enabled, running, rest @ ..] = answer;
         let is_whole = usize::try_from(read) == Ok((3 + events) * 8) && usize::try_from(count) == Ok(events);
         values.iter_mut().zip(rest).for_each(|(value, read)| *value = read);
@@ -133,6 +166,16 @@ impl Descriptor {
 /// `kernel.perf_event_paranoid`, where the system says it.
 pub(crate) fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
+}
+
+/// The thread's error number stays what it was, whatever fails. (Where sites are patched, dispatch keeps it around whole hits; elsewhere
+/// nobody does.)
+pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
+    let kept = errno();
+    let done = body();
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = kept };
+    done
 }
 
 /// The number of the last error on this thread.

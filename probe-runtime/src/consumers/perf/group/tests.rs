@@ -13,8 +13,11 @@ const PAGE: usize = 4096;
 const MAY_COUNT_AND_TIME: u64 = 1 << 2 | 1 << 3;
 
 fn plan(process: Number) -> Plan {
-    let counted =
-        [PerfEvent::Instructions, PerfEvent::TaskClock].map(|event| Counted { event, user_mode_only: true });
+    plan_of([PerfEvent::Instructions, PerfEvent::TaskClock], process)
+}
+
+fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
+    let counted = events.map(|event| Counted { event, user_mode_only: true });
     Plan { source: Source::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
 }
 
@@ -68,18 +71,35 @@ fn pages_are_read_and_given_back() {
     unsafe { (*pages[0]).offset = 1_003 };
     assert_eq!(group.read(THREAD, &plan, never)[..2], [1_003, 5_000]);
     assert_eq!(group.threads().times, Times { enabled: 100, running: 50 });
-    // The kernel takes its word back, for a moment: what spans that says nothing.
-    // SAFETY: as above.
-    unsafe { (*pages[1]).__bindgen_anon_1.capabilities = 0 };
-    assert_eq!(group.read(THREAD, &plan, never), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
-    // SAFETY: as above.
-    unsafe { (*pages[1]).__bindgen_anon_1.capabilities = MAY_COUNT_AND_TIME };
-    assert_eq!(group.read(THREAD, &plan, never), [1_003, 5_000, 0, 0, 0, 0, 0, 0, 2]);
     group.close(&plan, || false);
     assert!(pages.into_iter().all(is_mapped), "it is not over");
     group.close(&plan, || true);
     assert!(!pages.into_iter().any(is_mapped));
     group.close(&plan, || panic!("it is closed"));
+}
+
+/// The kernel takes its word back, that time may be read in user space, as it does when processors' time stamps turn out to differ.
+#[test]
+fn what_is_withdrawn_is_read_by_a_system_call() {
+    let process = process().unwrap();
+    // The kernel counts page faults where no page has them.
+    let plan = plan_of([PerfEvent::PageFaults, PerfEvent::TaskClock], process);
+    let pages = [page(), page()];
+    let group = group(process.get(), pages);
+    let before = group.read(THREAD, &plan, never);
+    assert_eq!((before[BREAKS], group.threads()), (0, Threads::default()));
+    // SAFETY: a page of this test's.
+    unsafe { (*pages[1]).__bindgen_anon_1.capabilities = 0 };
+    let after = group.read(THREAD, &plan, never);
+    assert_ne!(after[BREAKS], before[BREAKS], "what spans that says nothing");
+    let Threads { by_pages, by_system_call, refused, .. } = group.threads();
+    assert_eq!((by_pages, by_system_call + refused), (0, 1), "the report says so");
+    let last = group.read(THREAD, &plan, never);
+    if refused == 0 {
+        assert!(last[BREAKS] == after[BREAKS] && last[1] > after[1] && last[0] >= after[0], "{last:?}");
+    }
+    assert_eq!(group.threads().refused, refused);
+    group.close(&plan, || true);
 }
 
 #[test]
@@ -110,4 +130,28 @@ fn one_of_those_who_try_gives_back() {
         });
         assert_eq!(taken, 1);
     }
+}
+
+fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap()
+}
+
+#[test]
+fn the_program_s_error_number_stays() {
+    const OWN: i32 = 77;
+    const NONE: i32 = i32::MAX - 1;
+    // SAFETY: the thread's own.
+    let set = || unsafe { *libc::__errno_location() = OWN };
+    let process = process().unwrap();
+    let plan = plan(process);
+    let group = group(process.get(), [ptr::null_mut(); 2]);
+    group.kept[0].descriptor.store(NONE, Relaxed);
+    group.state.store(State::Descriptor as u32, Relaxed);
+    set();
+    assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");
+    assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
+    // Another thread's first hit closes what it finds, as does the look for others; and opens its own, or can't.
+    group.read(THREAD + 1, &plan, || assert_eq!(Descriptor::from_number(NONE).id(), None));
+    assert_eq!(errno(), OWN);
+    group.close(&plan, || true);
 }
