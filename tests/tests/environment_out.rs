@@ -237,6 +237,21 @@ fn a_forked_child_has_a_file_of_its_own() {
 }
 
 #[test]
+fn a_forked_child_writes_to_its_parents_stream() {
+    let folder = Folder::new("fork-stream");
+    let run = |out: &str| {
+        let output = folder.run("fork", COUNT, out);
+        assert!(output.status.success() && stderr(&output).is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let stdout = run("/dev/stdout");
+    let position = |hits: u64| stdout.find(&format!("environment_out::work  entry      1     {hits}\n"));
+    assert!(position(9).unwrap() < position(4).unwrap(), "{stdout}");
+    let child = run("/dev/null").lines().find_map(|line| line.split("child ").nth(1)).unwrap().to_owned();
+    assert!(!PathBuf::from(format!("/dev/null-{child}")).exists());
+}
+
+#[test]
 fn a_child_that_was_forked_while_another_thread_reported_reports() {
     let folder = Folder::new("forks");
     let output = folder.run("forks while reporting", COUNT, "@/counts.json");

@@ -63,7 +63,7 @@ const CONSUMERS: &[&str] = &[
 ///   `metrics`, of `count` and `latency` also `.prom` (Prometheus's text, for the node exporter's textfile collector).
 /// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
 /// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
-///   before the ending of its files.
+///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
 ///   written goes to stderr, after a line that says why.
 ///

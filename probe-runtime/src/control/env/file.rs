@@ -26,7 +26,8 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     written
 }
 
-fn is_stream(path: &Path) -> bool {
+/// Whether it is no file to replace, but what others read from, or have open.
+pub(super) fn is_stream(path: &Path) -> bool {
     // What these lead to may be a plain file, which is open, and must stay the one that it is.
     const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
     OPEN.iter().any(|open| path.starts_with(open))

@@ -87,10 +87,15 @@ impl Output {
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
         let process = process::id();
-        let run = Run { process, is_forked: process != self.run.process, ..self.run.clone() };
+        let run = Run { process, is_forked: false, ..self.run.clone() };
+        let is_forked = process != self.run.process;
         let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
+        let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
+        // A stream is its parent's, too: another name would be no stream.
+        let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
+        let paths = paths.map(|(path, own)| if file::is_stream(&path) { path } else { own });
         let mut files: Vec<(PathBuf, Vec<&dyn Reported>)> = Vec::new();
-        for (path, it) in pattern.paths(&run, &consumers).into_iter().zip(&self.attached) {
+        for (path, it) in paths.zip(&self.attached) {
             match files.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, all)) => all.push(&*it.reported),
                 None => files.push((path, vec![&*it.reported])),
