@@ -5,11 +5,12 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{self, Command, Output};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -92,6 +93,34 @@ fn scenario() {
             IS_DONE.store(true, Ordering::Relaxed);
             reports.join().unwrap();
         }),
+        "fork while stderr is held" => {
+            let (is_held, is_forked) = (Barrier::new(2), Barrier::new(2));
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _held = io::stderr().lock();
+                    is_held.wait();
+                    is_forked.wait();
+                });
+                is_held.wait();
+                let child = fork(|| process::exit(0));
+                is_forked.wait();
+                assert_eq!(status(child), 0);
+            });
+            mem::forget(guard);
+        }
+        "exit while stderr is held" => {
+            let is_held = Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _held = io::stderr().lock();
+                    is_held.wait();
+                    // Whether this thread reports or the other one: neither waits for the other.
+                    process::exit(7);
+                });
+                is_held.wait();
+                drop(guard);
+            });
+        }
         "exec" => {
             let mut command = Command::new(env::current_exe().unwrap());
             command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
@@ -207,6 +236,18 @@ fn stderr_has_it_at_an_exit_too() {
              environment_out::work  entry      1     3\n"
         );
     }
+}
+
+#[test]
+fn an_exit_does_not_wait_for_who_holds_stderr() {
+    let folder = Folder::new("held");
+    let report = "probe                  kind   sites  hits\n\
+                  environment_out::work  entry      1     3\n";
+    let output = folder.run("fork while stderr is held", COUNT, "-");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stderr(&output), report.repeat(2), "the child's and its parent's");
+    let output = folder.run("exit while stderr is held", COUNT, "-");
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(7), report), "{output:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `exit::install`: a call when the process exits by itself;
+//! - `stderr::write`: what is said where a process ends;
 //! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
@@ -23,6 +24,8 @@ pub(crate) mod exit;
 pub(crate) mod fork;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod masked;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod stderr;
 
 /// Where there are neither: the processor's time is the clock's.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
@@ -52,6 +55,16 @@ pub(crate) mod cpu {
 #[cfg(not(all(any(unix, windows), not(miri))))]
 pub(crate) mod exit {
     pub(crate) fn install(_at_exit: extern "C" fn()) {}
+}
+
+/// With the standard library's lock.
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) mod stderr {
+    use std::io::{self, Write};
+
+    pub(crate) fn write(text: &[u8]) -> io::Result<()> {
+        io::stderr().write_all(text)
+    }
 }
 
 /// Nothing to do.

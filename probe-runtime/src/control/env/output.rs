@@ -3,12 +3,12 @@
 //! Life: [`Output::open`] keeps what was attached in one list of the whole program ▸ [`close`], of a guard that drops, takes it out,
 //! reports, and detaches ▸ what is left when the process exits reports then, from an `atexit` function, and stays attached. One lock
 //! guards the list, and is held while reports are written: so an `exit` on another thread waits until they are whole. It is taken
-//! across forks, before the control lock, which reports take.
+//! across forks, before the control lock, which reports take. Under it no lock of the program's is asked for, nor one of the standard
+//! library's that the program may hold: [`say`] writes to stderr without one.
 //!
 //! A process that is killed, aborts, or becomes another program (`exec`) does not report.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
 use std::mem::{self, ManuallyDrop};
 use std::path::PathBuf;
 use std::process;
@@ -125,7 +125,7 @@ fn content(format: Format, all: &[&dyn Reported]) -> String {
 
 fn say(text: &str) {
     // Nobody is left to tell that stderr is closed.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = os::stderr::write(format!("{text}\n").as_bytes());
 }
 
 /// Reports as it is now.
