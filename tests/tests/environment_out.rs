@@ -13,8 +13,9 @@ use std::process::{self, Command, Output};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use probe_runtime::{init_from_env, probe};
+use probe_runtime::{init_from_env, probe, probes};
 use probe_tests::scenario;
 use serde_json::Value;
 
@@ -34,9 +35,28 @@ fn times(calls: u64) {
 
 const COUNT: &str = "environment_out::work kind=entry=count";
 
+/// A lock of the program's, which it takes in hooks around forks.
+static OWN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn take_own() {
+    while OWN.swap(true, Ordering::Acquire) {
+        thread::yield_now();
+    }
+}
+
+extern "C" fn give_own() {
+    OWN.store(false, Ordering::Release);
+}
+
 #[test]
 fn scenario() {
     let Some(ending) = scenario::asked() else { return };
+    if ending == "own hooks" {
+        // The first use: hooks that come after it take their locks before the runtime's.
+        assert!(!probes().is_empty());
+        // SAFETY: functions, which stay.
+        unsafe { libc::pthread_atfork(Some(take_own), Some(give_own), Some(give_own)) };
+    }
     let guard = match init_from_env() {
         Ok(guard) => guard,
         Err(error) => {
@@ -85,6 +105,23 @@ fn scenario() {
             let reports = scope.spawn(|| {
                 while !IS_DONE.load(Ordering::Relaxed) {
                     guard.report();
+                }
+            });
+            for _ in 0..FORKS {
+                assert_eq!(status(fork(|| process::exit(0))), 0);
+            }
+            IS_DONE.store(true, Ordering::Relaxed);
+            reports.join().unwrap();
+        }),
+        "own hooks" => thread::scope(|scope| {
+            static IS_DONE: AtomicBool = AtomicBool::new(false);
+            let reports = scope.spawn(|| {
+                while !IS_DONE.load(Ordering::Relaxed) {
+                    take_own();
+                    guard.report();
+                    give_own();
+                    // The other's turn.
+                    thread::sleep(Duration::from_millis(1));
                 }
             });
             for _ in 0..FORKS {
@@ -294,12 +331,15 @@ fn a_forked_child_writes_to_its_parents_stream() {
 
 #[test]
 fn a_child_that_was_forked_while_another_thread_reported_reports() {
-    let folder = Folder::new("forks");
-    let output = folder.run("forks while reporting", COUNT, "@/counts.json");
-    assert!(output.status.success(), "{output:?}");
-    let names = folder.names();
-    assert_eq!(names.len(), 1 + FORKS, "{names:?}");
-    assert!(names.iter().all(|name| hits(&folder.json(name)) == 3), "{names:?}");
+    // Also where the program reports under a lock that its own hooks take across forks.
+    for scenario in ["forks while reporting", "own hooks"] {
+        let folder = Folder::new(&scenario.replace(' ', "-"));
+        let output = folder.run(scenario, COUNT, "@/counts.json");
+        assert!(output.status.success(), "{output:?}");
+        let names = folder.names();
+        assert_eq!(names.len(), 1 + FORKS, "{names:?}");
+        assert!(names.iter().all(|name| hits(&folder.json(name)) == 3), "{names:?}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process;
 
 use destination::{Destination, Run};
+pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket};
 use reports::{Reported, formats};
 

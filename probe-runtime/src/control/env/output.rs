@@ -53,12 +53,8 @@ impl Output {
 
     /// From now on it reports at the end. After the first operation on probes.
     pub(super) fn open(self) -> Ticket {
-        static HOOKS: Once = Once::new();
-        HOOKS.call_once(|| {
-            // Hooks before a fork run in the reverse order of their installation: the control has its own by now.
-            os::fork::install(before_fork, after_fork, after_fork);
-            os::exit::install(at_exit);
-        });
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| os::exit::install(at_exit));
         let mut outputs = outputs();
         outputs.push(self);
         // What is taken out leaves an empty one.
@@ -161,6 +157,12 @@ thread_local! {
     /// Without a destructor, so that no lock is taken to register one.
     static ACROSS_FORK: RefCell<ManuallyDrop<Option<MutexGuard<'static, Vec<Output>>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Takes the list across forks from now on. After the control has installed its own hooks: those before a fork run in the reverse order
+/// of their installation.
+pub(in crate::control) fn cross_forks() {
+    os::fork::install(before_fork, after_fork, after_fork);
 }
 
 extern "C" fn before_fork() {
