@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read};
 use std::mem;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{self, Command, Output};
@@ -430,16 +431,21 @@ fn a_stream_is_written_to() {
     let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
     // SAFETY: a path.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    let reader = thread::spawn({
-        let pipe = pipe.clone();
-        move || {
-            let mut text = String::new();
-            fs::File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
-            text
-        }
-    });
-    assert!(folder.run("exit", COUNT, "@/pipe.json").status.code() == Some(7));
-    assert_eq!(hits(&serde_json::from_str(&reader.join().unwrap()).unwrap()), 3);
+    // Nobody reads: the exit does not wait for somebody.
+    let output = folder.run("exit", COUNT, "@/pipe.json");
+    assert_eq!(output.status.code(), Some(7));
+    let said = stderr(&output);
+    let (why, content) = said.split_once('\n').unwrap();
+    let problem = "no process has this pipe open to read it";
+    assert_eq!(why, format!("PROBES_OUT: {} can't be written: {problem}; it would say:", pipe.display()));
+    assert_eq!(hits(&serde_json::from_str(content).unwrap()), 3);
+    // Somebody does.
+    let mut reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    let output = folder.run("exit", COUNT, "@/pipe.json");
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(7), ""));
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(hits(&serde_json::from_str(&text).unwrap()), 3);
     assert_eq!(folder.names(), ["pipe.json"]);
 }
 

@@ -66,7 +66,7 @@ const CONSUMERS: &[&str] = &[
 /// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
 ///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
-///   written goes to stderr, after a line that says why.
+///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
 ///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
 /// [`EnvGuard::report`] has written before stays.

@@ -6,6 +6,7 @@
 //! - `fork::install`: hooks around `fork`;
 //! - `exit::install`: a call when the process exits by itself;
 //! - `stderr::write`: what is said where a process ends;
+//! - `stream::open`: a pipe or device to write to, without waiting for who reads;
 //! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
@@ -26,6 +27,8 @@ pub(crate) mod fork;
 pub(crate) mod masked;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stderr;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod stream;
 
 /// Where there are neither: the processor's time is the clock's.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
@@ -64,6 +67,18 @@ pub(crate) mod stderr {
 
     pub(crate) fn write(text: &[u8]) -> io::Result<()> {
         io::stderr().write_all(text)
+    }
+}
+
+/// As any file.
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) mod stream {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::path::Path;
+
+    pub(crate) fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().append(true).open(path)
     }
 }
 

@@ -5,12 +5,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
+use crate::os;
+
 /// Writes a file, and makes the folders that it lies in: first beside it, under a name that is nobody's, then it takes the name. What
 /// was there is replaced then, at once, be it a file or a link to one. What is no plain file (a terminal, a pipe, `/dev/stdout`) is
-/// written to as it is.
+/// written to as it is; a pipe that nobody reads is an error, since a program that exits can't wait for a reader.
 pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
-        return OpenOptions::new().append(true).open(path)?.write_all(content.as_bytes());
+        return os::stream::open(path)?.write_all(content.as_bytes());
     }
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
