@@ -52,6 +52,10 @@ extern "C" fn give_own() {
 #[test]
 fn scenario() {
     let Some(ending) = scenario::asked() else { return };
+    if ending == "raised" {
+        // SAFETY: no pointers.
+        println!("secure {}", unsafe { libc::getauxval(libc::AT_SECURE) });
+    }
     if ending == "own hooks" {
         // The first use: hooks that come after it take their locks before the runtime's.
         assert!(!probes().is_empty());
@@ -67,7 +71,7 @@ fn scenario() {
     };
     times(3);
     match ending.as_str() {
-        "return" => drop(guard),
+        "return" | "raised" => drop(guard),
         "exit" => process::exit(7),
         "forgotten" => mem::forget(guard),
         "panic" => {
@@ -475,4 +479,50 @@ fn without_consumers_nobody_reports() {
         assert_eq!(folder.run("return", probes, "@/counts.json").status.code(), Some(code));
         assert_eq!(folder.names(), [""; 0]);
     }
+}
+
+/// Needs a superuser, who may give files away, and a file system that heeds `setuid`; elsewhere there is no such program to be had.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_with_more_rights_than_its_user_writes_no_files() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    let folder = Folder::new("raised");
+    let program = folder.0.join("program");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    if chown(&program, Some(65534), None).is_err() {
+        eprintln!("not tested: files can't be given away");
+        return;
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let run = |out: &str| {
+        let mut command = Command::new(&program);
+        command.args(["scenario", "--exact", "--nocapture"]).envs([
+            ("PROBE_TEST_SCENARIO", "raised"),
+            ("PROBES", COUNT),
+            ("PROBES_OUT", out),
+        ]);
+        command.output().unwrap()
+    };
+    let output = run("-");
+    assert_eq!(
+        (output.status.code(), stderr(&output).ends_with("environment_out::work  entry      1     3\n")),
+        (Some(0), true),
+        "{output:?}"
+    );
+    if !String::from_utf8_lossy(&output.stdout).contains("secure 1\n") {
+        eprintln!("not tested: setuid is not heeded here");
+        return;
+    }
+    let output = run(&folder.0.join("counts.json").display().to_string());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.starts_with(
+            "Error: PROBES_OUT, column 1: this program has rights that whoever started it lacks"
+        ),
+        "{said}"
+    );
+    assert_eq!(folder.names(), ["program"]);
 }

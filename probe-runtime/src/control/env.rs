@@ -25,6 +25,7 @@ use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::{Budget, Profiler};
 use crate::error::Error;
+use crate::os;
 use crate::selector::{Assigned, SelectorError, assigned};
 
 const VARIABLE: &str = "PROBES";
@@ -67,6 +68,9 @@ const CONSUMERS: &[&str] = &[
 ///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
 ///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
+///
+/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reports on stderr alone:
+/// `PROBES_OUT` is an error there.
 ///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
 /// [`EnvGuard::report`] has written before stays.
@@ -136,6 +140,11 @@ fn program() -> String {
 /// Where these report, as the variable says.
 fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error> {
     let value = env::var_os(OUT).unwrap_or_default();
+    if !value.is_empty() && value != "-" && os::privilege::is_raised() {
+        let problem = "this program has rights that whoever started it lacks (setuid, setgid, capabilities), and \
+                       writes no files that its environment names; unset it";
+        return Err(malformed(OUT, &value.to_string_lossy(), 0, problem));
+    }
     let value = value.into_string().map_err(|value| {
         let value = value.to_string_lossy();
         let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();

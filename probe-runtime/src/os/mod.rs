@@ -5,6 +5,7 @@
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `exit::install`: a call when the process exits by itself;
+//! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
 //! - `stream::open`: a pipe or device to write to, without waiting for who reads;
 //! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
@@ -25,6 +26,8 @@ pub(crate) mod exit;
 pub(crate) mod fork;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod masked;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+pub(crate) mod privilege;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod stderr;
 #[cfg(all(unix, not(miri)))]
@@ -58,6 +61,14 @@ pub(crate) mod cpu {
 #[cfg(not(all(any(unix, windows), not(miri))))]
 pub(crate) mod exit {
     pub(crate) fn install(_at_exit: extern "C" fn()) {}
+}
+
+/// Not known.
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
+pub(crate) mod privilege {
+    pub(crate) fn is_raised() -> bool {
+        false
+    }
 }
 
 /// With the standard library's lock.
