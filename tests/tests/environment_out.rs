@@ -163,6 +163,22 @@ fn scenario() {
                 drop(guard);
             });
         }
+        "two guards" => {
+            let error = init_from_env().unwrap_err().to_string();
+            eprintln!("{}", error.lines().next().unwrap());
+            // The first goes on, and once it is gone its file is free.
+            times(1);
+            guard.report();
+            drop(guard);
+            let next = init_from_env().unwrap();
+            times(1);
+            drop(next);
+        }
+        "two guards on a stream" => {
+            let next = init_from_env().unwrap();
+            times(1);
+            drop((next, guard));
+        }
         "exec" => {
             let mut command = Command::new(env::current_exe().unwrap());
             command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
@@ -354,6 +370,38 @@ fn what_the_program_becomes_reports_for_itself() {
     let output = folder.run("exec", COUNT, "@/counts.json");
     assert!(output.status.success(), "{output:?}");
     assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 3));
+}
+
+#[test]
+fn one_guard_at_a_time_writes_to_a_file() {
+    let folder = Folder::new("two");
+    for out in ["@/counts.json", "@/%p-%n.json", "@/"] {
+        let output = folder.run("two guards", COUNT, out);
+        assert!(output.status.success(), "{output:?}");
+        let names = folder.names();
+        let [name] = names.as_slice() else { panic!("{names:?}") };
+        let path = folder.0.join(name);
+        let (said, path) = (stderr(&output), path.display());
+        assert_eq!(
+            said,
+            format!(
+                "PROBES_OUT, column 1: another guard of `init_from_env` reports to {path} already; \
+                 call it once, in `main`\n"
+            )
+        );
+        let text = fs::read_to_string(folder.0.join(name)).unwrap();
+        let last = if out == "@/" {
+            text.ends_with("environment_out::work  entry      1     1\n")
+        } else {
+            hits(&folder.json(name)) == 1
+        };
+        assert!(last, "{text}");
+        fs::remove_file(folder.0.join(name)).unwrap();
+    }
+    let output = folder.run("two guards on a stream", COUNT, "/dev/stdout");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let position = |hits: u64| stdout.find(&format!("environment_out::work  entry      1     {hits}\n"));
+    assert!(position(1).unwrap() < position(4).unwrap(), "{stdout}");
 }
 
 #[test]

@@ -73,10 +73,13 @@ const CONSUMERS: &[&str] = &[
 /// `PROBES_OUT` is an error there.
 ///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
-/// [`EnvGuard::report`] has written before stays.
+/// [`EnvGuard::report`] has written before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
+/// that has the same variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the process), and so does `%e`.
+///
+/// Call it once, in `main`: a second guard at the same time would replace what the first reports to a file, and is refused.
 ///
 /// # Errors
-/// [`Error::Environment`] where a variable is malformed, which shows where; and whatever [`select`] and
+/// [`Error::Environment`] where a variable is malformed, which shows where, or another guard reports to the same file; and whatever [`select`] and
 /// [`attach`](super::ProbeSet::attach) say.
 ///
 /// ```
@@ -105,7 +108,15 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         Ok(Attached { consumer: request.consumer.to_owned(), reported })
     };
     let attached = requests.into_iter().map(attach).collect::<Result<_, Error>>()?;
-    Ok(EnvGuard { ticket: Some(Output::new(run, destination, attached).open()) })
+    let opened = Output::new(run, destination, attached).open();
+    let ticket = opened.map_err(|path| {
+        let problem = format!(
+            "another guard of `init_from_env` reports to {} already; call it once, in `main`",
+            path.display()
+        );
+        malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), 0, problem)
+    })?;
+    Ok(EnvGuard { ticket: Some(ticket) })
 }
 
 /// Keeps attached what [`init_from_env`] has attached; reports when it drops.

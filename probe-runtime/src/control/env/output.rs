@@ -52,13 +52,34 @@ impl Output {
     }
 
     /// From now on it reports at the end. After the first operation on probes.
-    pub(super) fn open(self) -> Ticket {
+    ///
+    /// # Errors
+    /// A file to which an open one reports already.
+    pub(super) fn open(self) -> Result<Ticket, PathBuf> {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| os::exit::install(at_exit));
+        let own = self.replaced();
         let mut outputs = outputs();
+        let taken = outputs.iter().flat_map(Self::replaced).find(|path| own.contains(path));
+        if let Some(taken) = taken {
+            drop(outputs);
+            // What is attached detaches without the lock: that waits for hits, which may be on threads that fork.
+            return Err(taken);
+        }
         outputs.push(self);
         // What is taken out leaves an empty one.
-        Ticket(outputs.len() - 1)
+        Ok(Ticket(outputs.len() - 1))
+    }
+
+    /// The files that its reports replace.
+    fn replaced(&self) -> Vec<PathBuf> {
+        match &self.destination {
+            Destination::Stderr => Vec::new(),
+            Destination::Files(pattern) => {
+                let files = self.paths(pattern).into_iter();
+                files.filter(|path| !file::is_stream(path)).collect()
+            }
+        }
     }
 
     fn report(&self) {
@@ -80,8 +101,8 @@ impl Output {
         }
     }
 
-    /// Each file, with what goes into it.
-    fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
+    /// The file of each consumer.
+    fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
         let is_forked = process != self.run.process;
@@ -89,9 +110,13 @@ impl Output {
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
         // A stream is its parent's, too: another name would be no stream.
         let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
-        let paths = paths.map(|(path, own)| if file::is_stream(&path) { path } else { own });
+        paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()
+    }
+
+    /// Each file, with what goes into it.
+    fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
         let mut files: Vec<(PathBuf, Vec<&dyn Reported>)> = Vec::new();
-        for (path, it) in paths.zip(&self.attached) {
+        for (path, it) in self.paths(pattern).into_iter().zip(&self.attached) {
             match files.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, all)) => all.push(&*it.reported),
                 None => files.push((path, vec![&*it.reported])),
