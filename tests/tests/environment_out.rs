@@ -373,6 +373,25 @@ fn what_the_program_becomes_reports_for_itself() {
 }
 
 #[test]
+fn what_is_missing_is_said_with_every_format() {
+    let probes = "environment_out::work kind=entry=count, environment_out::*=profile(budget=50%)";
+    let note = "the consumer is called no more: left behind in the parent of this forked process, with the thread \
+                that the consumer needs";
+    let folder = Folder::new("missing");
+    for (out, said) in
+        [("@/%p-%c.json", format!("PROBES, consumer 2 (profile): {note}\n")), ("@/%p-%c.txt", String::new())]
+    {
+        let output = folder.run("fork", probes, out);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(stderr(&output), said, "{out}: the child's, once");
+    }
+    let noted = |name: &String| {
+        name.ends_with(".txt") && fs::read_to_string(folder.0.join(name)).unwrap().contains(note)
+    };
+    assert_eq!(folder.names().into_iter().filter(noted).count(), 1, "the child's profile");
+}
+
+#[test]
 fn one_guard_at_a_time_writes_to_a_file() {
     let folder = Folder::new("two");
     for out in ["@/counts.json", "@/%p-%n.json", "@/"] {

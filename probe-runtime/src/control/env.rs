@@ -66,6 +66,8 @@ const CONSUMERS: &[&str] = &[
 /// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
 /// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
 ///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
+/// - What a text ends with where something is missing (a consumer that failed, hits that were not delivered, sites that were refused) is said on
+///   stderr for other formats, below `PROBES, consumer NUMBER (NAME):`.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
 ///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
 ///

@@ -18,6 +18,8 @@ use super::destination::{Destination, Format, Pattern, Run};
 use super::file;
 use super::reports::Reported;
 #[cfg(feature = "metrics")]
+use crate::dispatch::lost_hits;
+#[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -71,6 +73,17 @@ impl Output {
         Ok(Ticket(outputs.len() - 1))
     }
 
+    /// What has no place in other formats than text.
+    fn say_notes(&self) {
+        for (at, Attached { consumer, reported }) in self.attached.iter().enumerate() {
+            for note in reported.notes() {
+                note.lines().for_each(|line| {
+                    say(&format!("PROBES, consumer {} ({consumer}): {}", at + 1, line.trim_start()));
+                });
+            }
+        }
+    }
+
     /// The files that its reports replace.
     fn replaced(&self) -> Vec<PathBuf> {
         match &self.destination {
@@ -88,6 +101,9 @@ impl Output {
                 self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text)));
             }
             Destination::Files(pattern) => {
+                if pattern.format != Format::Text {
+                    self.say_notes();
+                }
                 for (path, content) in self.files(pattern) {
                     if let Err(error) = file::write(&path, &content) {
                         say(&format!(
@@ -132,6 +148,7 @@ fn content(format: Format, all: &[&dyn Reported]) -> String {
     if format == Format::Prometheus {
         let mut metrics = Metrics::default();
         all.iter().for_each(|it| it.measure(&mut metrics));
+        metrics.count_lost(lost_hits());
         return metrics.to_prometheus();
     }
     let mut content = String::new();
