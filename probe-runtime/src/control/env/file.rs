@@ -87,7 +87,7 @@ mod tests {
         let path = folder.join("a/b.json");
         write(&path, "a longer text").unwrap();
         // Who has it open goes on to read what it was.
-        let open = fs::File::open(&path).unwrap();
+        let open = File::open(&path).unwrap();
         write(&path, "short").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "short");
         assert_eq!(io::read_to_string(open).unwrap(), "a longer text");
