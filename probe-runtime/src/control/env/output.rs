@@ -59,7 +59,14 @@ impl Output {
     /// A file to which an open one reports already.
     pub(super) fn open(self) -> Result<Ticket, PathBuf> {
         static AT_EXIT: Once = Once::new();
-        AT_EXIT.call_once(|| os::exit::install(at_exit));
+        AT_EXIT.call_once(|| {
+            if !os::exit::install(at_exit) {
+                say(
+                    "PROBES: the system has no room for a call at the program's exit (atexit); reports come \
+                     when the guard drops, but not when the program exits before that",
+                );
+            }
+        });
         let own = self.replaced();
         let mut outputs = outputs();
         let taken = outputs.iter().flat_map(Self::replaced).find(|path| own.contains(path));
