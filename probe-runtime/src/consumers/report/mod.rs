@@ -20,7 +20,9 @@ pub(super) use csv::Csv;
 pub(super) use functions::{Columns, left_out};
 pub(crate) use json::{Object, array};
 pub(super) use notes::footnotes;
-pub(crate) use notes::{notes, notes_of_counts};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(crate) use notes::notes;
+pub(crate) use notes::notes_of_counts;
 pub(super) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;
