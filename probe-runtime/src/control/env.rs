@@ -2,6 +2,7 @@
 
 mod destination;
 mod file;
+mod options;
 mod output;
 mod reports;
 
@@ -10,6 +11,11 @@ use std::path::Path;
 use std::process;
 
 use destination::{Destination, Run};
+#[cfg(feature = "perf")]
+use options::perf;
+#[cfg(feature = "profiler")]
+use options::profiler;
+use options::{problem_of, split_options, with_options};
 pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket};
 use reports::{Reported, formats};
@@ -20,10 +26,6 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
-#[cfg(feature = "perf")]
-use crate::consumers::Perf;
-#[cfg(feature = "profiler")]
-use crate::consumers::{Budget, Profiler};
 use crate::error::Error;
 use crate::os;
 use crate::selector::{Assigned, SelectorError, assigned};
@@ -213,62 +215,6 @@ fn offset(selector: &str, error: &SelectorError) -> usize {
 
 fn malformed(variable: &'static str, value: &str, at: usize, problem: impl Into<String>) -> Error {
     Error::Environment { variable, value: value.to_owned(), at, problem: problem.into() }
-}
-
-/// Where a term assigns, and where it ends, if it ends with a consumer and its options: these have commas and a `=` of their own.
-fn with_options(value: &str, at: usize, end: usize) -> Option<(usize, usize)> {
-    let options = |name: &str| {
-        let named = at + value[at..end].rfind(name)?;
-        let before = value[at..named].trim_end().strip_suffix('=')?;
-        let closed = named + value[named..].find(')')? + 1;
-        let rest = value[closed..].split(',').next()?;
-        Some((at + before.len(), closed + rest.len()))
-    };
-    ["profile(", "perf("].into_iter().filter_map(options).max()
-}
-
-/// A consumer, and what stands in parentheses after it.
-fn split_options(consumer: &str) -> (&str, Option<&str>) {
-    let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
-    split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
-}
-
-/// What is wrong with a consumer's options, if anything is, and at which byte from where the consumer is named.
-#[cfg_attr(
-    not(feature = "profiler"),
-    expect(clippy::unnecessary_wraps, reason = "no consumer has options without it")
-)]
-fn problem_of(consumer: &str, options: &str) -> Option<(usize, String)> {
-    #[cfg(feature = "perf")]
-    if consumer == "perf" {
-        let mistake = Perf::from_options(options).err()?;
-        return Some((consumer.len() + 1 + mistake.at, mistake.problem));
-    }
-    #[cfg(feature = "profiler")]
-    if consumer == "profile" {
-        return budget(options).is_none().then(|| {
-            let right = "write `budget=1%` or `budget=1000/s`";
-            (0, format!("`{options}` is not an option of `profile`; {right}"))
-        });
-    }
-    Some((0, format!("`{consumer}` has no options, so not `({options})`")))
-}
-
-#[cfg(feature = "profiler")]
-fn budget(options: &str) -> Option<Budget> {
-    let (name, value) = options.split_once('=')?;
-    if name.trim() == "budget" { value.parse().ok() } else { None }
-}
-
-#[cfg(feature = "profiler")]
-fn profiler(options: Option<&str>) -> Profiler {
-    options.and_then(budget).map_or_else(Profiler::new, |budget| Profiler::new().budget(budget))
-}
-
-#[cfg(feature = "perf")]
-fn perf(options: Option<&str>) -> Perf {
-    // `requests` has looked at them.
-    options.and_then(|options| Perf::from_options(options).ok()).unwrap_or_default()
 }
 
 /// Cuts the variable into requests, at the commas where a selector's terms end. Pure.
