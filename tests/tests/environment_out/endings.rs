@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{init_from_env, probes};
+use probe_runtime::{EnvGuard, init_from_env, probes};
 
 use crate::times;
 
@@ -67,6 +67,34 @@ pub(crate) fn play(ending: &str) {
             times(2);
             process::abort();
         }
+        "two guards" => {
+            let error = init_from_env().unwrap_err().to_string();
+            eprintln!("{}", error.lines().next().unwrap());
+            // The first goes on, and once it is gone its file is free.
+            times(1);
+            guard.report();
+            drop(guard);
+            let next = init_from_env().unwrap();
+            times(1);
+            drop(next);
+        }
+        "two guards on a stream" => {
+            let next = init_from_env().unwrap();
+            times(1);
+            drop((next, guard));
+        }
+        "exec" => {
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
+            panic!("{}", command.exec());
+        }
+        other => meanwhile(other, guard),
+    }
+}
+
+/// Ends while something else goes on, in another thread or process.
+fn meanwhile(ending: &str, guard: EnvGuard) {
+    match ending {
         "while reporting" => {
             // Both report, one after the other, and nothing twice.
             let exits = thread::spawn(|| process::exit(7));
@@ -140,27 +168,6 @@ pub(crate) fn play(ending: &str) {
                 is_held.wait();
                 drop(guard);
             });
-        }
-        "two guards" => {
-            let error = init_from_env().unwrap_err().to_string();
-            eprintln!("{}", error.lines().next().unwrap());
-            // The first goes on, and once it is gone its file is free.
-            times(1);
-            guard.report();
-            drop(guard);
-            let next = init_from_env().unwrap();
-            times(1);
-            drop(next);
-        }
-        "two guards on a stream" => {
-            let next = init_from_env().unwrap();
-            times(1);
-            drop((next, guard));
-        }
-        "exec" => {
-            let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
-            panic!("{}", command.exec());
         }
         other => panic!("{other}"),
     }

@@ -3,21 +3,22 @@
 #![cfg(unix)]
 
 mod endings;
+mod folder;
 
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{self, Command, Output};
+use std::process::{Command, Output};
 
 use probe_runtime::probe;
 use probe_tests::scenario;
 use serde_json::Value;
 
 use endings::FORKS;
+use folder::Folder;
 
 #[probe]
 #[inline(never)]
@@ -39,40 +40,6 @@ const COUNT: &str = "environment_out::work kind=entry=count";
 fn scenario() {
     if let Some(ending) = scenario::asked() {
         endings::play(&ending);
-    }
-}
-
-/// A new folder, gone at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("environment_out-{}-{name}", process::id()));
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
-    }
-
-    /// Runs the scenario with these variables, in which a `@` is this folder.
-    fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
-        let out = out.replace('@', &self.0.display().to_string());
-        scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -219,9 +186,7 @@ fn what_is_missing_is_said_with_every_format() {
         assert!(output.status.success(), "{output:?}");
         assert_eq!(stderr(&output), said, "{out}: the child's, once");
     }
-    let noted = |name: &String| {
-        name.ends_with(".txt") && fs::read_to_string(folder.0.join(name)).unwrap().contains(note)
-    };
+    let noted = |name: &String| fs::read_to_string(folder.0.join(name)).unwrap().contains(note);
     assert_eq!(folder.names().into_iter().filter(noted).count(), 1, "the child's profile");
 }
 
