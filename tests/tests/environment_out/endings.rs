@@ -129,6 +129,8 @@ fn meanwhile(ending: &str, guard: EnvGuard) {
             let reports = scope.spawn(|| {
                 while !IS_DONE.load(Ordering::Relaxed) {
                     take_own();
+                    // Time for the other to be about to fork.
+                    thread::sleep(Duration::from_millis(1));
                     guard.report();
                     give_own();
                     // The other's turn.
