@@ -80,8 +80,8 @@ fn answer(mut stream: TcpStream, exporter: &Exporter) -> io::Result<()> {
 }
 
 /// Asks as a collector does.
-fn ask(listener: &TcpListener, path: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect(listener.local_addr()?)?;
+fn ask(mut stream: TcpStream, path: &str) -> io::Result<String> {
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
@@ -110,12 +110,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             let _ = listener.accept().and_then(|(stream, _)| answer(stream, &exporter));
         }
     }
-    thread::scope(|scope| {
-        let answers = scope.spawn(|| (0..2).try_for_each(|_| answer(listener.accept()?.0, &exporter)));
-        for path in ["/metrics", "/otlp"] {
-            println!("{}\n", ask(&listener, path)?);
-        }
-        answers.join().expect("it does not panic")
-    })?;
+    for path in ["/metrics", "/otlp"] {
+        // Connected before somebody waits for it: an error here leaves nobody waiting.
+        let stream = TcpStream::connect(listener.local_addr()?)?;
+        let text = thread::scope(|scope| {
+            let answered = scope.spawn(|| answer(listener.accept()?.0, &exporter));
+            let text = ask(stream, path);
+            answered.join().expect("it does not panic").and(text)
+        })?;
+        println!("{text}\n");
+    }
     Ok(())
 }

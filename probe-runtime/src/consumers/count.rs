@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::report::footnotes;
+use super::report::{footnotes, notes_of_counts};
 use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
-use crate::dispatch::{Event, lost_hits};
+use crate::dispatch::Event;
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache line.
 ///
@@ -52,10 +52,6 @@ impl Attachment<Count> {
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.counts())?;
-        let lost = lost_hits();
-        if lost != 0 {
-            write!(f, "\n{lost} hits were lost: there was no memory for their threads' counters")?;
-        }
-        footnotes(self, f)
+        footnotes(&notes_of_counts(self), f)
     }
 }

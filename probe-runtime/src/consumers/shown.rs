@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::report::footnotes;
+use super::report::{footnotes, notes};
 use crate::consumer::Consumer;
 use crate::control::Attachment;
 
@@ -15,6 +15,6 @@ pub(super) trait Shown: Consumer {
 impl<C: Shown> fmt::Display for Attachment<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shown())?;
-        footnotes(self, f)
+        footnotes(&notes(self), f)
     }
 }

@@ -2,6 +2,7 @@
 
 mod destination;
 mod file;
+mod options;
 mod output;
 mod reports;
 
@@ -10,6 +11,12 @@ use std::path::Path;
 use std::process;
 
 use destination::{Destination, Run};
+#[cfg(feature = "perf")]
+use options::perf;
+#[cfg(feature = "profiler")]
+use options::profiler;
+use options::{problem_of, split_options, with_options};
+pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket};
 use reports::{Reported, formats};
 
@@ -19,11 +26,8 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
-#[cfg(feature = "perf")]
-use crate::consumers::Perf;
-#[cfg(feature = "profiler")]
-use crate::consumers::{Budget, Profiler};
 use crate::error::Error;
+use crate::os;
 use crate::selector::{Assigned, SelectorError, assigned};
 
 const VARIABLE: &str = "PROBES";
@@ -63,15 +67,23 @@ const CONSUMERS: &[&str] = &[
 ///   `metrics`, of `count` and `latency` also `.prom` (Prometheus's text, for the node exporter's textfile collector).
 /// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
 /// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
-///   before the ending of its files.
+///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
+/// - What a text ends with where something is missing (a consumer that failed, hits that were not delivered, sites that were refused) is said on
+///   stderr for other formats, below `PROBES, consumer NUMBER (NAME):`.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
-///   written goes to stderr, after a line that says why.
+///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
+///
+/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reports on stderr alone:
+/// `PROBES_OUT` is an error there.
 ///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
-/// [`EnvGuard::report`] has written before stays.
+/// [`EnvGuard::report`] has written before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
+/// that has the same variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the process), and so does `%e`.
+///
+/// Call it once, in `main`: a second guard at the same time would replace what the first reports to a file, and is refused.
 ///
 /// # Errors
-/// [`Error::Environment`] where a variable is malformed, which shows where; and whatever [`select`] and
+/// [`Error::Environment`] where a variable is malformed, which shows where, or another guard reports to the same file; and whatever [`select`] and
 /// [`attach`](super::ProbeSet::attach) say.
 ///
 /// ```
@@ -100,7 +112,15 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         Ok(Attached { consumer: request.consumer.to_owned(), reported })
     };
     let attached = requests.into_iter().map(attach).collect::<Result<_, Error>>()?;
-    Ok(EnvGuard { ticket: Some(Output::new(run, destination, attached).open()) })
+    let opened = Output::new(run, destination, attached).open();
+    let ticket = opened.map_err(|path| {
+        let problem = format!(
+            "another guard of `init_from_env` reports to {} already; call it once, in `main`",
+            path.display()
+        );
+        malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), 0, problem)
+    })?;
+    Ok(EnvGuard { ticket: Some(ticket) })
 }
 
 /// Keeps attached what [`init_from_env`] has attached; reports when it drops.
@@ -135,6 +155,11 @@ fn program() -> String {
 /// Where these report, as the variable says.
 fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error> {
     let value = env::var_os(OUT).unwrap_or_default();
+    if !value.is_empty() && value != "-" && os::privilege::is_raised() {
+        let problem = "this program has rights that whoever started it lacks (setuid, setgid, capabilities), and \
+                       writes no files that its environment names; unset it";
+        return Err(malformed(OUT, &value.to_string_lossy(), 0, problem));
+    }
     let value = value.into_string().map_err(|value| {
         let value = value.to_string_lossy();
         let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();
@@ -190,62 +215,6 @@ fn offset(selector: &str, error: &SelectorError) -> usize {
 
 fn malformed(variable: &'static str, value: &str, at: usize, problem: impl Into<String>) -> Error {
     Error::Environment { variable, value: value.to_owned(), at, problem: problem.into() }
-}
-
-/// Where a term assigns, and where it ends, if it ends with a consumer and its options: these have commas and a `=` of their own.
-fn with_options(value: &str, at: usize, end: usize) -> Option<(usize, usize)> {
-    let options = |name: &str| {
-        let named = at + value[at..end].rfind(name)?;
-        let before = value[at..named].trim_end().strip_suffix('=')?;
-        let closed = named + value[named..].find(')')? + 1;
-        let rest = value[closed..].split(',').next()?;
-        Some((at + before.len(), closed + rest.len()))
-    };
-    ["profile(", "perf("].into_iter().filter_map(options).max()
-}
-
-/// A consumer, and what stands in parentheses after it.
-fn split_options(consumer: &str) -> (&str, Option<&str>) {
-    let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
-    split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
-}
-
-/// What is wrong with a consumer's options, if anything is, and at which byte from where the consumer is named.
-#[cfg_attr(
-    not(feature = "profiler"),
-    expect(clippy::unnecessary_wraps, reason = "no consumer has options without it")
-)]
-fn problem_of(consumer: &str, options: &str) -> Option<(usize, String)> {
-    #[cfg(feature = "perf")]
-    if consumer == "perf" {
-        let mistake = Perf::from_options(options).err()?;
-        return Some((consumer.len() + 1 + mistake.at, mistake.problem));
-    }
-    #[cfg(feature = "profiler")]
-    if consumer == "profile" {
-        return budget(options).is_none().then(|| {
-            let right = "write `budget=1%` or `budget=1000/s`";
-            (0, format!("`{options}` is not an option of `profile`; {right}"))
-        });
-    }
-    Some((0, format!("`{consumer}` has no options, so not `({options})`")))
-}
-
-#[cfg(feature = "profiler")]
-fn budget(options: &str) -> Option<Budget> {
-    let (name, value) = options.split_once('=')?;
-    if name.trim() == "budget" { value.parse().ok() } else { None }
-}
-
-#[cfg(feature = "profiler")]
-fn profiler(options: Option<&str>) -> Profiler {
-    options.and_then(budget).map_or_else(Profiler::new, |budget| Profiler::new().budget(budget))
-}
-
-#[cfg(feature = "perf")]
-fn perf(options: Option<&str>) -> Perf {
-    // `requests` has looked at them.
-    options.and_then(|options| Perf::from_options(options).ok()).unwrap_or_default()
 }
 
 /// Cuts the variable into requests, at the commas where a selector's terms end. Pure.

@@ -10,7 +10,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::lock;
+use super::{env, lock};
 use crate::dispatch;
 use crate::error::Error;
 use crate::os;
@@ -82,5 +82,7 @@ fn install() {
         #[cfg(probe_backend = "x86_64")]
         crate::patch::cross_forks();
         os::fork::install(lock::before_fork, lock::after_fork_in_parent, lock::after_fork_in_child);
+        // After them: reports take the control lock under their own.
+        env::cross_forks();
     });
 }

@@ -99,11 +99,7 @@ impl Exporter {
         let watched: Vec<_> = state.watched.iter().filter_map(|(_, source)| source.upgrade()).collect();
         watched.iter().for_each(|source| source.measure(&mut metrics));
         drop(watched);
-        let lost = lost_hits();
-        if lost != 0 {
-            let help = "Hits that were not counted: there was no memory for their threads' counters.";
-            metrics.count("probe_lost_hits_total", help, &[], lost);
-        }
+        metrics.count_lost(lost_hits());
         metrics.raise(&state.collected);
         metrics.began = state.began;
         metrics.taken = SystemTime::now().max(state.began);

@@ -49,6 +49,16 @@ pub trait Measured: Consumer + Sized {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics);
 }
 
+impl Metrics {
+    /// Adds hits that no consumer has, of the whole process.
+    pub(crate) fn count_lost(&mut self, hits: u64) {
+        if hits != 0 {
+            let help = "Hits that were not counted: there was no memory for their threads' counters.";
+            self.count("probe_lost_hits_total", help, &[], hits);
+        }
+    }
+}
+
 impl Measured for Count {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
         for count in &*attachment.counts() {
@@ -102,5 +112,19 @@ fn measure_function(it: &FunctionLatency, into: &mut Metrics) {
         #[expect(clippy::cast_precision_loss, reason = "as many as there can be are exact")]
         let pending = unpaired.pending as f64;
         into.gauge("probe_pending_futures", help, &labels, pending);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_that_were_lost_are_a_counter() {
+        let mut metrics = Metrics::default();
+        metrics.count_lost(0);
+        assert_eq!(metrics.to_prometheus(), "");
+        metrics.count_lost(3);
+        assert!(metrics.to_prometheus().ends_with("\nprobe_lost_hits_total 3\n"));
     }
 }

@@ -5,6 +5,9 @@
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `exit::install`: a call when the process exits by itself;
+//! - `privilege::is_raised`: whether the program may do more than whoever has started it;
+//! - `stderr::write`: what is said where a process ends;
+//! - `stream::open`: a pipe or device to write to, without waiting for who reads;
 //! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
@@ -23,6 +26,12 @@ pub(crate) mod exit;
 pub(crate) mod fork;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod masked;
+#[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
+pub(crate) mod privilege;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod stderr;
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod stream;
 
 /// Where there are neither: the processor's time is the clock's.
 #[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
@@ -48,10 +57,42 @@ pub(crate) mod cpu {
     }
 }
 
-/// Nobody is told.
+/// Nobody is told; nothing fails.
 #[cfg(not(all(any(unix, windows), not(miri))))]
 pub(crate) mod exit {
-    pub(crate) fn install(_at_exit: extern "C" fn()) {}
+    pub(crate) fn install(_at_exit: extern "C" fn()) -> bool {
+        true
+    }
+}
+
+/// Not known.
+#[cfg(not(all(any(target_os = "linux", target_os = "android"), not(miri))))]
+pub(crate) mod privilege {
+    pub(crate) fn is_raised() -> bool {
+        false
+    }
+}
+
+/// With the standard library's lock.
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) mod stderr {
+    use std::io::{self, Write};
+
+    pub(crate) fn write(text: &[u8]) -> io::Result<()> {
+        io::stderr().write_all(text)
+    }
+}
+
+/// As any file.
+#[cfg(not(all(unix, not(miri))))]
+pub(crate) mod stream {
+    use std::fs::{File, OpenOptions};
+    use std::io;
+    use std::path::Path;
+
+    pub(crate) fn open(path: &Path) -> io::Result<File> {
+        OpenOptions::new().append(true).open(path)
+    }
 }
 
 /// Nothing to do.

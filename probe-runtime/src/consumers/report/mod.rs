@@ -7,10 +7,12 @@ mod csv;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
+mod notes;
 mod table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 mod units;
 
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use std::fmt;
 
 pub(super) use csv::Csv;
@@ -19,30 +21,16 @@ pub(super) use functions::{Columns, Number, decimal};
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) use functions::{FixedColumns, left_out};
 pub(crate) use json::{Object, array};
+pub(super) use notes::footnotes;
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(crate) use notes::notes;
+pub(crate) use notes::notes_of_counts;
 pub(super) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::calls::LeftOut;
-use crate::consumer::Consumer;
-use crate::control::Attachment;
-
-/// What else a reader of an attachment's table has to know: a line each, where there is something.
-pub(super) fn footnotes<C: Consumer>(attachment: &Attachment<C>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match attachment.suppressed() {
-        0 => (),
-        1 => write!(f, "\n1 hit came from inside a consumer, and was not delivered")?,
-        hits => write!(f, "\n{hits} hits came from inside a consumer, and were not delivered")?,
-    }
-    if let Some(failure) = attachment.failure() {
-        write!(f, "\nthe consumer is called no more: {failure}")?;
-    }
-    if !attachment.report().is_complete() {
-        write!(f, "\n{}", attachment.report())?;
-    }
-    Ok(())
-}
 
 /// What is missing from a measurement of calls: a line each, where there is something.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]

@@ -7,7 +7,8 @@
 //! -                            stderr, as without the variable
 //! ```
 //! Texts of several consumers stand one after the other in one file, if the name doesn't tell them apart; of other formats that would
-//! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending.
+//! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending;
+//! not so where that is a stream, which both write to.
 
 use std::path::{PathBuf, is_separator};
 

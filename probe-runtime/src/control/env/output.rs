@@ -3,12 +3,12 @@
 //! Life: [`Output::open`] keeps what was attached in one list of the whole program ▸ [`close`], of a guard that drops, takes it out,
 //! reports, and detaches ▸ what is left when the process exits reports then, from an `atexit` function, and stays attached. One lock
 //! guards the list, and is held while reports are written: so an `exit` on another thread waits until they are whole. It is taken
-//! across forks, before the control lock, which reports take.
+//! across forks, before the control lock, which reports take. Under it no lock of the program's is asked for, nor one of the standard
+//! library's that the program may hold: [`say`] writes to stderr without one.
 //!
 //! A process that is killed, aborts, or becomes another program (`exec`) does not report.
 
 use std::cell::RefCell;
-use std::io::{self, Write};
 use std::mem::{self, ManuallyDrop};
 use std::path::PathBuf;
 use std::process;
@@ -17,6 +17,8 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use super::destination::{Destination, Format, Pattern, Run};
 use super::file;
 use super::reports::Reported;
+#[cfg(feature = "metrics")]
+use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
@@ -52,17 +54,52 @@ impl Output {
     }
 
     /// From now on it reports at the end. After the first operation on probes.
-    pub(super) fn open(self) -> Ticket {
-        static HOOKS: Once = Once::new();
-        HOOKS.call_once(|| {
-            // Hooks before a fork run in the reverse order of their installation: the control has its own by now.
-            os::fork::install(before_fork, after_fork, after_fork);
-            os::exit::install(at_exit);
+    ///
+    /// # Errors
+    /// A file to which an open one reports already.
+    pub(super) fn open(self) -> Result<Ticket, PathBuf> {
+        static AT_EXIT: Once = Once::new();
+        AT_EXIT.call_once(|| {
+            if !os::exit::install(at_exit) {
+                say(
+                    "PROBES: the system has no room for a call at the program's exit (atexit); reports come \
+                     when the guard drops, but not when the program exits before that",
+                );
+            }
         });
+        let own = self.replaced();
         let mut outputs = outputs();
+        let taken = outputs.iter().flat_map(Self::replaced).find(|path| own.contains(path));
+        if let Some(taken) = taken {
+            drop(outputs);
+            // What is attached detaches without the lock: that waits for hits, which may be on threads that fork.
+            return Err(taken);
+        }
         outputs.push(self);
         // What is taken out leaves an empty one.
-        Ticket(outputs.len() - 1)
+        Ok(Ticket(outputs.len() - 1))
+    }
+
+    /// What has no place in other formats than text.
+    fn say_notes(&self) {
+        for (at, Attached { consumer, reported }) in self.attached.iter().enumerate() {
+            for note in reported.notes() {
+                note.lines().for_each(|line| {
+                    say(&format!("PROBES, consumer {} ({consumer}): {}", at + 1, line.trim_start()));
+                });
+            }
+        }
+    }
+
+    /// The files that its reports replace.
+    fn replaced(&self) -> Vec<PathBuf> {
+        match &self.destination {
+            Destination::Stderr => Vec::new(),
+            Destination::Files(pattern) => {
+                let files = self.paths(pattern).into_iter();
+                files.filter(|path| !file::is_stream(path)).collect()
+            }
+        }
     }
 
     fn report(&self) {
@@ -71,6 +108,9 @@ impl Output {
                 self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text)));
             }
             Destination::Files(pattern) => {
+                if pattern.format != Format::Text {
+                    self.say_notes();
+                }
                 for (path, content) in self.files(pattern) {
                     if let Err(error) = file::write(&path, &content) {
                         say(&format!(
@@ -84,13 +124,22 @@ impl Output {
         }
     }
 
+    /// The file of each consumer.
+    fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
+        let process = process::id();
+        let run = Run { process, is_forked: false, ..self.run.clone() };
+        let is_forked = process != self.run.process;
+        let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
+        let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
+        // A stream is its parent's, too: another name would be no stream.
+        let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
+        paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()
+    }
+
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let process = process::id();
-        let run = Run { process, is_forked: process != self.run.process, ..self.run.clone() };
-        let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
         let mut files: Vec<(PathBuf, Vec<&dyn Reported>)> = Vec::new();
-        for (path, it) in pattern.paths(&run, &consumers).into_iter().zip(&self.attached) {
+        for (path, it) in self.paths(pattern).into_iter().zip(&self.attached) {
             match files.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, all)) => all.push(&*it.reported),
                 None => files.push((path, vec![&*it.reported])),
@@ -106,6 +155,7 @@ fn content(format: Format, all: &[&dyn Reported]) -> String {
     if format == Format::Prometheus {
         let mut metrics = Metrics::default();
         all.iter().for_each(|it| it.measure(&mut metrics));
+        metrics.count_lost(lost_hits());
         return metrics.to_prometheus();
     }
     let mut content = String::new();
@@ -120,7 +170,7 @@ fn content(format: Format, all: &[&dyn Reported]) -> String {
 
 fn say(text: &str) {
     // Nobody is left to tell that stderr is closed.
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = os::stderr::write(format!("{text}\n").as_bytes());
 }
 
 /// Reports as it is now.
@@ -156,6 +206,12 @@ thread_local! {
     /// Without a destructor, so that no lock is taken to register one.
     static ACROSS_FORK: RefCell<ManuallyDrop<Option<MutexGuard<'static, Vec<Output>>>>> =
         const { RefCell::new(ManuallyDrop::new(None)) };
+}
+
+/// Takes the list across forks from now on. After the control has installed its own hooks: those before a fork run in the reverse order
+/// of their installation.
+pub(in crate::control) fn cross_forks() {
+    os::fork::install(before_fork, after_fork, after_fork);
 }
 
 extern "C" fn before_fork() {

@@ -10,6 +10,9 @@ use crate::consumers::Latency;
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+use crate::consumers::report::notes;
+use crate::consumers::report::notes_of_counts;
 use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Measured, Metrics};
@@ -19,7 +22,10 @@ pub(super) trait Reported: Send {
     /// The report as it is now. In a format that its consumer [does not have](formats), as text.
     fn report(&self, format: Format) -> String;
 
-    /// The same for a fleet's collector, if its consumer has that.
+    /// What a reader of the report has to know besides; its text ends with it, other formats have no place for it.
+    fn notes(&self) -> Vec<String>;
+
+    /// The report for a fleet's collector, if its consumer has that.
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics) {
         let _ = into;
@@ -37,6 +43,10 @@ pub(super) fn formats(consumer: &str) -> &'static [Format] {
 }
 
 impl Reported for Attachment<Count> {
+    fn notes(&self) -> Vec<String> {
+        notes_of_counts(self)
+    }
+
     fn report(&self, format: Format) -> String {
         match format {
             Format::Json => self.counts().to_json(),
@@ -53,6 +63,10 @@ impl Reported for Attachment<Count> {
 
 #[cfg(feature = "latency")]
 impl Reported for Attachment<Latency> {
+    fn notes(&self) -> Vec<String> {
+        notes(self)
+    }
+
     fn report(&self, format: Format) -> String {
         match format {
             Format::Json => self.latencies().to_json(),
@@ -69,6 +83,10 @@ impl Reported for Attachment<Latency> {
 
 #[cfg(feature = "call-tree")]
 impl Reported for Attachment<CallTree> {
+    fn notes(&self) -> Vec<String> {
+        notes(self)
+    }
+
     fn report(&self, format: Format) -> String {
         match format {
             Format::Json => self.tree().to_json(),
@@ -82,6 +100,10 @@ impl Reported for Attachment<CallTree> {
 
 #[cfg(feature = "profiler")]
 impl Reported for Attachment<Profiler> {
+    fn notes(&self) -> Vec<String> {
+        notes(self)
+    }
+
     fn report(&self, format: Format) -> String {
         match format {
             Format::Json => self.profile().to_json(),
@@ -93,6 +115,10 @@ impl Reported for Attachment<Profiler> {
 
 #[cfg(feature = "perf")]
 impl Reported for Attachment<Perf> {
+    fn notes(&self) -> Vec<String> {
+        notes(self)
+    }
+
     fn report(&self, format: Format) -> String {
         match format {
             Format::Json => self.event_counts().to_json(),

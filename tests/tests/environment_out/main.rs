@@ -2,20 +2,23 @@
 //! process that was started with them.
 #![cfg(unix)]
 
+mod endings;
+mod folder;
+
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
-use std::mem;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{self, Command, Output};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::process::{Command, Output};
 
-use probe_runtime::{init_from_env, probe};
+use probe_runtime::probe;
 use probe_tests::scenario;
 use serde_json::Value;
+
+use endings::FORKS;
+use folder::Folder;
 
 #[probe]
 #[inline(never)]
@@ -35,123 +38,8 @@ const COUNT: &str = "environment_out::work kind=entry=count";
 
 #[test]
 fn scenario() {
-    let Some(ending) = scenario::asked() else { return };
-    let guard = match init_from_env() {
-        Ok(guard) => guard,
-        Err(error) => {
-            eprintln!("Error: {error:?}");
-            process::exit(1);
-        }
-    };
-    times(3);
-    match ending.as_str() {
-        "return" => drop(guard),
-        "exit" => process::exit(7),
-        "forgotten" => mem::forget(guard),
-        "panic" => {
-            let _guard = guard;
-            panic!("on purpose");
-        }
-        "elsewhere" => {
-            env::set_current_dir("/").unwrap();
-            drop(guard);
-        }
-        "on demand" => {
-            guard.report();
-            times(2);
-            guard.report();
-            times(2);
-            process::abort();
-        }
-        "while reporting" => {
-            // Both report, one after the other, and nothing twice.
-            let exits = thread::spawn(|| process::exit(7));
-            drop(guard);
-            exits.join().unwrap();
-        }
-        "fork" => {
-            times(1);
-            let child = fork(|| {
-                times(5);
-                process::exit(0);
-            });
-            assert_eq!(status(child), 0);
-            println!("child {child}");
-            drop(guard);
-        }
-        "forks while reporting" => thread::scope(|scope| {
-            static IS_DONE: AtomicBool = AtomicBool::new(false);
-            let reports = scope.spawn(|| {
-                while !IS_DONE.load(Ordering::Relaxed) {
-                    guard.report();
-                }
-            });
-            for _ in 0..FORKS {
-                assert_eq!(status(fork(|| process::exit(0))), 0);
-            }
-            IS_DONE.store(true, Ordering::Relaxed);
-            reports.join().unwrap();
-        }),
-        "exec" => {
-            let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
-            panic!("{}", command.exec());
-        }
-        other => panic!("{other}"),
-    }
-}
-
-const FORKS: usize = 20;
-
-fn fork(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks across a fork.
-    let process = unsafe { libc::fork() };
-    if process == 0 {
-        // SAFETY: no pointers. It ends even where it waits for a lock that nobody holds.
-        unsafe { libc::alarm(20) };
-        child();
-    }
-    process
-}
-
-fn status(child: libc::pid_t) -> libc::c_int {
-    let mut status = -1;
-    // SAFETY: a place for the result.
-    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-    status
-}
-
-/// A new folder, gone at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("environment_out-{}-{name}", process::id()));
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-
-    fn json(&self, name: &str) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
-    }
-
-    /// Runs the scenario with these variables, in which a `@` is this folder.
-    fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
-        let out = out.replace('@', &self.0.display().to_string());
-        scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+    if let Some(ending) = scenario::asked() {
+        endings::play(&ending);
     }
 }
 
@@ -210,6 +98,18 @@ fn stderr_has_it_at_an_exit_too() {
 }
 
 #[test]
+fn an_exit_does_not_wait_for_who_holds_stderr() {
+    let folder = Folder::new("held");
+    let report = "probe                  kind   sites  hits\n\
+                  environment_out::work  entry      1     3\n";
+    let output = folder.run("fork while stderr is held", COUNT, "-");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(stderr(&output), report.repeat(2), "the child's and its parent's");
+    let output = folder.run("exit while stderr is held", COUNT, "-");
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(7), report), "{output:?}");
+}
+
+#[test]
 fn a_killed_program_leaves_what_it_had_reported() {
     let folder = Folder::new("killed");
     let output = folder.run("on demand", COUNT, "@/counts.json");
@@ -237,13 +137,31 @@ fn a_forked_child_has_a_file_of_its_own() {
 }
 
 #[test]
+fn a_forked_child_writes_to_its_parents_stream() {
+    let folder = Folder::new("fork-stream");
+    let run = |out: &str| {
+        let output = folder.run("fork", COUNT, out);
+        assert!(output.status.success() && stderr(&output).is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let stdout = run("/dev/stdout");
+    let position = |hits: u64| stdout.find(&format!("environment_out::work  entry      1     {hits}\n"));
+    assert!(position(9).unwrap() < position(4).unwrap(), "{stdout}");
+    let child = run("/dev/null").lines().find_map(|line| line.split("child ").nth(1)).unwrap().to_owned();
+    assert!(!PathBuf::from(format!("/dev/null-{child}")).exists());
+}
+
+#[test]
 fn a_child_that_was_forked_while_another_thread_reported_reports() {
-    let folder = Folder::new("forks");
-    let output = folder.run("forks while reporting", COUNT, "@/counts.json");
-    assert!(output.status.success(), "{output:?}");
-    let names = folder.names();
-    assert_eq!(names.len(), 1 + FORKS, "{names:?}");
-    assert!(names.iter().all(|name| hits(&folder.json(name)) == 3), "{names:?}");
+    // Also where the program reports under a lock that its own hooks take across forks.
+    for scenario in ["forks while reporting", "own hooks"] {
+        let folder = Folder::new(&scenario.replace(' ', "-"));
+        let output = folder.run(scenario, COUNT, "@/counts.json");
+        assert!(output.status.success(), "{output:?}");
+        let names = folder.names();
+        assert_eq!(names.len(), 1 + FORKS, "{names:?}");
+        assert!(names.iter().all(|name| hits(&folder.json(name)) == 3), "{names:?}");
+    }
 }
 
 #[test]
@@ -253,6 +171,55 @@ fn what_the_program_becomes_reports_for_itself() {
     let output = folder.run("exec", COUNT, "@/counts.json");
     assert!(output.status.success(), "{output:?}");
     assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 3));
+}
+
+#[test]
+fn what_is_missing_is_said_with_every_format() {
+    let probes = "environment_out::work kind=entry=count, environment_out::*=profile(budget=50%)";
+    let note = "the consumer is called no more: left behind in the parent of this forked process, with the thread \
+                that the consumer needs";
+    let folder = Folder::new("missing");
+    for (out, said) in
+        [("@/%p-%c.json", format!("PROBES, consumer 2 (profile): {note}\n")), ("@/%p-%c.txt", String::new())]
+    {
+        let output = folder.run("fork", probes, out);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(stderr(&output), said, "{out}: the child's, once");
+    }
+    let noted = |name: &String| fs::read_to_string(folder.0.join(name)).unwrap().contains(note);
+    assert_eq!(folder.names().into_iter().filter(noted).count(), 1, "the child's profile");
+}
+
+#[test]
+fn one_guard_at_a_time_writes_to_a_file() {
+    let folder = Folder::new("two");
+    for out in ["@/counts.json", "@/%p-%n.json", "@/"] {
+        let output = folder.run("two guards", COUNT, out);
+        assert!(output.status.success(), "{output:?}");
+        let names = folder.names();
+        let [name] = names.as_slice() else { panic!("{names:?}") };
+        let path = folder.0.join(name);
+        let (said, path) = (stderr(&output), path.display());
+        assert_eq!(
+            said,
+            format!(
+                "PROBES_OUT, column 1: another guard of `init_from_env` reports to {path} already; \
+                 call it once, in `main`\n"
+            )
+        );
+        let text = fs::read_to_string(folder.0.join(name)).unwrap();
+        let last = if out == "@/" {
+            text.ends_with("environment_out::work  entry      1     1\n")
+        } else {
+            hits(&folder.json(name)) == 1
+        };
+        assert!(last, "{text}");
+        fs::remove_file(folder.0.join(name)).unwrap();
+    }
+    let output = folder.run("two guards on a stream", COUNT, "/dev/stdout");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let position = |hits: u64| stdout.find(&format!("environment_out::work  entry      1     {hits}\n"));
+    assert!(position(1).unwrap() < position(4).unwrap(), "{stdout}");
 }
 
 #[test]
@@ -307,7 +274,7 @@ fn each_consumer_has_its_formats() {
         (
             lines("_total counter"),
             lines(" histogram"),
-            lines("kind=\"exit\",file=\"tests/tests/environment_out.rs\"} 3")
+            lines("kind=\"exit\",file=\"tests/tests/environment_out/main.rs\"} 3")
         ),
         (2, 1, 1),
         "{text}"
@@ -334,16 +301,21 @@ fn a_stream_is_written_to() {
     let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
     // SAFETY: a path.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    let reader = thread::spawn({
-        let pipe = pipe.clone();
-        move || {
-            let mut text = String::new();
-            fs::File::open(pipe).unwrap().read_to_string(&mut text).unwrap();
-            text
-        }
-    });
-    assert!(folder.run("exit", COUNT, "@/pipe.json").status.code() == Some(7));
-    assert_eq!(hits(&serde_json::from_str(&reader.join().unwrap()).unwrap()), 3);
+    // Nobody reads: the exit does not wait for somebody.
+    let output = folder.run("exit", COUNT, "@/pipe.json");
+    assert_eq!(output.status.code(), Some(7));
+    let said = stderr(&output);
+    let (why, content) = said.split_once('\n').unwrap();
+    let problem = "no process has this pipe open to read it";
+    assert_eq!(why, format!("PROBES_OUT: {} can't be written: {problem}; it would say:", pipe.display()));
+    assert_eq!(hits(&serde_json::from_str(content).unwrap()), 3);
+    // Somebody does.
+    let mut reader = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    let output = folder.run("exit", COUNT, "@/pipe.json");
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(7), ""));
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(hits(&serde_json::from_str(&text).unwrap()), 3);
     assert_eq!(folder.names(), ["pipe.json"]);
 }
 
@@ -373,4 +345,50 @@ fn without_consumers_nobody_reports() {
         assert_eq!(folder.run("return", probes, "@/counts.json").status.code(), Some(code));
         assert_eq!(folder.names(), [""; 0]);
     }
+}
+
+/// Needs a superuser, who may give files away, and a file system that heeds `setuid`; elsewhere there is no such program to be had.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_with_more_rights_than_its_user_writes_no_files() {
+    use std::os::unix::fs::{PermissionsExt, chown};
+
+    let folder = Folder::new("raised");
+    let program = folder.0.join("program");
+    fs::copy(env::current_exe().unwrap(), &program).unwrap();
+    if chown(&program, Some(65534), None).is_err() {
+        eprintln!("not tested: files can't be given away");
+        return;
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+    let run = |out: &str| {
+        let mut command = Command::new(&program);
+        command.args(["scenario", "--exact", "--nocapture"]).envs([
+            ("PROBE_TEST_SCENARIO", "raised"),
+            ("PROBES", COUNT),
+            ("PROBES_OUT", out),
+        ]);
+        command.output().unwrap()
+    };
+    let output = run("-");
+    assert_eq!(
+        (output.status.code(), stderr(&output).ends_with("environment_out::work  entry      1     3\n")),
+        (Some(0), true),
+        "{output:?}"
+    );
+    if !String::from_utf8_lossy(&output.stdout).contains("secure 1\n") {
+        eprintln!("not tested: setuid is not heeded here");
+        return;
+    }
+    let output = run(&folder.0.join("counts.json").display().to_string());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = stderr(&output);
+    assert!(
+        said.starts_with(
+            "Error: PROBES_OUT, column 1: this program has rights that whoever started it lacks"
+        ),
+        "{said}"
+    );
+    assert_eq!(folder.names(), ["program"]);
 }

@@ -1,0 +1,60 @@
+//! What a reader of a report has to know besides its numbers.
+
+use std::fmt;
+
+use crate::consumer::Consumer;
+use crate::consumers::Count;
+use crate::control::Attachment;
+use crate::dispatch::lost_hits;
+
+/// A note each, where there is something; that of refused sites has a line of its own for each of them.
+pub(crate) fn notes<C: Consumer>(attachment: &Attachment<C>) -> Vec<String> {
+    let mut notes = Vec::new();
+    match attachment.suppressed() {
+        0 => (),
+        1 => notes.push("1 hit came from inside a consumer, and was not delivered".to_owned()),
+        hits => notes.push(format!("{hits} hits came from inside a consumer, and were not delivered")),
+    }
+    if let Some(failure) = attachment.failure() {
+        notes.push(format!("the consumer is called no more: {failure}"));
+    }
+    if !attachment.report().is_complete() {
+        notes.push(attachment.report().to_string());
+    }
+    notes
+}
+
+/// The same for counts: what could not be counted comes first.
+pub(crate) fn notes_of_counts(attachment: &Attachment<Count>) -> Vec<String> {
+    let mut all: Vec<_> = lost(lost_hits()).into_iter().collect();
+    all.append(&mut notes(attachment));
+    all
+}
+
+fn lost(hits: u64) -> Option<String> {
+    match hits {
+        0 => None,
+        1 => Some("1 hit was lost: there was no memory for its thread's counters".to_owned()),
+        _ => Some(format!("{hits} hits were lost: there was no memory for their threads' counters")),
+    }
+}
+
+/// Below a table.
+pub(crate) fn footnotes(notes: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hits_that_were_lost_are_counted() {
+        assert_eq!(lost(0), None);
+        assert_eq!(lost(1).as_deref(), Some("1 hit was lost: there was no memory for its thread's counters"));
+        assert_eq!(
+            lost(2).as_deref(),
+            Some("2 hits were lost: there was no memory for their threads' counters")
+        );
+    }
+}

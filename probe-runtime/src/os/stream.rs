@@ -1,0 +1,34 @@
+//! Pipes, terminals and devices, opened without waiting for whoever is to read.
+
+// Safety: relies on fcntl(2) with a descriptor that is open.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Opens one to write at its end. Writes to it wait for room, as usual.
+///
+/// # Errors
+/// Where nobody reads, of a pipe with a name; and whatever open(2) says.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let opened = OpenOptions::new().append(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| {
+        let is_unread = error.raw_os_error() == Some(libc::ENXIO)
+            && path.metadata().is_ok_and(|it| it.file_type().is_fifo());
+        if is_unread {
+            io::Error::new(error.kind(), "no process has this pipe open to read it")
+        } else {
+            error
+        }
+    })?;
+    // SAFETY: the descriptor is the file's, and has been opened here, so that the flags are nobody else's.
+    let is_blocking = unsafe {
+        let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
+        flags != -1 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) != -1
+    };
+    if is_blocking { Ok(file) } else { Err(io::Error::last_os_error()) }
+}

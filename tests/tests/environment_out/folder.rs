@@ -1,0 +1,44 @@
+//! Where the program writes.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{self, Output};
+
+use probe_tests::scenario;
+use serde_json::Value;
+
+/// A new folder, gone at the end.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let folder = env::temp_dir().join(format!("environment_out-{}-{name}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.0.join(name)).unwrap()).unwrap()
+    }
+
+    /// Runs the scenario with these variables, in which a `@` is this folder.
+    pub(crate) fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
+        let out = out.replace('@', &self.0.display().to_string());
+        scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
