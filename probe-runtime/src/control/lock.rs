@@ -25,8 +25,8 @@
 //! The lock is held across a fork, so the child finds what it guards
 //! whole, and no thread of ours is frozen then: glibc would leave the inner lock taken in the child for ever.
 
-use std::cell::{Cell, RefCell};
-use std::mem::{self, ManuallyDrop};
+use std::cell::Cell;
+use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -36,6 +36,7 @@ use super::state::Control;
 use crate::dispatch::{self, Guarded};
 use crate::os;
 use crate::os::cancel::Uncancellable;
+use crate::os::kept::Kept;
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
@@ -167,8 +168,7 @@ thread_local! {
     /// Makes sure that this thread has its copies of this object's thread-locals, which may take the dynamic linker's outer
     /// lock in a library that was loaded late.
     static TOUCHED: Cell<u8> = const { Cell::new(0) };
-    /// Without a destructor, so that the last destructors of a thread may fork, and no lock is taken to register one.
-    static ACROSS_FORK: RefCell<ManuallyDrop<Option<Locked>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
 }
 
 fn touch_thread_locals() {
@@ -180,11 +180,11 @@ fn touch_thread_locals() {
 
 pub(super) extern "C" fn before_fork() {
     let locked = lock();
-    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(locked));
+    ACROSS_FORK.with(|kept| kept.keep(locked));
 }
 
 fn after_fork() -> Option<Locked> {
-    ACROSS_FORK.with(|held| held.borrow_mut().take())
+    ACROSS_FORK.with(Kept::take)
 }
 
 pub(super) extern "C" fn after_fork_in_parent() {

@@ -4,6 +4,7 @@
 //! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
+//! - `kept::Kept`: what a thread keeps across one;
 //! - `exit::install`: a call when the process exits by itself;
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
@@ -24,6 +25,7 @@ pub(crate) mod cpu;
 pub(crate) mod exit;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
+pub(crate) mod kept;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]

@@ -8,8 +8,7 @@
 //!
 //! A process that is killed, aborts, or becomes another program (`exec`) does not report.
 
-use std::cell::RefCell;
-use std::mem::{self, ManuallyDrop};
+use std::mem;
 use std::path::PathBuf;
 use std::process;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -23,6 +22,7 @@ use crate::dispatch::lost_hits;
 use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
+use crate::os::kept::Kept;
 
 static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
 
@@ -203,9 +203,7 @@ extern "C" fn at_exit() {
 }
 
 thread_local! {
-    /// Without a destructor, so that no lock is taken to register one.
-    static ACROSS_FORK: RefCell<ManuallyDrop<Option<MutexGuard<'static, Vec<Output>>>>> =
-        const { RefCell::new(ManuallyDrop::new(None)) };
+    static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Output>>> = const { Kept::new() };
 }
 
 /// Takes the list across forks from now on. After the control has installed its own hooks: those before a fork run in the reverse order
@@ -216,9 +214,9 @@ pub(in crate::control) fn cross_forks() {
 
 extern "C" fn before_fork() {
     let outputs = outputs();
-    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(outputs));
+    ACROSS_FORK.with(|kept| kept.keep(outputs));
 }
 
 extern "C" fn after_fork() {
-    drop(ACROSS_FORK.with(|held| held.borrow_mut().take()));
+    drop(ACROSS_FORK.with(Kept::take));
 }

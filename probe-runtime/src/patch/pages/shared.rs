@@ -1,8 +1,6 @@
 //! The process's one map of open pages, its mutex, and the system calls that follow from it.
 
-use std::cell::RefCell;
 use std::io;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +12,7 @@ use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
 use crate::os::cancel::Uncancellable;
 use crate::os::fork;
+use crate::os::kept::Kept;
 use crate::os::maps::Rights;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
@@ -84,17 +83,16 @@ pub(crate) fn cross_forks() {
 }
 
 thread_local! {
-    /// Without a destructor, so that no lock is taken to register one.
-    static ACROSS_FORK: RefCell<ManuallyDrop<Option<Locked>>> = const { RefCell::new(ManuallyDrop::new(None)) };
+    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
 }
 
 extern "C" fn before_fork() {
     let locked = lock();
-    ACROSS_FORK.with(|held| **held.borrow_mut() = Some(locked));
+    ACROSS_FORK.with(|kept| kept.keep(locked));
 }
 
 extern "C" fn after_fork() {
-    drop(ACROSS_FORK.with(|held| held.borrow_mut().take()));
+    drop(ACROSS_FORK.with(Kept::take));
 }
 
 impl Pages {
