@@ -91,4 +91,19 @@ pub enum Wants {
     /// To have the hits of each probe counted, per thread and without a call; see
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
     Tally,
+    /// To be called, or to have hits counted instead: of each probe as [`Switch::count`](crate::Switch::count) and
+    /// [`Switch::deliver`](crate::Switch::deliver) say last; they are delivered at first.
+    Either,
+}
+
+impl Wants {
+    /// Counters that an attachment with so many probes needs.
+    pub(crate) fn counters(self, probes: usize) -> usize {
+        match self {
+            Self::Tally => probes,
+            // One for what is suppressed.
+            Self::Hits => 1,
+            Self::Either => 1 + probes,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! A fixture workspace (`tests/link`, `tests/codegen`) is built by a nested cargo, with the flags that the test is
 //! about and with the outer workspace's lock file, so nothing is resolved or downloaded. `--target` keeps the
 //! flags away from build scripts and procedural macros, so these are compiled once for all configurations of a
-//! linker. Programs are kept apart by configuration, intermediate files are shared.
+//! workspace. Programs are kept apart by configuration, intermediate files are shared.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -27,6 +27,17 @@ pub enum Linker {
     Gnu,
 }
 
+/// What is optimised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Optimised {
+    /// A debug build.
+    Nothing,
+    /// A release build, but for the runtime.
+    Program,
+    /// A release build.
+    All,
+}
+
 /// One configuration of a fixture workspace.
 #[derive(Clone, Debug)]
 pub struct Configuration {
@@ -34,11 +45,12 @@ pub struct Configuration {
     workspace: PathBuf,
     name: &'static str,
     linker: Linker,
-    is_release: bool,
+    optimised: Optimised,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
     features: Vec<&'static str>,
     has_default_features: bool,
+    has_shared_libraries: bool,
 }
 
 impl Configuration {
@@ -50,11 +62,12 @@ impl Configuration {
             workspace: workspace.into(),
             name,
             linker: Linker::Lld,
-            is_release: false,
+            optimised: Optimised::Nothing,
             settings: Vec::new(),
             flags: Vec::new(),
             features: Vec::new(),
             has_default_features: true,
+            has_shared_libraries: false,
         }
     }
 
@@ -68,7 +81,7 @@ impl Configuration {
     /// Builds with the release profile.
     #[must_use]
     pub fn release(mut self) -> Self {
-        self.is_release = true;
+        self.optimised = Optimised::All;
         self
     }
 
@@ -100,9 +113,24 @@ impl Configuration {
         self
     }
 
+    /// Builds with the release profile, but leaves the runtime unoptimised: where a configuration differs in what is linked and how, its code is that of
+    /// the others, and most of what there is to compile. The program's own sites and what is inlined there are optimised all the same.
+    #[must_use]
+    pub fn release_on_plain_runtime(mut self) -> Self {
+        self.optimised = Optimised::Program;
+        self
+    }
+
+    /// Keeps the intermediate files of each linker apart, since shared libraries have no hash in their names.
+    #[must_use]
+    pub fn with_shared_libraries(mut self) -> Self {
+        self.has_shared_libraries = true;
+        self
+    }
+
     /// Whether this is a release build.
     pub fn is_release(&self) -> bool {
-        self.is_release
+        self.optimised != Optimised::Nothing
     }
 
     /// Builds one package and what it depends on.
@@ -169,12 +197,15 @@ impl Configuration {
         let mut cargo = cargo(&self.prepared_workspace());
         cargo.args([verb, "--offline", "--target", target, "--package", package]);
         cargo.args(self.chosen_features());
-        if self.is_release {
+        if self.is_release() {
             cargo.arg("--release");
+        }
+        if self.optimised == Optimised::Program {
+            cargo.arg("--config=profile.release.package.probe-runtime.opt-level=0");
         }
         for (key, value) in &self.settings {
             cargo.env(
-                format!("CARGO_PROFILE_{}_{key}", if self.is_release { "RELEASE" } else { "DEV" }),
+                format!("CARGO_PROFILE_{}_{key}", if self.is_release() { "RELEASE" } else { "DEV" }),
                 value,
             );
         }
@@ -201,21 +232,24 @@ impl Configuration {
         flags
     }
 
-    /// Shared libraries have no hash in their names, so each linker has its own intermediate files.
     fn build_dir(&self) -> PathBuf {
-        self.root.join(&self.workspace).join(format!("build-{:?}", self.linker).to_lowercase())
+        let name = match (self.has_shared_libraries, self.linker) {
+            (true, Linker::Gnu) => "build-gnu",
+            _ => "build",
+        };
+        self.root.join(&self.workspace).join(name)
     }
 
     /// Where the programs go, and the profile's directory in there.
     fn directories(&self) -> (PathBuf, &'static str) {
-        let profile = if self.is_release { "release" } else { "debug" };
+        let profile = if self.is_release() { "release" } else { "debug" };
         (self.root.join(&self.workspace).join(self.name), profile)
     }
 
     fn description(&self) -> String {
-        let Self { workspace, name, is_release, settings, features, .. } = self;
+        let Self { workspace, name, optimised, settings, features, .. } = self;
         format!(
-            "configuration {name} of {} (release: {is_release}, profile: {settings:?}, features: {features:?}, \
+            "configuration {name} of {} (optimised: {optimised:?}, profile: {settings:?}, features: {features:?}, \
              flags: {:?})",
             workspace.display(),
             self.rustflags()

@@ -1,11 +1,12 @@
 //! C and C++ that is compiled with `-finstrument-functions` while a test runs.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::folder;
 
 /// The compilers for C that there are here; gcc at least.
 ///
@@ -20,16 +21,13 @@ pub fn compilers() -> Vec<&'static str> {
     found
 }
 
-/// A folder for what one test makes, empty.
+/// A folder for what one test makes, empty. It ends with the process: names and lines are read from the files while they are loaded.
 ///
 /// # Panics
 /// If it can't be made.
 #[must_use]
 pub fn folder(name: &str) -> PathBuf {
-    let folder = env::temp_dir().join(format!("probe-finstrument-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).expect("a folder for temporary files");
-    folder
+    folder::of_this_process(name)
 }
 
 /// Writes a source file.

@@ -15,6 +15,9 @@ pub mod crates;
 #[cfg(target_arch = "x86_64")]
 pub mod destroyer;
 pub mod fixture;
+#[cfg(unix)]
+pub mod folder;
+pub mod futures;
 #[cfg(target_os = "linux")]
 pub mod instrumented;
 #[cfg(target_os = "linux")]

@@ -1,12 +1,15 @@
 //! Scenarios that need a process of their own: a test runs its own program once more, which finds the scenario's name in
 //! the environment.
 //!
-//! The program has one test called `scenario`, which does nothing when it is not asked for.
+//! The program has one test called `scenario`, which does nothing when it is not asked for. What a child leaves among the temporary files
+//! goes with it, however it ends.
 
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
+
+use crate::folder::Folder;
 
 const VARIABLE: &str = "PROBE_TEST_SCENARIO";
 
@@ -31,6 +34,8 @@ pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
     let program = env::current_exe().expect("the test's own file");
     let mut command = Command::new(program);
     let output = command.args(["scenario", "--exact", "--nocapture"]).env(VARIABLE, scenario);
+    let folder = Folder::new("scenario");
+    output.env("TMPDIR", &*folder);
     let output = output.envs(variables.iter().copied()).output().expect("the test's own program runs");
     assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
     output
@@ -55,7 +60,9 @@ pub fn pass(scenario: &str, variables: &[(&str, &OsStr)]) {
 pub fn runs_in_a_child(test: &str, scenario: &str) {
     let program = env::current_exe().expect("the test's own file");
     let mut command = Command::new(program);
-    let command = command.args(["--exact", test, "--nocapture"]).env(VARIABLE, scenario);
+    let folder = Folder::new("scenario");
+    let command =
+        command.args(["--exact", test, "--nocapture"]).env(VARIABLE, scenario).env("TMPDIR", &*folder);
     let output = command.output().expect("the test's own program runs");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));

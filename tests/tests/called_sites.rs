@@ -6,6 +6,7 @@
 
 use std::arch::{asm, global_asm};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -263,22 +264,40 @@ fn straddlers_are_switched_in_every_way() {
 
 #[test]
 fn straddlers_are_switched_while_they_are_executed() {
+    const ROUNDS: u64 = 2_000;
     let _turn = turn();
-    let calls = thread::scope(|scope| {
+    let (is_over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
         let hits = select("by_hand::**").unwrap().attach(Count::new()).unwrap();
         let worker = scope.spawn(|| {
-            (0..200_000_u64)
-                .map(|x| u64::from((across(), sum(x, 1), call(x)) == (8, x + 1, x + 1)))
-                .sum::<u64>()
+            for x in 0_u64.. {
+                assert_eq!((across(), sum(x, 1), call(x)), (8, x + 1, x + 1));
+                done.store(x + 1, Ordering::Relaxed);
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
         });
-        while !worker.is_finished() {
-            assert_eq!(hits.pause().refused() + hits.resume().refused(), 0);
+        for round in 0..ROUNDS {
+            assert_eq!(hits.pause().refused(), 0);
+            // Now and then, until calls are seen to pass in either state.
+            let (before, total) = (done.load(Ordering::Relaxed), hits.total());
+            while round.is_multiple_of(100)
+                && done.load(Ordering::Relaxed) < before + 2
+                && !worker.is_finished()
+            {
+                thread::yield_now();
+            }
+            assert_eq!(hits.resume().refused(), 0);
+            while round.is_multiple_of(100) && hits.total() == total && !worker.is_finished() {
+                thread::yield_now();
+            }
         }
-        let total = hits.total();
-        assert!(total > 0 && total < 200_000 * 11, "{total}: both states were seen");
-        worker.join().unwrap()
+        is_over.store(true, Ordering::Relaxed);
+        worker.join().unwrap();
+        let (total, calls) = (hits.total(), done.load(Ordering::Relaxed));
+        assert!(total >= ROUNDS / 100 && total < 11 * calls, "{total} of {calls} calls");
     });
-    assert_eq!(calls, 200_000);
     assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
     Text::of_this_process().assert_as_in_file();
 }

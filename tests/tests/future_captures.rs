@@ -9,7 +9,8 @@ use std::sync::{LazyLock, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
-use probe_runtime::{Attachment, Consumer, Event, Kind, probe, probes, select};
+use probe_runtime::{Attachment, Consumer, Event, probe, probes, select};
+use probe_tests::futures::sign;
 
 thread_local! {
     static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -20,14 +21,7 @@ struct Recorder;
 
 impl Consumer for Recorder {
     fn hit(&self, event: &Event<'_>) {
-        let sign = match event.kind() {
-            Kind::Entry => "+",
-            Kind::Exit => "-",
-            Kind::Drop => "~",
-            Kind::Suspend => "<",
-            Kind::Resume => ">",
-            _ => "",
-        };
+        let sign = sign(event.kind());
         let name = event.path().strip_prefix("future_captures::").unwrap();
         let mut fields = event.fields();
         let (first, at) = fields.next().unwrap();

@@ -1,86 +1,14 @@
 //! Probes of futures: which are hit, when, and with which address; and that the function does what it did without them.
-//! A process of its own: its tests share one recorder, which listens to all of this program's probes.
+//! A process of its own: its tests share one recorder, which listens to all of this program's probes (`probe_tests::futures`).
 
-use std::cell::RefCell;
-use std::fmt::{Debug, Display};
-use std::future::{Future, poll_fn};
+use std::fmt::Display;
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, LazyLock, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::{Context, Waker};
 
-use probe_runtime::{Attachment, Consumer, Event, Kind, point, probe, select};
-
-thread_local! {
-    static SEEN: RefCell<Vec<(String, Option<usize>)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Writes down each hit of the thread that made it.
-struct Recorder;
-
-impl Consumer for Recorder {
-    fn hit(&self, event: &Event<'_>) {
-        let name = event.path().strip_prefix("futures::").unwrap();
-        let sign = match event.kind() {
-            Kind::Entry => "+",
-            Kind::Exit => "-",
-            Kind::Drop => "~",
-            Kind::Suspend => "<",
-            Kind::Resume => ">",
-            _ => "",
-        };
-        let unwinding = if event.is_unwinding() { "!" } else { "" };
-        SEEN.with_borrow_mut(|seen| seen.push((format!("{sign}{name}{unwinding}"), event.future())));
-    }
-}
-
-static RECORDER: LazyLock<Mutex<Attachment<Recorder>>> =
-    LazyLock::new(|| Mutex::new(select("futures::**").unwrap().attach(Recorder).unwrap()));
-
-/// The hits that `body` makes on this thread, and what it returns.
-fn hits<T>(body: impl FnOnce() -> T) -> (T, Vec<(String, Option<usize>)>) {
-    LazyLock::force(&RECORDER);
-    SEEN.take();
-    let result = body();
-    (result, SEEN.take())
-}
-
-fn names(hits: &[(String, Option<usize>)]) -> String {
-    hits.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
-}
-
-/// Polls until the result is there.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            return result;
-        }
-    }
-}
-
-/// Asserts a future's result and its hits, written as words, and that all but points carry its address.
-#[track_caller]
-#[expect(clippy::needless_pass_by_value, reason = "shorter to call")]
-fn check<F: Future>(future: F, result: F::Output, expected: &str)
-where
-    F::Output: PartialEq + Debug,
-{
-    let (found, seen) = hits(|| block_on(future));
-    assert_eq!(found, result);
-    assert_eq!(names(&seen), expected);
-    let addresses: Vec<_> = seen.iter().filter_map(|(_, at)| *at).collect();
-    let points = seen.iter().filter(|(name, _)| !name.starts_with(['+', '-', '~', '<', '>'])).count();
-    assert_eq!(addresses.len(), seen.len() - points);
-    assert!(addresses.iter().all(|at| *at == addresses[0]), "{seen:?}");
-}
-
-/// Suspends once.
-async fn pause() {
-    let mut is_second = false;
-    poll_fn(|_| if std::mem::replace(&mut is_second, true) { Poll::Ready(()) } else { Poll::Pending }).await;
-}
+use probe_runtime::{point, probe};
+use probe_tests::futures::{block_on, check, hits, names, pause};
 
 #[probe]
 async fn twice(n: u32) -> u32 {
@@ -262,69 +190,6 @@ fn coercions() {
 }
 
 #[probe]
-fn block(n: u32) -> impl Future<Output = u32> + Send {
-    let m = n + 1;
-    async move {
-        pause().await;
-        m
-    }
-}
-
-#[probe]
-fn any(n: Option<u32>) -> impl Future<Output = u32> {
-    let Some(n) = n else {
-        return std::future::ready(0);
-    };
-    std::future::ready(n)
-}
-
-#[probe]
-fn polled(mut left: u32) -> impl Future<Output = ()> {
-    poll_fn(move |_| {
-        left -= 1;
-        if left == 0 { Poll::Ready(()) } else { Poll::Pending }
-    })
-}
-
-#[probe]
-fn pinned(n: u32) -> Pin<Box<dyn Future<Output = u32> + Send>> {
-    let m = n + 1;
-    Box::pin(async move {
-        pause().await;
-        m
-    })
-}
-
-fn later(n: u32) -> Pin<Box<dyn Future<Output = u32>>> {
-    Box::pin(std::future::ready(n))
-}
-
-/// What it returns can't be looked into: the call is what is probed.
-#[probe]
-fn opaque() -> Pin<Box<dyn Future<Output = u32>>> {
-    later(1)
-}
-
-#[test]
-fn functions_that_return_a_future() {
-    check(block(1), 2, "+block <block >block -block");
-    check(any(None), 0, "+any -any");
-    check(any(Some(3)), 3, "+any -any");
-    check(polled(3), (), "+polled <polled >polled <polled >polled -polled");
-    check(pinned(1), 2, "+pinned <pinned >pinned -pinned");
-    let (future, seen) = hits(opaque);
-    assert_eq!(names(&seen), "+opaque -opaque");
-    assert_eq!(seen[0].1, None);
-    assert_eq!(block_on(future), 1);
-    let ((), seen) = hits(|| {
-        drop(polled(2));
-        let mut polled = pin!(polled(2));
-        assert!(polled.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    });
-    assert_eq!(names(&seen), "+polled <polled ~polled");
-}
-
-#[probe]
 fn wrapped<F: Future>(future: F) -> impl Future<Output = F::Output> {
     future
 }
@@ -373,58 +238,4 @@ fn nested() {
         found
     };
     assert_eq!((of("outer").len(), of("inner").len(), of("twice").len()), (1, 1, 1));
-}
-
-#[async_trait::async_trait]
-trait Old {
-    async fn old(&self, n: u32) -> u32;
-}
-
-#[async_trait::async_trait]
-impl Old for Shop {
-    #[probe]
-    async fn old(&self, n: u32) -> u32 {
-        pause().await;
-        n + 1
-    }
-}
-
-#[test]
-fn async_trait_methods() {
-    let shop: Arc<dyn Old> = Arc::new(Shop { items: Vec::new() });
-    check(shop.old(1), 2, "+old <old >old -old");
-}
-
-/// Macros that want to see an `async fn`, above and below.
-#[tokio::test]
-#[probe]
-async fn below_another_macro() {
-    pause_of_tokio().await;
-}
-
-#[probe]
-#[tokio::test]
-async fn above_another_macro() {
-    pause_of_tokio().await;
-}
-
-async fn pause_of_tokio() {
-    tokio::task::yield_now().await;
-}
-
-/// Awaits that macros make are seen like all others.
-#[probe]
-async fn selects() -> u32 {
-    let (left, right) = tokio::join!(pause(), async { 1 });
-    let () = left;
-    tokio::select! {
-        biased;
-        () = std::future::pending() => 0,
-        () = pause() => right + 1,
-    }
-}
-
-#[test]
-fn awaits_in_macros() {
-    check(selects(), 2, "+selects <selects >selects <selects >selects -selects");
 }

@@ -26,7 +26,7 @@ fn probes(program: &[u8]) -> (BTreeMap<String, usize>, usize) {
 }
 
 fn configuration(name: &'static str) -> Configuration {
-    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "mixed", name).release()
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "mixed", name).release_on_plain_runtime()
 }
 
 /// What is linked, is there: an entry and an exit of each.

@@ -130,7 +130,7 @@ fn one_registry_sees_both_with_fat_lto() {
 
 #[test]
 fn one_registry_sees_both_under_gnu_ld() {
-    check_one_runtime(&configuration("gnu").release().linker(Linker::Gnu));
+    check_one_runtime(&configuration("gnu").release_on_plain_runtime().linker(Linker::Gnu));
 }
 
 /// A flag and a branch: one site for each definition.
@@ -147,7 +147,7 @@ fn one_registry_sees_both_where_nothing_is_patched() {
 /// Both have a registry, and both see all. A probe is whose who attaches first.
 #[test]
 fn two_runtimes_share_the_probes() {
-    let configuration = configuration("two_runtimes").release().features(&["two-runtimes"]);
+    let configuration = configuration("two_runtimes").release_on_plain_runtime().features(&["two-runtimes"]);
     let built = configuration.build("app");
     let output = built.run("app", &[]);
     // Entry and exit: `double` twice, `triple` three times; `old::keep` once, `new::keep` twice; and one entry of `work`.

@@ -3,7 +3,8 @@
 //! - `site!` (and what it needs): one site, its definition, and its cold path;
 //! - `entry()`: what active sites reach in the end;
 //! - `slot()`, `set_slot()`: this thread's pointer to its slot;
-//! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`.
+//! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`;
+//! - `rehearsal`: hits of a function that is none of the program's.
 
 #[cfg(probe_backend = "off")]
 pub mod off;

@@ -26,12 +26,12 @@ static FAILED: AtomicU64 = AtomicU64::new(0);
 /// use probe_runtime::{Count, failed_captures, probe, select};
 ///
 /// #[probe(args(first = bytes[0]))]
-/// fn handle(bytes: &[u8]) -> usize {
+/// fn first_of(bytes: &[u8]) -> usize {
 ///     bytes.len()
 /// }
 ///
-/// let hits = select("**::handle")?.attach(Count::new())?;
-/// assert_eq!(handle(b"x") + handle(b""), 1);
+/// let hits = select("**::first_of")?.attach(Count::new())?;
+/// assert_eq!(first_of(b"x") + first_of(b""), 1);
 /// assert_eq!((hits.total(), failed_captures()), (4, 1));
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```

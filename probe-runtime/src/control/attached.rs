@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::HeldText;
 use super::switch::{Run, runs};
-use super::tallies::sums;
+use super::tallies::{counts, sums};
+use crate::consumer::Wants;
 use crate::dispatch::Subscription;
 use crate::patch::{Access, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;
@@ -28,6 +29,8 @@ impl Policy {
 pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
     pub(super) runs: Vec<Run>,
+    pub(super) wants: Wants,
+    /// Its counters: what [`Wants::counters`] says.
     pub(super) tallies: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
     pub(super) policy: Policy,
@@ -56,6 +59,7 @@ pub(super) struct Growth {
 impl Attached {
     pub(super) fn new(
         ids: Arc<[ProbeId]>,
+        wants: Wants,
         tallies: Range<usize>,
         subscription: &Arc<Subscription>,
         policy: Policy,
@@ -64,6 +68,7 @@ impl Attached {
         Self {
             runs: runs(&ids),
             ids,
+            wants,
             tallies,
             subscription: Arc::clone(subscription),
             policy,
@@ -82,12 +87,37 @@ impl Attached {
         Arc::clone(&self.subscription)
     }
 
+    /// What was not delivered.
+    pub(super) fn suppressed(&self) -> u64 {
+        let start = self.tallies.start;
+        if self.wants == Wants::Tally { 0 } else { sums(start..start + 1).iter().sum() }
+    }
+
     /// What each probe has counted.
     pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
+        if self.wants == Wants::Hits {
+            return Vec::new();
+        }
         #[cfg(probe_discovers)]
         if let Some(growth) = &self.growth {
             return growth.counted();
         }
-        self.ids.iter().copied().zip(sums(self.tallies.clone())).collect()
+        let first = self.tallies.start + self.wants.counters(0);
+        self.ids.iter().copied().zip(sums(first..self.tallies.end)).collect()
+    }
+
+    /// What each of these probes has counted; 0 for those that are not its own.
+    pub(super) fn counted_of(&self, ids: &[ProbeId]) -> Vec<u64> {
+        #[cfg(probe_discovers)]
+        if let Some(growth) = &self.growth {
+            let counted = growth.counted();
+            let of =
+                |id: &ProbeId| counted.binary_search_by_key(id, |(id, _)| *id).map_or(0, |at| counted[at].1);
+            return ids.iter().map(of).collect();
+        }
+        let first = self.tallies.start + self.wants.counters(0);
+        let at = |id: &ProbeId| self.ids.binary_search(id).ok().map(|at| first + at);
+        let numbers: Vec<_> = ids.iter().map(at).collect();
+        if self.wants == Wants::Hits { vec![0; ids.len()] } else { counts(&numbers.iter().copied()) }
     }
 }

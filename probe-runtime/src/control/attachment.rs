@@ -4,13 +4,12 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::attached::Policy;
+use super::attached::{Attached, Policy};
 use super::lock::{lock, operate};
 use super::partial::Switch;
 use super::pause::pause;
 use super::retired::settle;
-use super::tallies::sums;
-use crate::consumer::{Consumer, Wants};
+use crate::consumer::Consumer;
 use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::Subscription;
 use crate::patch::{Report, Visibility};
@@ -48,7 +47,6 @@ use crate::registry::ProbeInfo;
 pub struct Attachment<C: Consumer> {
     /// `None` once detached: given up before what was retired is freed, so that the consumer is dropped then.
     live: Option<Live<C>>,
-    wants: Wants,
     report: Report,
     policy: Policy,
 }
@@ -64,12 +62,11 @@ impl<C: Consumer> Attachment<C> {
     pub(super) fn new(
         number: usize,
         consumer: Arc<C>,
-        wants: Wants,
         subscription: Arc<Subscription>,
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { live: Some(Live { number, consumer, subscription }), wants, report, policy }
+        Self { live: Some(Live { number, consumer, subscription }), report, policy }
     }
 
     fn live(&self) -> &Live<C> {
@@ -159,13 +156,10 @@ impl<C: Consumer> Attachment<C> {
         })
     }
 
-    /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally; by path. Exact for
+    /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Either); by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
     /// unloaded since (which have no sites then).
     pub fn counts(&self) -> Counts {
-        if self.wants != Wants::Tally {
-            return Counts::default();
-        }
         let counts = operate(|control| {
             let attached = control.attached(self.live().number)?;
             let counts = (attached.counted().into_iter())
@@ -178,11 +172,8 @@ impl<C: Consumer> Attachment<C> {
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
     /// handler that interrupted it.
     pub fn suppressed(&self) -> u64 {
-        if self.wants == Wants::Tally {
-            return 0;
-        }
         let locked = lock();
-        locked.attached(self.live().number).map_or(0, |attached| sums(attached.tallies.clone()).iter().sum())
+        locked.attached(self.live().number).map_or(0, Attached::suppressed)
     }
 
     /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or

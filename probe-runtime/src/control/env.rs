@@ -15,7 +15,7 @@ use destination::{Destination, Run};
 use options::perf;
 #[cfg(feature = "profiler")]
 use options::profiler;
-use options::{problem_of, split_options, with_options};
+use options::{split_options, with_options};
 pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket};
 use reports::{Reported, formats};
@@ -26,7 +26,7 @@ use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
-use crate::error::Error;
+use crate::error::{Error, Mistake};
 use crate::os;
 use crate::selector::{Assigned, SelectorError, assigned};
 
@@ -67,9 +67,11 @@ const CONSUMERS: &[&str] = &[
 ///   `metrics`, of `count` and `latency` also `.prom` (Prometheus's text, for the node exporter's textfile collector).
 /// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
 /// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
-///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's.
+///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's. A child that calls this function itself, of a parent
+///   that has called it, has such files, too: of what it counts from then on, in place of what it would have reported to the same file.
 /// - What a text ends with where something is missing (a consumer that failed, hits that were not delivered, sites that were refused) is said on
-///   stderr for other formats, below `PROBES, consumer NUMBER (NAME):`.
+///   stderr for other formats, after `PROBES, consumer NUMBER (NAME):`; so are calls that were not measured, and functions that are left out,
+///   in one line, for formats that have no place for them.
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
 ///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
 ///
@@ -104,7 +106,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         base: env::current_dir().unwrap_or_default(),
         program: program(),
         process: process::id(),
-        is_forked: false,
+        is_forked: output::is_forked(),
     };
     let destination = destination(&requests, &run)?;
     let attach = |request: Request<'_>| {
@@ -165,7 +167,7 @@ fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error
         let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();
         malformed(OUT, &value, at, "this is not UTF-8")
     })?;
-    let malformed = |it: destination::Mistake| malformed(OUT, &value, it.at, it.problem);
+    let malformed = |it: Mistake| malformed(OUT, &value, it.at, it.problem);
     let destination = Destination::parse(&value, Path::new(&value).is_dir()).map_err(malformed)?;
     if let Destination::Files(pattern) = &destination {
         let consumers: Vec<_> = requests.iter().map(|it| (it.consumer, formats(it.consumer))).collect();
@@ -235,8 +237,11 @@ fn requests(value: &str) -> Result<Vec<Request<'_>>, Error> {
                 let problem = format!("`{consumer}` is not a consumer; there is {}", CONSUMERS.join(", "));
                 return Err(malformed(VARIABLE, value, equals + 1, problem));
             }
-            if let Some((from, problem)) = options.and_then(|options| problem_of(consumer, options)) {
-                return Err(malformed(VARIABLE, value, at_consumer + from, problem));
+            if let Some(options) = options {
+                options::check(consumer, options).map_err(|mistake| {
+                    let Mistake { at, problem } = mistake.after(at_consumer);
+                    malformed(VARIABLE, value, at, problem)
+                })?;
             }
             let selector = &value[start..equals];
             let lead = selector.len() - selector.trim_start().len();

@@ -42,7 +42,7 @@ pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment
     let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer), consumer.needs_thread()));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
     retired::settle(Policy::default().visibility);
-    Ok(Attachment::new(number, consumer, Wants::Tally, subscription, report, Policy::default()))
+    Ok(Attachment::new(number, consumer, subscription, report, Policy::default()))
 }
 
 /// Adds no more to it; what is returned is dropped after `quiesce`.
@@ -65,8 +65,8 @@ impl Control {
             return Err(Error::Growing);
         }
         let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
-        let mut attached =
-            Attached::new(Arc::default(), tallies.clone(), subscription, Policy::default(), HeldText::new());
+        let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
+        let mut attached = Attached::new(none, Wants::Tally, tallies.clone(), subscription, policy, text);
         attached.growth = Some(Growth::default());
         let number = self.place(attached);
         self.growing = Some(number);

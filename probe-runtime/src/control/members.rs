@@ -99,6 +99,16 @@ impl Members {
         Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
     }
 
+    /// Has an attachment's hits counted, or delivered, from here on; those under way may do either. No hook is published anew.
+    pub(super) fn set_counting(&self, attachment: usize, is_counting: bool) {
+        let Some(part) = self.parts.iter().find(|part| part.attachment == attachment) else { return };
+        part.member.set_counting(is_counting);
+        if let Some(hook) = &self.hook {
+            // SAFETY: it is freed by who replaces it, and that takes the control lock, too.
+            unsafe { &*hook.0 }.set_counting(part.member.subscription(), is_counting);
+        }
+    }
+
     pub(super) fn hold(&mut self) {
         self.holds += 1;
     }

@@ -7,6 +7,7 @@ use super::attached::Attached;
 use super::lock::{Locked, lock};
 use super::retired::Retired;
 use super::state::Control;
+use crate::consumer::Wants;
 use crate::dispatch::{Subscription, quiesce};
 use crate::os;
 use crate::os::cancel::Uncancellable;
@@ -70,6 +71,65 @@ impl Switch {
     /// consumer that has [failed](crate::Attachment::failure) are refused.
     pub fn on(&self, probes: &[ProbeId], visibility: Visibility) -> Report {
         self.set_off(probes, false, visibility)
+    }
+
+    /// Has hits of these probes counted by the runtime from here on, in place of being delivered: a tenth of the cost. For a consumer that
+    /// [wants either](crate::Wants::Either); of others, nothing changes. No site is patched, and nobody is waited for: hits under way on other threads may
+    /// still be delivered, until a switch with [`Visibility::Synchronous`].
+    pub fn count(&self, probes: &[ProbeId]) {
+        self.set_counting(probes, true);
+    }
+
+    /// Has hits of these probes delivered again, after [`count`](Self::count), which is as they are at first; hits under way on other threads may still
+    /// be counted.
+    pub fn deliver(&self, probes: &[ProbeId]) {
+        self.set_counting(probes, false);
+    }
+
+    /// How many hits of each of these probes were counted so far, by all threads, in place of being delivered. No less than of those that ended before; of a
+    /// probe that is hit meanwhile, it may be more a moment later. 0 where the attachment is gone, or never counts.
+    ///
+    /// Cost: the control lock, a search for each probe, and a load of each for each thread.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use probe_runtime::{Consumer, Event, Wants, point, select};
+    ///
+    /// #[derive(Default)]
+    /// struct Some(AtomicU64);
+    ///
+    /// impl Consumer for Some {
+    ///     fn wants(&self) -> Wants {
+    ///         Wants::Either
+    ///     }
+    ///
+    ///     fn hit(&self, _event: &Event<'_>) {
+    ///         self.0.fetch_add(1, Ordering::Relaxed);
+    ///     }
+    /// }
+    ///
+    /// let work = || (0..10).for_each(|_| point!("counted_step"));
+    /// let some = select("**::counted_step")?.attach(Some::default())?;
+    /// let (switch, step) = (some.switch(), some.probes()[0].id());
+    /// work();
+    /// switch.count(&[step]);
+    /// work();
+    /// assert_eq!((some.0.load(Ordering::Relaxed), switch.counted(&[step])), (10, vec![10]));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn counted(&self, probes: &[ProbeId]) -> Vec<u64> {
+        let locked = lock();
+        self.find(&locked).map_or_else(|| vec![0; probes.len()], |attached| attached.counted_of(probes))
+    }
+
+    fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
+        let locked = lock();
+        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Either) {
+            return;
+        }
+        for members in probes.iter().filter_map(|id| locked.members(*id)) {
+            members.set_counting(self.number, is_counting);
+        }
     }
 
     fn set_off(&self, probes: &[ProbeId], is_off: bool, visibility: Visibility) -> Report {

@@ -11,6 +11,7 @@ use super::ready;
 use super::retired::settle;
 use super::state::Control;
 use crate::abi::Definition;
+use crate::consumer::Wants;
 use crate::dispatch::{Action, Subscription, Wrapper};
 use crate::error::Error;
 use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibility};
@@ -144,7 +145,7 @@ impl Control {
         // Through the kernel if somebody has asked for that, since the rest may be denied.
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
-        let attached = Attached::new(ids, 0..0, subscription, policy, HeldText::default());
+        let attached = Attached::new(ids, Wants::Tally, 0..0, subscription, policy, HeldText::default());
         let number = self.enlist(attached, std::iter::once(Action::Wrap), &mut report);
         (Some(number), report)
     }

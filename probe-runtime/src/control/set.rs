@@ -205,7 +205,7 @@ impl ProbeSet {
             operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
         settle(self.policy.visibility);
         subscription.settle(Unsettled::FIRST);
-        let attachment = Attachment::new(attachment, consumer, wants, subscription, report, self.policy);
+        let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
         if attachment.report().refused() != 0
             && attachment.report().patched() + attachment.report().unchanged() == 0
         {

@@ -115,7 +115,7 @@ impl Control {
     ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
-        let wanted = if wants == Wants::Tally { ids.len() } else { 1 };
+        let wanted = wants.counters(ids.len());
         let tallies = self.tallies.take(wanted).ok_or(Error::OutOfCounters { wanted })?;
         let text = match self.open_text(&ids, policy) {
             Ok(text) => text,
@@ -124,11 +124,15 @@ impl Control {
                 return Err(error);
             }
         };
-        let actions = tallies.clone().chain(std::iter::repeat(tallies.start)).map(|tally| match wants {
+        let (suppressed, of_probes) = (tallies.start, tallies.start + wants.counters(0)..);
+        let actions = of_probes.map(|tally| match wants {
             Wants::Tally => Action::Tally(TallyAt::new(tally)),
-            Wants::Hits => Action::Call { suppressed: TallyAt::new(tally) },
+            Wants::Hits => Action::Call { suppressed: TallyAt::new(suppressed), counted: None },
+            Wants::Either => {
+                Action::Call { suppressed: TallyAt::new(suppressed), counted: Some(TallyAt::new(tally)) }
+            }
         });
-        let attached = Attached::new(ids, tallies, subscription, policy, text);
+        let attached = Attached::new(ids, wants, tallies, subscription, policy, text);
         let attachment = self.enlist(attached, actions, &mut report);
         Ok((attachment, report))
     }

@@ -58,15 +58,21 @@ impl Tallies {
     }
 }
 
-/// What all threads, also those that have ended, have counted at these places.
-pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
-    let mut sums = vec![0_u64; range.len()];
+/// What all threads, also those that have ended, have counted at each of these places, if it is one. Slot by slot: a slot's counters lie together,
+/// and slots lie so far apart that one counter's in all of them would share a line of the caches.
+pub(super) fn counts(numbers: &(impl ExactSizeIterator<Item = Option<usize>> + Clone)) -> Vec<u64> {
+    let mut counts = vec![0_u64; numbers.len()];
     for slot in slots() {
-        for (sum, number) in sums.iter_mut().zip(range.clone()) {
-            *sum += slot.count(TallyAt::new(number));
+        for (count, number) in counts.iter_mut().zip(numbers.clone()) {
+            *count += number.map_or(0, |number| slot.count(TallyAt::new(number)));
         }
     }
-    sums
+    counts
+}
+
+/// The same at all of these.
+pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
+    counts(&range.map(Some))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::slot::UNREAD;
@@ -17,8 +17,8 @@ use crate::registry::ProbeId;
 /// The members of one probe. Published through `Definition::hook`.
 #[repr(C)]
 pub(crate) struct Hook {
-    /// Where to count, if counting is all there is to do; else 0. `enter` reads it.
-    sole_tally: usize,
+    /// Where to count, if counting is all there is to do now; else 0. `enter` reads it.
+    sole_tally: AtomicUsize,
     probe: ProbeId,
     /// Whose consumer to call, if that is all there is to do.
     sole_call: Option<Arc<Subscription>>,
@@ -34,14 +34,14 @@ impl Hook {
         let is_wrapped = members.iter().any(|member| matches!(member.action, Action::Wrap));
         // Else the box stays as it is: it may stand for memory that is no box.
         let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
-        let sole_tally = match &*members {
-            [Member { action: Action::Tally(at), .. }] => at.offset(),
+        let sole_tally = AtomicUsize::new(match &*members {
+            [sole] => sole.tally().map_or(0, TallyAt::offset),
             // Nobody listens, so that the way in has nothing to do.
             [] => UNREAD,
             _ => 0,
-        };
+        });
         let sole_call = match &*members {
-            [Member { action: Action::Call { .. }, subscription }] => Some(Arc::clone(subscription)),
+            [Member { action: Action::Call { .. }, subscription, .. }] => Some(Arc::clone(subscription)),
             _ => None,
         };
         Self { sole_tally, probe, sole_call, members, wrappers }
@@ -72,6 +72,17 @@ impl Hook {
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
         self.wrappers.as_ref()
     }
+
+    /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those that are under way may see either.
+    pub(crate) fn set_counting(&self, subscription: &Arc<Subscription>, is_counting: bool) {
+        let Some(member) = self.members.iter().find(|it| Arc::ptr_eq(&it.subscription, subscription)) else {
+            return;
+        };
+        member.set_counting(is_counting);
+        if self.members.len() == 1 {
+            self.sole_tally.store(member.tally().map_or(0, TallyAt::offset), Ordering::Release);
+        }
+    }
 }
 
 /// Those who listen, and what runs instead of the function.
@@ -92,28 +103,56 @@ pub(crate) enum Action {
     Call {
         /// The hits that were not delivered, because they came from inside a consumer.
         suppressed: TallyAt,
+        /// The hits that the consumer has counted instead, if it ever does.
+        counted: Option<TallyAt>,
     },
     /// Nothing: its wrapper runs after the hit, instead of the function.
     Wrap,
 }
 
 /// One attachment's part in one probe.
-#[derive(Clone)]
 pub(crate) struct Member {
     action: Action,
     subscription: Arc<Subscription>,
+    /// Of [`Action::Call`]: whether hits are counted now, in place of being delivered.
+    is_counting: AtomicBool,
+}
+
+impl Clone for Member {
+    fn clone(&self) -> Self {
+        let Self { action, subscription, is_counting } = self;
+        let is_counting = AtomicBool::new(is_counting.load(Ordering::Relaxed));
+        Self { action: *action, subscription: Arc::clone(subscription), is_counting }
+    }
 }
 
 impl Member {
     pub(crate) fn new(action: Action, subscription: Arc<Subscription>) -> Self {
-        Self { action, subscription }
+        Self { action, subscription, is_counting: AtomicBool::new(false) }
     }
 
+    /// What a hit does now.
+    #[inline(always)]
     pub(super) fn action(&self) -> Action {
-        self.action
+        match self.action {
+            Action::Call { counted: Some(at), .. } if self.is_counting.load(Ordering::Relaxed) => {
+                Action::Tally(at)
+            }
+            action => action,
+        }
     }
 
-    pub(super) fn subscription(&self) -> &Arc<Subscription> {
+    /// Where a hit is counted, if that is all that it does now.
+    fn tally(&self) -> Option<TallyAt> {
+        if let Action::Tally(at) = self.action() { Some(at) } else { None }
+    }
+
+    /// By the holder of the control lock.
+    pub(crate) fn set_counting(&self, is_counting: bool) {
+        self.is_counting.store(is_counting, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subscription(&self) -> &Arc<Subscription> {
         &self.subscription
     }
 }

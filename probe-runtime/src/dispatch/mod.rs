@@ -2,8 +2,9 @@
 //!
 //! Life of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸ (here) the thread's
 //! [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts or calls its consumer ▸ the mark
-//! is cleared. A hook is an immutable snapshot; `control` publishes a new one and frees the old after
-//! [`quiesce`], when no thread can still be reading it.
+//! is cleared. A hook is a snapshot; `control` publishes a new one and frees the old after
+//! [`quiesce`], when no thread can still be reading it. What changes in place is one flag a member: whether its hits are counted or
+//! delivered.
 //!
 //! | mark | set by | a nested hit (signal handler, consumer's own probe) |
 //! |---|---|---|
@@ -30,6 +31,8 @@ mod interleavings;
 mod owner;
 mod presence;
 mod quiesce;
+#[cfg(feature = "profiler")]
+pub(crate) mod rehearsal;
 mod slot;
 mod sync;
 mod wrapper;
@@ -46,6 +49,8 @@ pub(crate) use presence::Mark;
 pub(crate) use quiesce::is_quiet;
 pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
+#[cfg(feature = "profiler")]
+pub(crate) use slot::threads;
 pub(crate) use slot::{Guarded, Slot, TALLIES, TallyAt, prepare, slots};
 
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
@@ -68,7 +73,7 @@ pub(crate) fn dispatch(definition: &'static Definition, values: *const Value<'_>
             match member.action() {
                 Action::Tally(at) => slot.tally(at),
                 Action::Wrap => (),
-                Action::Call { suppressed } if outer == Mark::Consuming => slot.tally(suppressed),
+                Action::Call { suppressed, .. } if outer == Mark::Consuming => slot.tally(suppressed),
                 Action::Call { .. } => {
                     call(member.subscription(), definition, hook.probe(), values, stack, slot);
                     slot.set_mark(outer.max(Mark::Entered));

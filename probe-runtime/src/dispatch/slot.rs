@@ -128,6 +128,12 @@ pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
     FREE.store(free, Ordering::Relaxed);
 }
 
+/// The threads that have slots: their numbers, and the system's ids of them.
+#[cfg(feature = "profiler")]
+pub(crate) fn threads() -> impl Iterator<Item = (u64, u32)> {
+    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.owner()?)))
+}
+
 impl Slot {
     /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without memory.
     pub(super) fn current() -> Option<&'static Self> {

@@ -62,7 +62,7 @@
 //! - Jobs that end: `PROBES='net::**=count' PROBES_OUT=/var/lib/node_exporter/job.prom`, for the node exporter's textfile collector.
 //! - OTLP: POST [`to_otlp`](Metrics::to_otlp) to the collector's `/v1/metrics` as `application/json`, with whatever client of HTTP the program has.
 //! - Anything else, the `metrics` crate among them: [`Metrics::families`] has all numbers, for a loop of one's own. In the repository,
-//!   `tests/tests/metrics_recorder.rs` is one.
+//!   `tests/metrics/recorder.rs` is one.
 //!
 //! No crate is behind this. The `metrics` crate's recorders, and OpenTelemetry's instruments, take single values of a histogram, and would sample
 //! again what is counted already; Prometheus's text and OTLP's JSON are what collectors read in the end, and take a screen each.

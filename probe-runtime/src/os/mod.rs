@@ -9,7 +9,7 @@
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
 //! - `stream::open`: a pipe or device to write to, without waiting for who reads;
-//! - `cpu::{process, thread, of_thread}`, `masked::Masked`: what processors were used for; threads without the program's signals;
+//! - `cpu::{process, thread, of_thread}`, `masked::{Masked, wake_in_time}`: what processors were used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
@@ -108,6 +108,8 @@ pub(crate) mod masked {
             Self(())
         }
     }
+
+    pub(crate) fn wake_in_time() {}
 }
 
 /// The kernel's events, as far as their bindings go.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use probe_runtime::{EnvGuard, init_from_env, probes};
 
-use crate::times;
+use crate::{missing, times};
 
 /// A lock of the program's, which it takes in hooks around forks.
 static OWN: AtomicBool = AtomicBool::new(false);
@@ -50,6 +50,10 @@ pub(crate) fn play(ending: &str) {
     times(3);
     match ending {
         "return" | "raised" => drop(guard),
+        "too deep" => {
+            missing::too_deep();
+            drop(guard);
+        }
         "exit" => process::exit(7),
         "forgotten" => mem::forget(guard),
         "panic" => {
@@ -107,6 +111,22 @@ fn meanwhile(ending: &str, guard: EnvGuard) {
                 times(5);
                 process::exit(0);
             });
+            assert_eq!(status(child), 0);
+            println!("child {child}");
+            drop(guard);
+        }
+        "fork with a guard" | "fork after the guard" => {
+            let guard = (ending == "fork with a guard").then_some(guard);
+            let child = fork(|| {
+                times(5);
+                let own = init_from_env().unwrap();
+                times(2);
+                if guard.is_none() {
+                    mem::forget(own);
+                }
+                process::exit(0);
+            });
+            times(1);
             assert_eq!(status(child), 0);
             println!("child {child}");
             drop(guard);

@@ -1,26 +1,22 @@
 //! Where the program writes.
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
-use std::process::{self, Output};
+use std::process::Output;
 
-use probe_tests::scenario;
+use probe_tests::{folder, scenario};
 use serde_json::Value;
 
 /// A new folder, gone at the end.
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct Folder(pub(crate) folder::Folder);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let folder = env::temp_dir().join(format!("environment_out-{}-{name}", process::id()));
-        fs::create_dir(&folder).unwrap();
-        Self(folder)
+        Self(folder::Folder::new(&name.replace('/', "-")))
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
+        let entries = fs::read_dir(&*self.0).unwrap();
         let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
@@ -34,11 +30,5 @@ impl Folder {
     pub(crate) fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
         let out = out.replace('@', &self.0.display().to_string());
         scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -118,7 +118,7 @@ fn lld_thin_lto() {
 #[test]
 fn lld_codegen_units_256() {
     check_app(
-        &configuration("lld_codegen_units_256").release().setting("CODEGEN_UNITS", "256"),
+        &configuration("lld_codegen_units_256").release_on_plain_runtime().setting("CODEGEN_UNITS", "256"),
         Linker::Lld,
         &expected(),
     );
@@ -127,7 +127,7 @@ fn lld_codegen_units_256() {
 #[test]
 fn lld_panic_abort() {
     let built = check_app(
-        &configuration("lld_panic_abort").release().setting("PANIC", "abort"),
+        &configuration("lld_panic_abort").release_on_plain_runtime().setting("PANIC", "abort"),
         Linker::Lld,
         &expected_without_unwinding(),
     );
@@ -139,7 +139,7 @@ fn lld_panic_abort() {
 #[test]
 fn lld_crt_static() {
     check_app(
-        &configuration("lld_crt_static").release().flags(&["-Ctarget-feature=+crt-static"]),
+        &configuration("lld_crt_static").release_on_plain_runtime().flags(&["-Ctarget-feature=+crt-static"]),
         Linker::Lld,
         &expected(),
     );
@@ -148,7 +148,7 @@ fn lld_crt_static() {
 #[test]
 fn lld_stripped() {
     let built = check_app(
-        &configuration("lld_stripped").release().setting("STRIP", "symbols"),
+        &configuration("lld_stripped").release_on_plain_runtime().setting("STRIP", "symbols"),
         Linker::Lld,
         &expected(),
     );
@@ -163,7 +163,11 @@ fn gnu_debug() {
 
 #[test]
 fn gnu_release() {
-    check_app(&configuration("gnu_release").release(), Linker::Gnu, &expected_with_uncalled_kept());
+    check_app(
+        &configuration("gnu_release").release_on_plain_runtime(),
+        Linker::Gnu,
+        &expected_with_uncalled_kept(),
+    );
 }
 
 #[test]
@@ -174,13 +178,17 @@ fn gnu_fat_lto() {
 #[test]
 fn gnu_start_stop_gc() {
     let flags = ["-Clink-arg=-Wl,-z,start-stop-gc"];
-    check_app(&configuration("gnu_start_stop_gc").release().flags(&flags), Linker::Gnu, &expected());
+    check_app(
+        &configuration("gnu_start_stop_gc").release_on_plain_runtime().flags(&flags),
+        Linker::Gnu,
+        &expected(),
+    );
 }
 
 #[test]
 fn gnu_crt_static() {
     check_app(
-        &configuration("gnu_crt_static").release().flags(&["-Ctarget-feature=+crt-static"]),
+        &configuration("gnu_crt_static").release_on_plain_runtime().flags(&["-Ctarget-feature=+crt-static"]),
         Linker::Gnu,
         &expected_with_uncalled_kept(),
     );
@@ -189,7 +197,8 @@ fn gnu_crt_static() {
 /// No site, no note, no definition: the program is as if it had never had probes.
 #[test]
 fn probe_off() {
-    let built = configuration("probe_off").release().flags(&["--cfg=probe_off"]).build("app");
+    let built =
+        configuration("probe_off").release_on_plain_runtime().flags(&["--cfg=probe_off"]).build("app");
     assert_eq!(built.run("app", &[]), "none\nok\n", "{}", built.description());
     must_hold_nothing(&built, "app");
     for text in ["app::plain", "shapes::area", "LatentProbe"] {
@@ -202,7 +211,10 @@ fn probe_off() {
 /// A flag and a branch: the same probes, one site each, the same hits.
 #[test]
 fn probe_portable() {
-    let built = configuration("probe_portable").release().flags(&["--cfg=probe_portable"]).build("app");
+    let built = configuration("probe_portable")
+        .release_on_plain_runtime()
+        .flags(&["--cfg=probe_portable"])
+        .build("app");
     let transcript = Transcript::parse(&built.run("app", &[]));
     let expected: Vec<Expected> =
         expected().into_iter().map(|(path, kind, _, hits)| (path, kind, Exactly(1), hits)).collect();
@@ -218,7 +230,7 @@ fn probe_portable() {
 fn without_any_probe() {
     for linker in [Linker::Lld, Linker::Gnu] {
         let name = if linker == Linker::Lld { "lld_without_any_probe" } else { "gnu_without_any_probe" };
-        let built = configuration(name).release().linker(linker).build("empty");
+        let built = configuration(name).release_on_plain_runtime().linker(linker).build("empty");
         assert_eq!(built.run("empty", &[]), "none\nok\n", "{}", built.description());
         must_hold_nothing(&built, "empty");
     }

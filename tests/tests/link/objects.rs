@@ -22,7 +22,7 @@ fn plugin(rounds: u64) -> Vec<Expected> {
 
 /// The plugin is listed, hit and forgotten, also with somebody attached.
 fn check_plugin(name: &'static str, linker: Linker) {
-    let configuration = configuration(name).release().linker(linker);
+    let configuration = configuration(name).release_on_plain_runtime().linker(linker);
     configuration.build("plugin");
     let built = configuration.build("host");
     for file in ["host", "libplugin.so"] {

@@ -11,7 +11,7 @@ use crate::configuration;
 
 /// The program's feature `off` is the runtime's; `--cfg` needs no feature.
 fn switches(name: &'static str) -> [Configuration; 2] {
-    let configuration = configuration(name).release();
+    let configuration = configuration(name).release_on_plain_runtime();
     [configuration.clone().flags(&["--cfg=probe_off"]), configuration.features(&["off"])]
 }
 
@@ -42,7 +42,7 @@ fn the_program_and_its_libraries_have_no_probes() {
             must_hold_nothing(&built, "app", &["app::serve", "leaf::decode", "Reader::split"]);
         }
         // And back: the switch is not remembered.
-        let built = configuration(name).release().linker(linker).build("app");
+        let built = configuration(name).release_on_plain_runtime().linker(linker).build("app");
         assert_eq!(built.run("app", &[Path::new("serve")]), "4 of 24\n", "{}", built.description());
     }
 }
@@ -74,7 +74,8 @@ fn code(built: &Built) -> BTreeMap<String, Vec<u8>> {
 /// Byte for byte what the compiler makes of the same source without probes.
 #[test]
 fn a_function_is_what_it_was_without_probes() {
-    let plain = code(&configuration("twins").release().features(&["unprobed"]).build("twins"));
+    let plain =
+        code(&configuration("twins").release_on_plain_runtime().features(&["unprobed"]).build("twins"));
     let names: Vec<&str> = plain.keys().map(String::as_str).collect();
     assert_eq!(names, ["twin_captures", "twin_early", "twin_leaf", "twin_loop", "twin_poll"]);
     for configuration in switches("twins") {
@@ -82,5 +83,5 @@ fn a_function_is_what_it_was_without_probes() {
         must_hold_nothing(&built, "twins", &["twins::hashed"]);
         assert_eq!(code(&built), plain, "{}", built.description());
     }
-    assert_ne!(code(&configuration("twins").release().build("twins")), plain);
+    assert_ne!(code(&configuration("twins").release_on_plain_runtime().build("twins")), plain);
 }

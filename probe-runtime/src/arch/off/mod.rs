@@ -2,5 +2,7 @@
 
 pub mod site;
 
+#[cfg(feature = "profiler")]
+pub(crate) use super::portable::rehearsal;
 #[cfg(feature = "std")]
 pub(crate) use super::portable::{bump, entry, light_barrier, set_slot, slot};

@@ -6,6 +6,9 @@
 #[cfg(probe_backend = "portable")]
 pub mod site;
 
+#[cfg(feature = "profiler")]
+pub(crate) mod rehearsal;
+
 #[cfg(probe_backend = "portable")]
 use core::sync::atomic::Ordering;
 

@@ -9,6 +9,8 @@ pub use typed::Typed;
 
 #[cfg(feature = "std")]
 pub(crate) mod enter;
+#[cfg(feature = "profiler")]
+pub(crate) mod rehearsal;
 #[cfg(feature = "std")]
 pub(crate) mod stub;
 #[cfg(feature = "std")]

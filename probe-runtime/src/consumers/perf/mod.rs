@@ -25,7 +25,7 @@ use sampled::Sampled;
 use super::profiler::{Budget, Profiler};
 use super::shown::Shown;
 use crate::calls::{Calls, Ended, Meter, OnceCalls};
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -256,6 +256,10 @@ impl Meter<NUMBERS> for Perf {
 }
 
 impl Consumer for Perf {
+    fn wants(&self) -> Wants {
+        self.profiler().map_or(Wants::Hits, Profiler::wants)
+    }
+
     fn needs_thread(&self) -> bool {
         self.profiler().is_some_and(Profiler::needs_thread)
     }

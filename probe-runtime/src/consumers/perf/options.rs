@@ -1,13 +1,7 @@
 //! Options as `PROBES` has them: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-
-/// What is wrong with them, and from which byte on.
-#[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Mistake {
-    pub(crate) at: usize,
-    pub(crate) problem: String,
-}
+use crate::error::Mistake;
 
 impl Perf {
     /// One with these options.

@@ -1,6 +1,7 @@
 //! What a profiler may cost.
 
 use std::fmt;
+use std::ops::{Add, Sub};
 use std::str::FromStr;
 
 /// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or calls a second that it is told of.
@@ -60,6 +61,11 @@ impl FromStr for Budget {
 
 /// As many epochs' worth may be spent at once.
 const BURST: f64 = 10.0;
+/// What is owed is at most so many times that: a program that has waited for long need not pay for it all.
+const DEBT: f64 = 20.0;
+/// So much of it may be spent on calls that are counted all the time, and on an epoch's windows.
+const ALWAYS: f64 = 0.25;
+const WINDOWS: f64 = 0.4;
 
 impl fmt::Display for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +82,22 @@ impl fmt::Display for Budget {
 pub(super) struct Spent {
     pub(super) cost: f64,
     pub(super) calls: f64,
+}
+
+impl Add for Spent {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { cost: self.cost + other.cost, calls: self.calls + other.calls }
+    }
+}
+
+impl Sub for Spent {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self { cost: self.cost - other.cost, calls: self.calls - other.calls }
+    }
 }
 
 /// A leaky bucket: it fills as time passes, up to a burst, and is emptied by what is spent, below zero where that could not be known
@@ -100,7 +122,7 @@ impl Bucket {
     }
 
     pub(super) fn spend(&mut self, spent: Spent) {
-        self.level -= self.measure(spent);
+        self.level = (self.level - self.measure(spent)).max(-DEBT * self.capacity);
     }
 
     pub(super) fn has_room(&self) -> bool {
@@ -114,6 +136,33 @@ impl Bucket {
             Limit::Calls(_) | Limit::Unlimited => self.rate,
         };
         if self.has_room() { 0.0 } else { -self.level / rate.max(f64::MIN_POSITIVE) }
+    }
+
+    /// Whether that much, a tick of the program's, may be spent all the time; `busy` processors are used.
+    pub(super) fn sustains(&self, each: Spent, busy: f64) -> bool {
+        match self.limit {
+            Limit::Percent(_) => !self.is_closed() && each.cost <= ALWAYS * self.rate,
+            Limit::Calls(_) => !self.is_closed() && each.calls * busy <= ALWAYS * self.rate,
+            Limit::Unlimited => true,
+        }
+    }
+
+    /// For how long in an epoch that much, a tick of the program's, may be spent besides; in ticks of the clock.
+    pub(super) fn affords(&self, each: Spent, epoch: f64, busy: f64) -> f64 {
+        let income = match self.limit {
+            Limit::Percent(_) => self.rate * busy * epoch,
+            Limit::Calls(_) => self.rate * epoch,
+            Limit::Unlimited => return f64::INFINITY,
+        };
+        (WINDOWS * income).min(self.level).max(0.0) / (self.measure(each) * busy).max(f64::MIN_POSITIVE)
+    }
+
+    /// In how much time so many ticks are paid for, if nothing else is spent.
+    pub(super) fn pays_in(&self, cost: f64, busy: f64) -> f64 {
+        match self.limit {
+            Limit::Percent(_) if self.rate > 0.0 => cost / (self.rate * busy),
+            _ => 0.0,
+        }
     }
 
     /// Whether there never is room.
@@ -170,6 +219,27 @@ mod tests {
         assert!(!bucket.has_room(), "a sample's worth");
         bucket.fill(SECOND / 100.0, 0.0);
         assert_eq!(bucket.left_after(Spent::default()), 1.0);
+    }
+
+    #[test]
+    fn what_may_be_spent_all_the_time() {
+        let each = |cost, calls| Spent { cost, calls };
+        let bucket = Budget::percent(1.0).bucket(EPOCH, SECOND, 10.0);
+        assert!(bucket.sustains(each(0.0025, 1e9), 1.0) && !bucket.sustains(each(0.0026, 0.0), 1.0));
+        // 1 % of two processors in 10 ms are 200 µs; of them 80, at two processors' calls.
+        assert_eq!(bucket.affords(each(0.1, 1.0), EPOCH, 2.0), 4e5);
+        assert_eq!(bucket.pays_in(1e6, 2.0), 5e7, "1 ms by 1 % of two processors");
+        let bucket = Budget::calls_per_second(1000.0).bucket(EPOCH, SECOND, 10.0);
+        let calls = |calls: f64| each(0.0, calls / SECOND);
+        assert!(bucket.sustains(calls(125.0), 2.0) && !bucket.sustains(calls(126.0), 2.0));
+        assert_eq!(bucket.affords(calls(4e5), EPOCH, 1.0), 1e4, "4 of 10 an epoch");
+        let bucket = Budget::UNLIMITED.bucket(EPOCH, SECOND, 10.0);
+        assert!(bucket.sustains(each(1.0, 1.0), 1.0));
+        assert_eq!(bucket.affords(each(1.0, 1.0), EPOCH, 1.0), f64::INFINITY);
+        let mut bucket = Budget::percent(0.0).bucket(EPOCH, SECOND, 10.0);
+        assert!(!bucket.sustains(each(0.0, 0.0), 1.0));
+        bucket.spend(each(1.0, 1.0));
+        assert_eq!(bucket.affords(each(1.0, 1.0), EPOCH, 1.0), 0.0);
     }
 
     #[test]

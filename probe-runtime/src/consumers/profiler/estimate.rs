@@ -1,133 +1,24 @@
 //! From what was seen while a function was armed to what there was while it was latent, too.
 //!
-//! A function's time is a row of *windows*, in which each call is counted and the first are timed, with *gaps* between them.
-//! The calls in a gap are taken to have come at the mean of the rates in the windows before and after it; so a change of the rate is
-//! off by no more than the gap it falls into. Windows are as long as was decided before them, not until enough calls have come: those
-//! would end with a call, and so tell a rate that is too high.
+//! A function's time is a row of *windows*, in which each call is counted, with *gaps* between them where it was latent. In some windows the
+//! first calls are timed.
 //!
-//! Counting takes time: while hot functions are armed, threads get less done. What that is, as far as it is known
-//! ([`calibration`](super::calibration)), is taken off the windows' lengths, and off the times of calls.
+//! - **Calls** of windows are known. Those of a gap are taken to have come at the rate of the window after it, and of some before that, taken together as one. How long a window goes on was
+//!   decided before it began, not when enough calls had come, which would tell a rate that is too high; and how long the gap was has
+//!   nothing to do with what was seen after it. So what is off in one gap is made up for in others. Where another function's calls, which are known,
+//!   foretell them better than time does, they do ([`anchors`](super::anchors)).
+//! - **Times**: calls up to a window in which some were timed took as long as those, on average.
+//! - **Hits** take time: while hot functions are armed, threads get less done. What they take ([`costs`](super::costs)) is taken off the windows'
+//!   lengths, and off the times of calls. A window in which hits were delivered for much of the time says too little of rates, and is passed
+//!   over where there is another.
 //!
 //! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and of how much they differ from one window to
-//! the next; of times, their spread over the calls that were timed. To it comes what a hit may cost more or less than was taken.
+//! the next; of times, their spread over the calls that were timed. To it comes what hits may take more or less than they are taken to.
 
-use super::calibration::without;
-use super::sampler::Seen;
-
-/// What is left of a window at least, if that would be all of it.
-const LEAST: f64 = 0.2;
-
-/// What a hit costs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hit {
-    pub(super) cost: f64,
-    pub(super) source: Source,
-}
-
-/// How it is known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Source {
-    /// From the function's own calls.
-    Own,
-    /// From others'.
-    Others,
-    Guess,
-}
-
-impl Hit {
-    /// By how much it may be off, as a part of it.
-    fn doubt(self) -> f64 {
-        match self.source {
-            Source::Own => 0.15,
-            Source::Others => 0.3,
-            Source::Guess => 0.5,
-        }
-    }
-}
-
-/// A window, and the gap before it. Times in ticks.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Window {
-    pub(super) gap: f64,
-    pub(super) length: f64,
-    pub(super) burden: Burden,
-    pub(super) calls: f64,
-    pub(super) samples: f64,
-    pub(super) time: f64,
-    pub(super) squares: f64,
-    /// Hits inside of the calls that were timed.
-    pub(super) inner: f64,
-    /// Whether it has only begun, and says nothing of rates.
-    pub(super) is_new: bool,
-}
-
-/// What has slowed threads down.
-#[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Burden {
-    /// Hits, of all functions.
-    pub(super) hits: f64,
-    /// The time that readings of the clock took.
-    pub(super) readings: f64,
-}
-
-impl Burden {
-    pub(super) fn since(self, then: Self) -> Self {
-        Self { hits: self.hits - then.hits, readings: self.readings - then.readings }
-    }
-}
-
-impl Window {
-    /// What lies between two readings.
-    #[expect(clippy::cast_precision_loss, reason = "of estimates")]
-    pub(super) fn new(gap: f64, length: f64, burden: Burden, from: &Seen, to: &Seen) -> Self {
-        Self {
-            gap,
-            length: length.max(1.0),
-            burden,
-            calls: to.calls.saturating_sub(from.calls) as f64,
-            samples: to.ended.saturating_sub(from.ended) as f64,
-            time: to.time.saturating_sub(from.time) as f64,
-            squares: (to.squares - from.squares).max(0.0),
-            inner: to.inner.saturating_sub(from.inner) as f64,
-            is_new: false,
-        }
-    }
-
-    /// Its length, but for readings of the clock.
-    pub(super) fn without_readings(&self) -> f64 {
-        (self.length - self.burden.readings).max(0.0)
-    }
-
-    /// Its length, had nobody looked: as much would have been done in less time.
-    fn undisturbed(&self, hit: Hit) -> f64 {
-        let (both, hits) = (self.without_readings(), self.burden.hits * hit.cost);
-        without(both, hits).max(self.length * LEAST)
-    }
-
-    /// Calls a tick.
-    pub(super) fn rate(&self, hit: Hit) -> f64 {
-        self.calls / self.undisturbed(hit)
-    }
-
-    /// Without hits and readings that were measured as a part of the calls: those of calls inside, and, of each, its entry's second
-    /// half, its exit's first half, and a reading.
-    fn without_hits(mut self, hit: Hit, reading: f64) -> Self {
-        self.time = (self.time - self.inner * hit.cost).max(0.0);
-        // What is only guessed is guessed from the shortest call.
-        let own = if hit.source == Source::Guess { 0.0 } else { hit.cost + reading };
-        let own = own.min(self.time / self.samples.max(1.0));
-        self.squares = (self.squares - own * (2.0 * self.time - self.samples * own)).max(0.0);
-        self.time -= own * self.samples;
-        self
-    }
-}
-
-/// Calls a tick, and the variance of that.
-#[derive(Clone, Copy, Debug)]
-struct Rate {
-    rate: f64,
-    variance: f64,
-}
+use super::anchors::{Amount, Anchors};
+use super::costs::{Costs, DOUBT};
+use super::rate::{Pool, Rate};
+use super::window::Window;
 
 /// A number and its error, two standard errors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -145,70 +36,97 @@ pub(super) struct Estimate {
     pub(super) counted: f64,
     calls: f64,
     variance: f64,
-    /// By how many calls it is off where hits cost more or less than was taken.
+    /// By how many calls it is off where hits took more or less than was taken.
     doubt: f64,
+    /// The gaps of which no window has told the rate yet.
+    pending: f64,
+    anchors: Anchors,
+    pool: Pool,
+    last: Option<Rate>,
     /// Calls that were timed: how many, their times, the squares.
     pub(super) samples: f64,
     pub(super) time: f64,
     squares: f64,
-    /// Of windows with samples: the time of all calls, its variance that comes from that of their number, and by what the variance of
-    /// a call's time is to be multiplied.
+    /// The time of all calls before the last window that timed some; by what the variance of a call's time is to be multiplied.
     total: f64,
-    variance_of_calls: f64,
     weight_of_times: f64,
-    /// Calls, estimated, of windows without samples.
+    /// Calls since then.
     untimed: f64,
+    /// What the times may be off, a call.
+    doubt_of_times: f64,
     pub(super) armed: f64,
     pub(super) latent: f64,
-    last: Option<Rate>,
 }
 
 impl Estimate {
-    /// Adds a window, in which a hit cost so much, and a reading of the clock.
-    pub(super) fn add(&mut self, window: Window, hit: Hit, reading: f64) {
-        let (rate, undisturbed) = (window.rate(hit), window.undisturbed(hit));
-        let slowed = (window.length - undisturbed).max(0.0);
-        let Window { gap, length, calls, samples, time, squares, .. } = window.without_hits(hit, reading);
-        let last = self.last.unwrap_or(Rate { rate, variance: 0.0 });
-        let variance = calls.max(1.0) / (undisturbed * undisturbed);
-        // At the ends of the gap, and of what lies between.
-        let between = Rate {
-            rate: f64::midpoint(rate, last.rate),
-            variance: ((variance + last.variance) / 4.0).max((rate - last.rate).powi(2) / 4.0),
-        };
-        let between = self.last.filter(|_| window.is_new).unwrap_or(between);
-        self.doubt += gap * between.rate * hit.doubt() * slowed / undisturbed;
-        self.add_gap(gap, between, calls, samples, time);
-        self.counted += calls;
-        self.samples += samples;
-        self.time += time;
-        self.squares += squares;
-        self.armed += length;
-        self.last = Some(Rate { rate, variance });
-    }
-
-    fn add_gap(&mut self, gap: f64, between: Rate, calls: f64, samples: f64, time: f64) {
-        let whole = calls + gap * between.rate;
-        let variance = gap * gap * between.variance;
-        self.calls += whole;
-        self.variance += variance;
-        self.latent += gap;
-        if samples > 0.0 {
-            let mean = time / samples;
-            self.total += whole * mean;
-            self.variance_of_calls += variance * mean * mean;
-            // Nothing is unknown where all were timed.
-            self.weight_of_times += whole * (whole - samples).max(0.0) / samples;
+    /// Adds a window, and what there was of anchors' calls.
+    pub(super) fn add(&mut self, window: Window, amounts: &[Amount], costs: &Costs) {
+        let (is_told, is_first) = (window.tells_rate(), self.pending == 0.0);
+        self.pending += window.gap;
+        self.latent += window.gap;
+        // One that was waited for, since nothing was called or each call was counted, is long, and says nothing of others.
+        if is_told && window.gap > 0.0 {
+            self.pool.add(&window);
+            self.anchors.add(amounts, window.calls, is_first);
         } else {
-            self.untimed += whole;
+            self.anchors.gap(amounts, is_first);
+        }
+        let rate = Rate::new(&window, &self.pool, self.last.filter(|last| last.is_told));
+        if is_told {
+            self.fill_gaps(rate);
+        }
+        // What is told stays, unless by what is told as well.
+        if rate.is_told || self.last.is_none_or(|last| !last.is_told) {
+            self.last = Some(rate);
+        }
+        self.counted += window.calls;
+        self.calls += window.calls;
+        self.untimed += window.calls;
+        self.armed += window.length;
+        if window.samples > 0.0 {
+            let Window { samples, time, squares, .. } = window.without_hits(costs);
+            self.samples += samples;
+            self.time += time;
+            self.squares += squares;
+            self.doubt_of_times = DOUBT * costs.inside;
+            let calls = std::mem::take(&mut self.untimed);
+            self.total += calls * time / samples;
+            // Nothing is unknown where all were timed.
+            self.weight_of_times += calls * (calls - samples).max(0.0) / samples;
         }
     }
 
-    /// The same with a gap that has not ended.
-    pub(super) fn with_gap(&self, gap: f64) -> Self {
+    /// The calls of all gaps so far came at this rate, unless anchors know better.
+    fn fill_gaps(&mut self, Rate { calls, variance, doubt, .. }: Rate) {
+        let gap = std::mem::take(&mut self.pending);
+        if gap == 0.0 {
+            self.anchors.filled();
+            return;
+        }
+        let by_time =
+            self.pool.record.of_all().unwrap_or(1.0) + (doubt / calls.max(f64::MIN_POSITIVE)).powi(2);
+        let anchored = self.anchors.best().filter(|foretold| foretold.of_all < by_time);
+        self.anchors.filled();
+        let (calls, variance, doubt) = match anchored {
+            Some(foretold) => (foretold.calls, foretold.calls.powi(2) * foretold.variance, 0.0),
+            None => (gap * calls, gap * gap * variance, gap * doubt),
+        };
+        self.calls += calls;
+        self.untimed += calls;
+        self.variance += variance;
+        self.doubt += doubt;
+    }
+
+    /// The same with a gap that has not ended, and what else is not known better.
+    pub(super) fn with_gap(&self, gap: f64, amounts: &[Amount]) -> Self {
         let mut with = self.clone();
-        if let Some(last) = self.last {
-            with.add_gap(gap, last, 0.0, 0.0, 0.0);
+        if gap > 0.0 {
+            with.anchors.gap(amounts, with.pending == 0.0);
+        }
+        with.pending += gap;
+        with.latent += gap;
+        if let Some(last) = with.last {
+            with.fill_gaps(last);
         }
         with
     }
@@ -224,7 +142,8 @@ impl Estimate {
             let all = self.total + self.untimed * self.time / self.samples;
             let value = if self.calls > 0.0 { all / self.calls } else { self.time / self.samples };
             let of_all = (1.0 - self.samples / self.calls.max(self.samples)).max(0.0);
-            Estimated { value, error: 2.0 * (self.variance_of_a_call() * of_all / self.samples).sqrt() }
+            let error = 2.0 * (self.variance_of_a_call() * of_all / self.samples).sqrt();
+            Estimated { value, error: error + self.doubt_of_times }
         })
     }
 
@@ -234,9 +153,9 @@ impl Estimate {
             let mean = self.time / self.samples;
             let spread = self.variance_of_a_call();
             let of_untimed = self.untimed * self.untimed * spread / self.samples;
-            let variance = self.variance_of_calls + self.weight_of_times * spread + of_untimed;
-            let error = 2.0 * variance.sqrt() + self.doubt * mean;
-            Estimated { value: self.total + self.untimed * mean, error }
+            let variance = self.variance * mean * mean + self.weight_of_times * spread + of_untimed;
+            let doubt = self.doubt * mean + self.doubt_of_times * self.calls;
+            Estimated { value: self.total + self.untimed * mean, error: 2.0 * variance.sqrt() + doubt }
         })
     }
 
@@ -253,26 +172,29 @@ impl Estimate {
 mod tests {
     #![expect(clippy::float_cmp, reason = "numbers that are exact")]
 
+    use super::super::window::Burden;
     use super::*;
     use proptest::prelude::*;
 
     /// Hits that cost nothing.
-    const FREE: Hit = Hit { cost: 0.0, source: Source::Own };
+    const FREE: Costs = Costs { counted: 0.0, delivered: 0.0, reading: 0.0, inside: 0.0 };
 
     fn window(gap: f64, length: f64, calls: f64) -> Window {
         Window { gap, length, calls, ..Window::default() }
     }
 
+    fn estimated(windows: impl IntoIterator<Item = Window>) -> Estimate {
+        let mut estimate = Estimate::default();
+        windows.into_iter().for_each(|window| estimate.add(window, &[], &FREE));
+        estimate
+    }
+
     #[test]
     fn what_is_always_armed_is_exact() {
-        let mut estimate = Estimate::default();
-        let times = Window { samples: 4.0, time: 40.0, squares: 500.0, ..window(0.0, 1000.0, 4.0) };
-        estimate.add(times, FREE, 0.0);
-        estimate.add(
+        let estimate = estimated([
+            Window { samples: 4.0, time: 40.0, squares: 500.0, ..window(0.0, 1000.0, 4.0) },
             Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) },
-            FREE,
-            0.0,
-        );
+        ]);
         assert_eq!(estimate.calls(), Estimated { value: 6.0, error: 0.0 });
         assert_eq!(estimate.total(), Some(Estimated { value: 54.0, error: 0.0 }));
         assert_eq!(estimate.mean(), Some(Estimated { value: 9.0, error: 0.0 }));
@@ -280,50 +202,82 @@ mod tests {
     }
 
     #[test]
-    fn gaps_have_the_rates_around_them() {
-        let mut estimate = Estimate::default();
-        estimate.add(window(0.0, 100.0, 100.0), FREE, 0.0);
-        estimate.add(window(900.0, 100.0, 300.0), FREE, 0.0);
-        // 100 + 900 · 2 + 300
-        assert_eq!(estimate.calls().value, 2200.0);
-        // 2 · 900 · |3 − 1| / 2
-        assert_eq!(estimate.calls().error, 1800.0);
+    fn gaps_have_the_rates_after_them() {
+        let estimate = estimated([window(0.0, 100.0, 100.0), window(900.0, 100.0, 300.0)]);
+        // 100 + 900 · 3 + 300
+        assert_eq!(estimate.calls().value, 400.0 + 900.0 * 3.0);
+        // 2 · 900 · √(|3 − 1|² / 2)
+        assert!((estimate.calls().error - 1800.0 * 2_f64.sqrt()).abs() < 1e-9);
         assert_eq!((estimate.counted, estimate.latent), (400.0, 900.0));
         assert_eq!(estimate.mean(), None);
         // The last gap has the last rate.
-        assert_eq!(estimate.with_gap(10.0).calls().value, 2230.0);
+        assert_eq!(estimate.with_gap(10.0, &[]).calls().value, 3130.0);
+        let third =
+            estimated([window(0.0, 100.0, 100.0), window(900.0, 100.0, 300.0), window(70.0, 100.0, 125.0)]);
+        // (¾ · 300 + 125) / (¾ · 100 + 100) = 2
+        assert_eq!(third.calls().value, 3100.0 + 70.0 * 2.0 + 125.0);
     }
 
     #[test]
-    fn calls_of_windows_without_samples_take_the_mean() {
-        let mut estimate = Estimate::default();
-        estimate.add(window(0.0, 100.0, 50.0), FREE, 0.0);
-        estimate.add(
-            Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) },
-            FREE,
-            0.0,
-        );
-        let total = estimate.total().unwrap();
+    fn disturbed_windows_tell_no_rate_if_others_do() {
+        let burden = Burden { counted: 0.0, delivered: 50.0 };
+        let disturbed = Window { burden, ..window(900.0, 100.0, 400.0) };
+        let estimate = estimated([disturbed]);
+        assert_eq!(estimate.calls().value, 400.0, "what is known of the gap is a guess");
+        assert_eq!(estimate.with_gap(100.0, &[]).calls().value, 400.0 + 1000.0 * 8.0);
+        let estimate = estimated([disturbed, window(100.0, 100.0, 100.0), disturbed]);
+        assert_eq!(estimate.calls().value, 900.0 + 1000.0 * 1.0);
+        assert_eq!(estimate.with_gap(100.0, &[]).calls().value, 1900.0 + 1000.0 * 1.0);
+    }
+
+    #[test]
+    fn calls_take_as_long_as_those_timed_next() {
+        let timed = Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) };
+        let total = estimated([window(0.0, 100.0, 50.0), timed]).total().unwrap();
         assert_eq!((total.value, total.error), (2000.0, 0.0), "all timed calls took the same");
+        let later = Window { time: 400.0, squares: 16_000.0, ..timed };
+        let estimate = estimated([timed, window(0.0, 100.0, 50.0), later, window(0.0, 100.0, 50.0)]);
+        // 50 · 20, 100 · 40, and 50 as the mean of all that were timed.
+        assert_eq!(estimate.total().unwrap().value, 1000.0 + 4000.0 + 1500.0);
+    }
+
+    #[test]
+    fn anchors_tell_where_time_does_not() {
+        let mut estimate = Estimate::default();
+        // At rates that differ from window to window, three calls for each of an anchor's.
+        for (at, calls) in [300.0, 30.0, 600.0, 90.0, 240.0, 30.0, 900.0].into_iter().enumerate() {
+            let gap = if at == 0 { 0.0 } else { 1000.0 };
+            let amounts = [Amount { anchor: 7, gap: gap / 10.0, window: calls / 3.0 }];
+            estimate.add(window(gap, 100.0, calls), &amounts, &FREE);
+        }
+        let by_time = estimated([300.0, 30.0, 600.0, 90.0].map(|calls| window(1000.0, 100.0, calls)));
+        let (before, known) = (estimate.calls(), estimate.variance);
+        let with = estimate.with_gap(1000.0, &[Amount { anchor: 7, gap: 250.0, window: 0.0 }]);
+        assert!((with.calls().value - before.value - 750.0).abs() < 1e-9, "{with:?}");
+        assert_eq!(with.variance, known, "nothing is unknown");
+        assert!(estimate.with_gap(1000.0, &[]).variance > known && by_time.variance > 0.0);
     }
 
     #[test]
     fn hits_are_taken_off() {
+        let costs = Costs { counted: 2.0, delivered: 6.0, reading: 3.0, inside: 6.0 };
         let mut estimate = Estimate::default();
-        // 100 calls of 20 ticks, 2 of them timed; two hits of 6 each, and as many of another function, at a right angle to them.
-        let burden = Burden { hits: 250.0, readings: 50.0 };
-        let timed =
-            Window { samples: 2.0, time: 80.0, squares: 3200.0, inner: 2.0, ..window(0.0, 2550.0, 100.0) };
-        let hit = Hit { cost: 6.0, source: Source::Own };
-        estimate.add(Window { burden, ..timed }, hit, 0.0);
-        estimate.add(Window { burden, ..timed }, hit, 0.0);
-        assert_eq!(Window { burden, ..timed }.rate(hit), 0.05);
+        let burden = Burden { counted: 500.0, delivered: 50.0 };
+        let timed = Window {
+            burden,
+            samples: 2.0,
+            time: 80.0,
+            squares: 3200.0,
+            inner: 2.0,
+            ..window(0.0, 2550.0, 100.0)
+        };
+        estimate.add(timed, &[], &costs);
+        assert_eq!(timed.rate(), 0.05);
         assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
-        let gap = Window { gap: 2000.0, burden, ..timed };
-        estimate.add(gap, hit, 0.0);
-        assert_eq!(estimate.calls().value, 400.0);
-        // 15 % of what hits took.
-        let error = 2.0 * 50_f64.sqrt() + 100.0 * 0.15 * 550.0 / 2000.0;
+        assert_eq!(estimate.mean().unwrap().error, DOUBT * 6.0);
+        estimate.add(Window { gap: 2000.0, ..timed }, &[], &costs);
+        assert_eq!(estimate.calls().value, 300.0);
+        let error = 2.0 * 2000.0 * 10.0 / 2000.0 + 100.0 * DOUBT * 550.0 / 2000.0;
         assert!((estimate.calls().error - error).abs() < 1e-9, "{estimate:?}");
     }
 
@@ -334,14 +288,13 @@ mod tests {
             rate in 0.1..100.0_f64,
             cuts in prop::collection::vec((0.0..1e5_f64, 1e3..1e4_f64), 1..50),
         ) {
-            let mut estimate = Estimate::default();
             let mut elapsed = 0.0;
-            for (at, (gap, length)) in cuts.into_iter().enumerate() {
+            let windows = cuts.into_iter().enumerate().map(|(at, (gap, length))| {
                 let gap = if at == 0 { 0.0 } else { gap };
-                let calls = rate * length;
-                estimate.add(Window { samples: 1.0, time: 7.0, squares: 49.0, ..window(gap, length, calls) }, FREE, 0.0);
                 elapsed += gap + length;
-            }
+                Window { samples: 1.0, time: 7.0, squares: 49.0, ..window(gap, length, rate * length) }
+            });
+            let estimate = estimated(windows);
             let calls = estimate.calls();
             prop_assert!((calls.value - rate * elapsed).abs() <= 1e-6 * calls.value);
             prop_assert!((estimate.total().unwrap().value - 7.0 * calls.value).abs() <= 1e-6 * calls.value);

@@ -1,15 +1,18 @@
 //! Sampling calls, within a budget.
 
+mod anchors;
 mod budget;
-mod calibration;
+mod costs;
 mod daemon;
 mod estimate;
 mod mode;
 mod progress;
+mod rate;
 mod report;
 mod sampler;
 mod schedule;
 mod time;
+mod window;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -17,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use budget::Budget;
+use costs::Rehearsed;
 use daemon::{Core, Daemon};
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
@@ -30,55 +34,55 @@ use super::shown::Shown;
 #[cfg(feature = "perf")]
 use crate::calls::Function;
 use crate::clock::Clock;
-use crate::consumer::Consumer;
+use crate::consumer::{Consumer, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::patch::Visibility;
 
-/// Profiles by sampling calls, and keeps to a [budget](Self::budget): the first calls of each function are timed, and counted; then its
-/// sites become latent; each epoch, what is latent has its turn again, as far as the budget reaches. What was missed is
-/// estimated, with its error. Safe to leave on.
+/// Profiles by sampling calls, and keeps to a [budget](Self::budget): of each function that is armed the first calls are timed, then its
+/// sites become latent, but for what is needed to count its calls, where that costs little; each epoch, functions have their turn again, as far as
+/// the budget reaches. What was missed is estimated, with its error. Safe to leave on.
 ///
 /// Unlike a profiler that samples instants it sees every function that is called, also short ones and rare ones: what has not been called
-/// yet stays armed, and each gets at least one sample. What is called rarely is counted whole; estimates are those of the others.
+/// yet stays armed, and each gets at least one sample. Most functions are counted whole: all that together are not called more than some million
+/// times a second. Estimates are those of the others, and of times.
 ///
 /// Select entries and exits (`net::*`, without a `kind`). Of a future, each poll is a call. Its attachment prints as a table, the
 /// function with the most time first; [`profile`](Self::profile) is the same for programs:
 ///
 /// | column | of |
 /// |---|---|
-/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where the function never was latent |
+/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where each was counted |
 /// | `rate` | calls a second, since it was attached |
 /// | `mean` | a call, from entry to exit |
 /// | `total`, `±` | all calls, estimated |
 /// | `samples` | calls that were timed |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
-/// Hits slow the program down while a function is armed. What they cost is told from the program's own calls: of a function whose hits take much of
-/// the time, every second window counts calls only, with exits latent; by how much calls come faster then, that is what exits cost. It is taken off rates, and off
-/// the times of calls. A few windows of each such function must have passed for it; until then, it is guessed. What remains:
-/// - A processor does a part of a hit beside the function's own work, more or less, so how much of it is felt is known only roughly. Of functions
-///   of 20 to 200 ns, called in a row, simulations find the calls within a tenth; real programs (figure `profiler`) have been off by a tenth
-///   to four fifths of them, either way. Of shorter ones, most of an active window is hits, and it is more. The error says less than that.
-/// - A rate is that of the windows: a function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
-///   many times its calls; the error says so.
-/// - Where processors are taken from the program meanwhile, looks come late, and windows are fewer and less like the rest.
+/// Where a function is called too often for that, its calls are counted in *windows*. What there was between them is told in the one of two ways that has foretold
+/// its windows better: from other functions' calls that are counted whole, if it is called so many times for each of theirs, or from the time
+/// that the program's threads have used. Windows make that time longer; what a hit takes is rehearsed on the machine, now and then, and taken off. What remains:
+/// - How much of a hit is felt in a program differs: it is known within 40 % or so. A hit that counts takes 2 to 3 ns; so rates of functions of less than 20 ns
+///   that are called in a row may be off by more than a tenth, where time has to tell them, and times of calls of less than 50 ns in any case. The error says so.
+/// - A function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
+///   many times its calls; the error says so, once some windows have passed.
 ///
 /// # Which thread patches, and when
-/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed, which it does not sleep for) or an
+/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed to time calls, which it does not sleep for) or an
 /// epoch begins. Hits never patch: those of a function that has its sample are counted only, until the daemon has looked. For good speed, let
 /// text stay open: `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals it.
 ///
 /// # Budget
-/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their number and by what of one is felt, as told
-/// from the program's own calls ([`ProfileCost::hits`](super::ProfileCost::hits)).
-/// When it is more than the budget allows, functions that have a sample become latent until the debt is paid. So bursts of calls
-/// that nobody could foresee are paid for afterwards: over seconds, the budget holds.
+/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their number and by what one takes on this machine
+/// ([`ProfileCost::hits`](super::ProfileCost::hits)).
+/// When it is more than the budget allows, functions that are timed, or have windows, become latent until the debt is paid. So bursts of calls
+/// that nobody could foresee are paid for afterwards: over seconds, the budget holds. A quarter of it is for what is counted all the time.
 ///
 /// # Cost
-/// A hit: one load more than [`Latency`](crate::Latency)'s to see whether its function is armed; timed, two readings of the clock a
-/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 300 bytes a function, as far as touched.
+/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered: a load more than [`Latency`](crate::Latency)'s at either hit to see whether
+/// it is to be timed; timed, two readings of the clock a
+/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 300 bytes a function, as far as touched, and a counter for each probe.
 /// See the figure `profiler`.
 ///
 /// # Forks, and the end
@@ -114,10 +118,16 @@ pub struct Profiler {
     // Ends before what it looks at.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
-    /// Nanoseconds a tick, measured before the sites are active.
-    scale: Mutex<f64>,
+    /// What was measured before the sites are active.
+    prepared: Mutex<Option<Prepared>>,
     /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
     besides: OnceLock<f64>,
+}
+
+struct Prepared {
+    /// Nanoseconds a tick.
+    scale: f64,
+    rehearsed: Rehearsed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,8 +141,6 @@ struct Options {
 
 /// How long after something is armed to look first, in nanoseconds: hot functions have their sample by then.
 const FIRST_LOOK: f64 = 30_000.0;
-/// What a hit costs besides readings of the clock, in nanoseconds: no less and no more.
-const HIT: (f64, f64) = (4.0, 25.0);
 
 impl Default for Profiler {
     fn default() -> Self {
@@ -160,8 +168,8 @@ impl Profiler {
             budget_each: Budget::UNLIMITED,
             is_stepped: false,
         };
-        let (daemon, scale, core) = (Mutex::new(None), Mutex::new(1.0), Arc::new(Core::new(time)));
-        Self { options, daemon, core, scale, besides: OnceLock::new() }
+        let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
+        Self { options, daemon, core, prepared: Mutex::default(), besides: OnceLock::new() }
     }
 
     /// How many calls of a function each thread times before the function becomes latent; at least 1.
@@ -205,13 +213,12 @@ impl Profiler {
         self.core.look(false)
     }
 
-    /// What is known so far, also of calls that go on.
+    /// What is known so far, also of calls that go on. Not to be called on a hit.
     pub fn profile(&self) -> Profile {
         Profile::new(&self.core, self.options.budget)
     }
 
     fn settings(&self, scale: f64) -> Settings {
-        let time = self.core.time;
         Settings {
             sample_size: f64::from(self.options.sample_size),
             epoch: self.options.epoch.as_secs_f64() * 1e9 / scale,
@@ -219,9 +226,6 @@ impl Profiler {
             ticks_per_second: 1e9 / scale,
             budget: self.options.budget,
             budget_each: self.options.budget_each,
-            reading: time.cost_of_reading() + self.besides.get().copied().unwrap_or_default() / scale,
-            // On a clock that is given, hits take no time.
-            hit: if let Time::Given(_) = time { (0.0, 0.0) } else { (HIT.0 / scale, HIT.1 / scale) },
         }
     }
 }
@@ -239,6 +243,10 @@ fn rough_scale(time: Time) -> f64 {
 }
 
 impl Consumer for Profiler {
+    fn wants(&self) -> Wants {
+        Wants::Either
+    }
+
     fn needs_thread(&self) -> bool {
         !self.options.is_stepped
     }
@@ -246,7 +254,9 @@ impl Consumer for Profiler {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         // A consumer is attached once.
         let _ = self.core.sampler.set(Sampler::new(probes, self.options.sample_size, self.core.time)?);
-        *self.scale.lock().unwrap_or_else(PoisonError::into_inner) = rough_scale(self.core.time);
+        let scale = rough_scale(self.core.time);
+        let prepared = Prepared { scale, rehearsed: Rehearsed::new(self.core.time, scale)? };
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
         Ok(())
     }
 
@@ -254,8 +264,11 @@ impl Consumer for Profiler {
         if let Some(sampler) = self.core.sampler.get() {
             switch.off(sampler.idle(), Visibility::Eventual);
         }
-        let scale = *self.scale.lock().unwrap_or_else(PoisonError::into_inner);
-        self.core.begin(self.settings(scale), scale, switch);
+        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Prepared { scale, rehearsed }) = prepared else { return Ok(()) };
+        let besides = self.besides.get().copied().unwrap_or_default() / scale;
+        let has_daemon = !self.options.is_stepped;
+        self.core.begin(self.settings(scale), scale, rehearsed.and_besides(besides), switch, has_daemon);
         if !self.options.is_stepped {
             let daemon = Daemon::start(&self.core)?;
             *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);

@@ -1,18 +1,37 @@
-//! How far the program has come: what the threads that hit have used on processors.
+//! How far the program has come: what its threads have used on processors.
+//!
+//! What the process has used is known of all threads, also those that have ended, but of those that run on other processors as of the last tick,
+//! which is some milliseconds ago. What a thread has used is known to the microsecond, but only of threads that are known: those that
+//! have hit a probe. So windows, which are short, go by the threads; and what others have used, or threads after they were asked
+//! last, is added bit by bit over [`SMOOTHED`].
 
-use super::sampler::Sampler;
 use super::time::{Time, Used};
+use crate::dispatch::threads;
 use crate::os;
 
-/// With more threads than that, asking each takes too long: the process's time has to do, which lags by a tick.
+/// With more threads than that, asking each takes too long: the process's time has to do.
 const MANY: usize = 64;
+/// Over so many nanoseconds, the difference between the two is added.
+const SMOOTHED: f64 = 50e6;
+/// Not while somebody may be measuring.
+const LONG: u64 = 2_000_000;
 
-/// What each thread has used.
+/// What has been used.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Progress {
     threads: Vec<Thread>,
-    /// Where threads are not asked, what the process had used first.
-    first: Option<u64>,
+    /// By threads that have ended.
+    ended: u64,
+    /// By whom nobody knows.
+    others: f64,
+    /// What a parent had used, before this process.
+    before: f64,
+    /// What the process had used first.
+    first: u64,
+    /// The kernel's id of a thread that is not the program's.
+    daemon: Option<u32>,
+    /// The last answer.
+    last: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,32 +42,67 @@ struct Thread {
     last: u64,
 }
 
+impl Thread {
+    fn used(&self) -> u64 {
+        self.last - self.first
+    }
+}
+
 impl Progress {
-    /// Nanoseconds that the program's threads have used so far. `used` is as of now, `since` so many nanoseconds ago that was asked last: a
-    /// thread that is new has run since then, as far as it can have.
-    pub(super) fn now(&mut self, time: Time, used: Used, since: u64, sampler: &Sampler) -> u64 {
-        let is_asked = matches!(time, Time::Machine(_)) && self.first.is_none() && cfg!(target_os = "linux");
-        if !is_asked || self.threads.len() > MANY {
-            let all = used.by_all;
-            // Goes on from where it was.
-            let before = self.sum();
-            return all.saturating_sub(*self.first.get_or_insert(all.saturating_sub(before)));
-        }
-        for (number, id) in sampler.threads() {
-            if !self.threads.iter().any(|thread| thread.number == number)
-                && let Some(last) = os::cpu::of_thread(id)
-            {
-                self.threads.push(Thread { number, id, first: last.saturating_sub(since), last });
-            }
-        }
-        for thread in &mut self.threads {
-            // One that has ended has used what it had. Its id may be another's by now, which is no less.
-            thread.last = os::cpu::of_thread(thread.id).map_or(thread.last, |last| last.max(thread.last));
-        }
-        self.sum()
+    /// Nothing has been used yet.
+    pub(super) fn new(used: Used) -> Self {
+        Self { first: used.by_all, ..Self::default() }
     }
 
-    fn sum(&self) -> u64 {
-        self.threads.iter().map(|thread| thread.last - thread.first).sum()
+    /// The last answer.
+    pub(super) fn last(&self) -> f64 {
+        self.before + self.last
+    }
+
+    /// In a forked child: nothing has been used by it, in addition to what its parent had.
+    pub(super) fn begin_anew(&mut self) {
+        let before = self.last();
+        *self = Self { before, ..Self::default() };
+    }
+
+    /// This thread is not the program's.
+    pub(super) fn leave_out_this_thread(&mut self) {
+        self.daemon = Some(os::thread::id());
+    }
+
+    /// Nanoseconds that the program's threads have used so far. `used` is as of now, `since` so many nanoseconds ago that was asked last.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    pub(super) fn now(&mut self, time: Time, used: Used, since: u64) -> f64 {
+        let own = self.daemon.and_then(os::cpu::of_thread).unwrap_or_default();
+        let all = used.by_all.saturating_sub(self.first).saturating_sub(own) as f64;
+        let is_asked = matches!(time, Time::Machine(_)) && cfg!(target_os = "linux");
+        let present: Vec<_> = threads().filter(|(_, id)| Some(*id) != self.daemon).collect();
+        if is_asked && present.len() <= MANY {
+            self.ask_threads(since, &present);
+            let known = (self.ended + self.threads.iter().map(Thread::used).sum::<u64>()) as f64;
+            if since >= LONG {
+                let part = (since as f64 / SMOOTHED).min(1.0);
+                self.others += part * (all - known - self.others);
+            }
+            self.last = self.last.max(known + self.others);
+        } else {
+            self.last = self.last.max(all);
+        }
+        self.last()
+    }
+
+    fn ask_threads(&mut self, since: u64, present: &[(u64, u32)]) {
+        let (here, gone): (Vec<_>, Vec<_>) =
+            self.threads.iter().partition(|it| present.contains(&(it.number, it.id)));
+        self.threads = here;
+        self.ended += gone.iter().map(Thread::used).sum::<u64>();
+        for &(number, id) in present {
+            let Some(now) = os::cpu::of_thread(id) else { continue };
+            match self.threads.iter_mut().find(|thread| thread.number == number) {
+                Some(thread) => thread.last = now.max(thread.last),
+                // It has run since then, as far as it can have.
+                None => self.threads.push(Thread { number, id, first: now.saturating_sub(since), last: now }),
+            }
+        }
     }
 }

@@ -102,11 +102,12 @@ impl FunctionProfile {
 /// What profiling has cost so far.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct ProfileCost {
-    /// Hits: what is felt of them, by a model that the program's own calls are fitted to: a processor does a part of them beside the program's
-    /// work, the more the fewer they are.
+    /// Hits: as many as there were, of what one takes on this machine, as it is rehearsed now and then.
     pub hits: Duration,
-    /// Looking, patching and going to sleep: as measured.
+    /// Looking, switching, waking up and going to sleep: as measured.
     pub own: Duration,
+    /// Of that, switching.
+    pub switching: Duration,
     /// What the process has used on processors meanwhile, with all that.
     pub used: Duration,
     /// How long that was by the clock.
@@ -132,6 +133,7 @@ pub struct Profile {
     left_out: Vec<LeftOut>,
     lost: u64,
     refused: usize,
+    has_given_up: bool,
     cost: ProfileCost,
     budget: Option<Budget>,
 }
@@ -144,7 +146,7 @@ impl Profile {
         };
         let Some(running) = running.as_ref() else { return Self::default() };
         let schedule = &running.schedule;
-        let elapsed = nanoseconds(core.time.now().saturating_sub(schedule.began), scale);
+        let elapsed = nanoseconds(core.elapsed(running), scale);
         let estimates = core.estimates(sampler, running);
         let function = |(number, function): (usize, &Function)| {
             let (estimate, seen) = &estimates[number];
@@ -165,6 +167,7 @@ impl Profile {
             left_out: sampler.left_out().to_vec(),
             lost: sampler.lost(),
             refused: running.refused,
+            has_given_up: running.has_given_up,
             cost: ProfileCost::new(&schedule.cost, scale, elapsed),
             budget: Some(budget),
         }
@@ -201,6 +204,7 @@ impl Profile {
         let cost = Object::new()
             .number("hits_ns", in_nanoseconds(self.cost.hits))
             .number("own_ns", in_nanoseconds(self.cost.own))
+            .number("switching_ns", in_nanoseconds(self.cost.switching))
             .number("used_ns", in_nanoseconds(self.cost.used))
             .number("elapsed_ns", in_nanoseconds(self.cost.elapsed))
             .number("calls", self.cost.calls)
@@ -269,6 +273,7 @@ impl ProfileCost {
         Self {
             hits: time(cost.hits),
             own: time(cost.own),
+            switching: time(cost.switching),
             used: time(cost.used),
             elapsed: Duration::from_nanos(whole(elapsed)),
             calls: whole(cost.calls),
@@ -339,6 +344,9 @@ impl fmt::Display for Profile {
         }
         if self.refused != 0 {
             write!(f, "\n{} sites could not be switched", self.refused)?;
+        }
+        if self.has_given_up {
+            write!(f, "\nits thread has panicked: this is what was known by then, all is latent since")?;
         }
         missing(self.lost, &self.left_out, f)
     }

@@ -1,9 +1,9 @@
 //! What a hit does: it counts the call, and times it if it is one of the first since its function was armed.
 //!
-//! Each function has an *era*, which says what its hits do: nothing while it is latent or being switched; once it is armed, count,
-//! or count and time ([`Mode`]). Each arming has another. The daemon writes it: once the sites are active, and before they become
-//! latent. A hit in an era of no mode is counted as stray, and does nothing else; so what is timed has had its exit's site
-//! active for all of its life.
+//! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)), and no hit comes here. Those that do count their calls, whatever
+//! is being switched, so that each call is counted once. Each function has an *era*, which says whether its calls are timed as well; each time
+//! that it is armed is another. The daemon writes it: once the sites are active, and before they become
+//! latent. So what is timed has had its exit's site active for all of its life.
 //!
 //! Calls are paired for each function on its own, not along the thread's stack: what is called inside may be latent. A thread notes the
 //! beginnings of calls that are timed, and how many calls are under way that are not. New ones are timed only while there are
@@ -18,13 +18,11 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
-use super::mode::Mode;
 use super::time::Time;
 use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::os;
 use crate::per_thread::{PerThread, Zeroed};
 use crate::registry::ProbeId;
 
@@ -40,20 +38,13 @@ pub(in crate::consumers) enum Timed {
     Ended(usize, usize),
 }
 
-/// The low bits of an era.
-mod era {
-    pub(super) const IS_COUNTED: u32 = 1;
-    pub(super) const IS_TIMED: u32 = 2;
-    pub(super) const ALL: u32 = 3;
-}
+/// The low bit of an era: whether calls are timed.
+const IS_TIMED: u32 = 1;
 
 /// What a thread has for all functions.
 #[repr(C)]
 struct Head {
     hits: AtomicU64,
-    /// Which thread it is, and the kernel's id of it.
-    thread: AtomicU64,
-    id: AtomicU32,
 }
 
 // SAFETY: atomics only.
@@ -63,7 +54,6 @@ unsafe impl Zeroed for Head {}
 #[repr(C)]
 struct Part {
     calls: AtomicU64,
-    stray: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
     time: AtomicU64,
@@ -102,10 +92,9 @@ unsafe impl Zeroed for Part {}
 /// What all threads have seen of a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Seen {
-    /// Calls that began.
-    pub(super) calls: u64,
-    /// Calls, while the function was being switched, that are not among those.
-    pub(super) stray: u64,
+    /// Calls that began: those that the runtime has counted, and those whose hits were delivered.
+    pub(super) counted: u64,
+    pub(super) delivered: u64,
     /// Calls that were timed: begun, and ended.
     pub(super) begun: u64,
     pub(super) ended: u64,
@@ -117,6 +106,27 @@ pub(super) struct Seen {
     /// The shortest and the longest; `u64::MAX` and 0 without any.
     pub(super) shortest: u64,
     pub(super) longest: u64,
+}
+
+impl Seen {
+    /// What a thread has seen, if it has.
+    fn add(&mut self, part: Option<&Part>) {
+        let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
+        self.delivered += part.calls.load(Relaxed);
+        // In this order: what has ended has begun.
+        self.ended += part.ended.load(Acquire);
+        self.begun += part.begun.load(Relaxed);
+        self.time += part.time.load(Relaxed);
+        self.inner += part.inner.load(Relaxed);
+        self.squares += f64::from_bits(part.squares.load(Relaxed));
+        self.shortest = self.shortest.min(!part.shortest.load(Relaxed));
+        self.longest = self.longest.max(part.longest.load(Relaxed));
+    }
+
+    /// All calls that began.
+    pub(super) fn calls(&self) -> u64 {
+        self.counted + self.delivered
+    }
 }
 
 /// The probes of a function.
@@ -151,9 +161,28 @@ impl Sampler {
                 Some(act) => of_functions[act.function as usize].add(*id, begins(act.step)),
             }
         }
+        Self::of(selected, of_functions, idle, quota, time)
+    }
+
+    /// One of a single function, whose entry is the probe 0, and its exit the probe 1; it times calls, as many as the quota says.
+    pub(super) fn rehearsed(quota: u32, time: Time) -> Result<Self, Error> {
+        let selected = Selected::rehearsed();
+        let sampler = Self::of(selected, vec![Probes::default()], Vec::new(), quota, time)?;
+        sampler.arm(0);
+        Ok(sampler)
+    }
+
+    fn of(
+        selected: Selected,
+        probes: Vec<Probes>,
+        idle: Vec<ProbeId>,
+        quota: u32,
+        time: Time,
+    ) -> Result<Self, Error> {
+        let functions = selected.functions.len();
         let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
         let memory = PerThread::new(functions)?;
-        Ok(Self { selected, probes: of_functions, idle, eras, memory, quota, time })
+        Ok(Self { selected, probes, idle, eras, memory, quota, time })
     }
 
     pub(super) fn functions(&self) -> &[Function] {
@@ -164,13 +193,10 @@ impl Sampler {
         &self.selected.left_out
     }
 
-    /// The probes of a function that are active when it is armed so.
-    pub(super) fn probes(&self, function: usize, mode: Mode) -> &[ProbeId] {
+    /// A function's probes at which calls begin, and the others.
+    pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
         let Probes { all, beginning } = &self.probes[function];
-        match mode {
-            Mode::Counting => &all[..*beginning],
-            Mode::Timing => all,
-        }
+        all.split_at(*beginning)
     }
 
     /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
@@ -183,13 +209,12 @@ impl Sampler {
         self.memory.lost()
     }
 
-    /// Hits of this function count from here on: its sites are active.
-    pub(super) fn arm(&self, function: usize, mode: Mode) {
-        let times = if mode == Mode::Timing { era::IS_TIMED } else { 0 };
-        self.change_era(function, era::IS_COUNTED | times);
+    /// Calls of this function are timed from here on: its sites are active.
+    pub(super) fn arm(&self, function: usize) {
+        self.change_era(function, IS_TIMED);
     }
 
-    /// Hits of this function do not count any more: its sites are about to become latent.
+    /// Calls of this function are not timed any more: its sites are about to become latent.
     pub(super) fn disarm(&self, function: usize) {
         self.change_era(function, 0);
     }
@@ -197,33 +222,20 @@ impl Sampler {
     /// By one thread at a time.
     fn change_era(&self, function: usize, low: u32) {
         let last = self.eras[function].load(Relaxed);
-        if last & era::ALL != low {
-            self.eras[function].store((last | era::ALL).wrapping_add(1) | low, Release);
+        if last & IS_TIMED != low {
+            self.eras[function].store((last | IS_TIMED).wrapping_add(1) | low, Release);
         }
     }
 
-    /// The threads that have hit: their numbers, and the kernel's ids.
-    pub(super) fn threads(&self) -> impl Iterator<Item = (u64, u32)> {
-        let heads = self.memory.iter().map(|local| local.head());
-        let threads = heads.map(|head| (head.thread.load(Acquire), head.id.load(Relaxed)));
-        threads.filter(|(thread, _)| *thread != 0)
-    }
-
-    pub(super) fn seen(&self, function: usize) -> Seen {
-        let mut seen = Seen { shortest: u64::MAX, ..Seen::default() };
-        for part in self.memory.iter().filter_map(|local| local.parts().get(function)) {
-            seen.calls += part.calls.load(Relaxed);
-            seen.stray += part.stray.load(Relaxed);
-            // In this order: what has ended has begun.
-            seen.ended += part.ended.load(Acquire);
-            seen.begun += part.begun.load(Relaxed);
-            seen.time += part.time.load(Relaxed);
-            seen.inner += part.inner.load(Relaxed);
-            seen.squares += f64::from_bits(part.squares.load(Relaxed));
-            seen.shortest = seen.shortest.min(!part.shortest.load(Relaxed));
-            seen.longest = seen.longest.max(part.longest.load(Relaxed));
+    /// Of what was delivered, of each of these functions; thread by thread.
+    pub(super) fn seen(&self, functions: &[usize]) -> Vec<Seen> {
+        let mut all = vec![Seen { shortest: u64::MAX, ..Seen::default() }; functions.len()];
+        for local in self.memory.iter() {
+            for (seen, function) in all.iter_mut().zip(functions) {
+                seen.add(local.parts().get(*function));
+            }
         }
-        seen
+        all
     }
 
     /// Tells if it is one of a call that is timed.
@@ -240,17 +252,16 @@ impl Sampler {
         let part = local.parts().get(function)?;
         let hits = &local.head().hits;
         add(hits, 1);
+        if begins {
+            add(&part.calls, 1);
+        }
         let era = era.load(Acquire);
-        if era & era::IS_COUNTED == 0 {
-            if begins {
-                add(&part.stray, 1);
-            }
+        if era & IS_TIMED == 0 {
             return None;
         }
         let key = u64::from(era) << 32 | u64::from(event.generation());
         if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
             part.reset(key, local.thread(), self.quota);
-            local.head().note(local.thread());
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if begins {
@@ -278,16 +289,6 @@ impl Probes {
     }
 }
 
-impl Head {
-    #[cold]
-    fn note(&self, thread: u64) {
-        if self.thread.load(Relaxed) != thread {
-            self.id.store(os::thread::id(), Relaxed);
-            self.thread.store(thread, Release);
-        }
-    }
-}
-
 impl Part {
     /// What is under way can't be paired any more.
     #[cold]
@@ -299,14 +300,12 @@ impl Part {
         self.untimed.store(0, Relaxed);
         // While other sites of the attachment are being switched, some hits may be missing.
         let is_settled = !key.is_multiple_of(2);
-        let is_timed = (key >> 32) & u64::from(era::IS_TIMED) != 0;
-        self.left.store(if is_settled && is_timed { quota } else { 0 }, Relaxed);
+        self.left.store(if is_settled { quota } else { 0 }, Relaxed);
     }
 
     /// Tells how deep the call is, if it is timed.
     #[inline(always)]
     fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
-        add(&self.calls, 1);
         if let Some(stack_pointer) = frame {
             self.drop_dead(|mark| mark <= stack_pointer);
         }

@@ -1,32 +1,41 @@
 //! When which function is armed, and for how long. Pure: it is told the time and what was seen, and says what is to be switched.
 //!
 //! ```text
-//! attached ▶ all armed ── window ──▶ latent ── next epoch, if the budget allows ──▶ armed ── window ──▶ latent …
+//! attached ▶ all are timed ──▶ called seldom: counted, and timed again now and then
+//!                          └─▶ called often: latent ── next epoch, if the budget allows ──▶ a window, counted or timed ──▶ latent …
 //! ```
-//! - A **window** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
+//! - **Modes**: a function's calls are *timed* in some windows, at two hits that are delivered; in others they are only *counted* by the
+//!   runtime, at one hit that takes a tenth of that. What is called so seldom that counting all the time takes no more than a part of the budget is
+//!   counted so, without gaps: its calls are known. The rest has windows.
+//! - A **window that times** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
 //!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
-//!   when the rate jumps. A function that is called less often than that stays armed, and all its calls are counted.
-//! - **Looks** are made when a planned window ends, and then at times that double; and at each epoch. Waking up takes tens of microseconds on some
-//!   machines: so the first look is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
+//!   when the rate jumps.
+//! - **Windows that count** are as long as a part of an epoch's budget lasts at the rates that were seen last, for all that are open together; if that is too short,
+//!   some wait for another epoch. How long that is stands before they open.
+//! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of microseconds on some
+//!   machines: so the first look at what is timed is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
-//!   again, the longest latent first, as far as the buckets reach.
-//! - **Modes**: where hits take much of the time, every second window only counts, with exits latent; what hits take is told from the
-//!   difference ([`calibration`](super::calibration)). Until it is, such windows are kept as they are, a few of them.
+//!   again, the longest latent first, as far as the buckets reach: in one of four to time, in the others to count. To time needs a
+//!   barrier, since entry and exit belong together; to count does not.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
 //!   nothing is called. Only when to look again is by the clock.
-//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is called
-//!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called.
+//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is timed
+//!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called. What is counted
+//!   all the time and takes more than its part, as when its rate jumps, becomes latent at the next epoch; its highest rate is remembered for a while.
 
 mod cost;
 mod course;
+mod turns;
 
 use std::collections::VecDeque;
 
 use super::budget::{Bucket, Budget, Spent};
-use super::estimate::{Burden, Estimate, Source};
+use super::costs::Costs;
+use super::estimate::Estimate;
 use super::mode::Mode;
+use super::window::Burden;
 pub(super) use course::Reading;
-use course::{Course, SHORTEST, State};
+use course::{Course, Open, SHORTEST, State};
 
 /// What it is to keep to. Times in ticks.
 #[derive(Clone, Debug)]
@@ -38,12 +47,9 @@ pub(super) struct Settings {
     pub(super) ticks_per_second: f64,
     pub(super) budget: Budget,
     pub(super) budget_each: Budget,
-    /// What a reading of the clock costs, and the least and the most that a hit does besides, as long as nobody knows.
-    pub(super) reading: f64,
-    pub(super) hit: (f64, f64),
 }
 
-/// A planned window, in samples: so that hardly one has too few.
+/// A planned window that times, in samples: so that hardly one has too few.
 const PLANNED: f64 = 2.0;
 /// Looks so soon after another, in first looks, are not slept for, and so cost little.
 const SOON: f64 = 2.0;
@@ -51,8 +57,8 @@ const SOON: f64 = 2.0;
 const LEFT_OUT: f64 = 4.0;
 /// Processors that the program uses, as far as is planned with.
 const BUSY: (f64, f64) = (0.05, 4096.0);
-/// As many windows at most wait for what that will be.
-const PENDING: usize = 16;
+/// They are measured over so much of an epoch.
+const MEASURED: f64 = 0.1;
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -60,15 +66,25 @@ const JITTER: f64 = 0.25;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Orders {
     pub(super) off: Vec<usize>,
-    pub(super) on: Vec<usize>,
+    /// From latent, or from being timed, to being counted.
+    pub(super) count: Vec<usize>,
+    /// From latent, or from being counted, to being timed.
+    pub(super) time: Vec<usize>,
+}
+
+impl Orders {
+    pub(super) fn len(&self) -> usize {
+        self.off.len() + self.count.len() + self.time.len()
+    }
 }
 
 /// What it has cost so far. Times in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cost {
-    /// Of hits, as estimated, and of switching, looking and sleeping, as measured.
+    /// Of hits, as rehearsed; of switching, looking and sleeping, as measured; of switching alone.
     pub(super) hits: f64,
     pub(super) own: f64,
+    pub(super) switching: f64,
     /// What the process has used on processors.
     pub(super) used: f64,
     /// Calls that were hits, and functions that were switched.
@@ -82,23 +98,28 @@ pub(super) struct Schedule {
     settings: Settings,
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
+    pub(super) costs: Costs,
     /// All hits that looks have seen.
     burden: Burden,
-    /// Hits of which is known what they cost, and that.
-    known: (f64, f64),
     /// How many processors the program has used lately.
     pub(super) busy: f64,
+    /// As of when: the clock, and what the program had used.
+    progressed: (u64, f64),
+    /// What is counted all the time costs, a tick of the program.
+    always: Spent,
     armed: Vec<usize>,
+    /// Functions by whose calls others' may be estimated.
+    anchors: Vec<usize>,
     /// The longest latent first.
     latent: VecDeque<usize>,
     pub(super) began: u64,
     looked: u64,
     epoch: u64,
+    pub(super) epochs: u32,
     used_in_epoch: f64,
     next_epoch: u64,
     pub(super) cost: Cost,
     looks: u32,
-    shortest: f64,
     random: u64,
 }
 
@@ -123,26 +144,29 @@ fn more(now: u64, before: u64) -> f64 {
 
 impl Schedule {
     /// All functions are armed; [`opened`](Self::opened) says since when.
-    pub(super) fn new(settings: Settings, functions: usize, now: u64) -> Self {
+    pub(super) fn new(settings: Settings, costs: Costs, functions: usize, now: u64) -> Self {
         let bucket =
             |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
         let course = |_| Course::new(bucket(settings.budget_each), now);
         let mut schedule = Self {
             courses: (0..functions).map(course).collect(),
             bucket: bucket(settings.budget),
+            costs,
             burden: Burden::default(),
-            known: (0.0, 0.0),
             busy: 1.0,
+            progressed: (now, 0.0),
+            always: Spent::default(),
             armed: Vec::with_capacity(functions),
+            anchors: Vec::new(),
             latent: VecDeque::new(),
             began: now,
             looked: now,
             epoch: now,
+            epochs: 0,
             used_in_epoch: 0.0,
             next_epoch: now,
             cost: Cost::default(),
             looks: 0,
-            shortest: f64::INFINITY,
             random: now | 1,
             settings,
         };
@@ -150,28 +174,25 @@ impl Schedule {
         schedule
     }
 
-    /// A function's sites are active, and its hits count from this reading on.
+    /// A function's sites are active: its window begins with this reading, unless it goes on.
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
         self.account(function, reading);
-        let Reading { at: now, progress, seen: from } = reading;
-        let settings = &self.settings;
-        let course = &mut self.courses[function];
-        let State::Opening { since: closed } = course.state else { return };
-        let gap = (progress - closed).max(0.0);
-        let least = settings.first_look;
-        let planned = match course.rate {
-            Some(rate) => (PLANNED * settings.sample_size / (rate * self.busy)).max(least),
-            None => 0.0,
-        };
-        course.state =
-            State::Open { since: now, from_progress: progress, gap, planned, burden: self.burden, from };
-        self.armed.push(function);
+        let marks = self.marks();
+        if self.courses[function].open(self.burden, marks) {
+            self.armed.push(function);
+        }
     }
 
-    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks. Returns what is to be switched; off
-    /// is first. What is switched on is not armed before [`opened`](Self::opened).
-    pub(super) fn look(&mut self, now: u64, used: f64, own: f64, read: impl Fn(usize) -> Reading) -> Orders {
+    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks; the program's threads have used `progress` in all.
+    /// Returns what is to be switched; off is first. What was latent is not armed before [`opened`](Self::opened).
+    pub(super) fn look(
+        &mut self,
+        (now, progress): (u64, f64),
+        used: f64,
+        own: f64,
+        read: impl Fn(&[usize]) -> Vec<Reading>,
+    ) -> Orders {
         let elapsed = since(now, self.looked);
         self.looked = now;
         self.looks = self.looks.saturating_add(1);
@@ -182,101 +203,54 @@ impl Schedule {
         self.bucket.spend(Spent { cost: own, calls: 0.0 });
         let armed = std::mem::take(&mut self.armed);
         self.weigh(&armed, &read);
-        if elapsed > 0.0 {
-            self.busy = ((used - own) / elapsed).clamp(BUSY.0, BUSY.1);
-        }
+        self.note_progress(now, progress);
         let is_epoch = now >= self.next_epoch;
         let mut orders = Orders::default();
         if is_epoch {
             let (passed, used) = (since(now, self.epoch), std::mem::take(&mut self.used_in_epoch));
             self.courses.iter_mut().for_each(|course| course.bucket.fill(passed, used));
             self.begin_epoch(now);
+            self.weigh_always(&armed);
+            self.choose_anchors();
             self.rearm(&mut orders);
         }
         for function in armed {
-            if self.courses[function].is_over(&self.bucket, &self.settings) {
-                self.close(function);
+            if self.goes_on(function, &mut orders) {
+                self.armed.push(function);
+            } else {
+                let marks = self.marks();
+                self.courses[function].close(marks);
                 self.latent.push_back(function);
                 orders.off.push(function);
-            } else {
-                self.armed.push(function);
             }
         }
-        self.cost.toggles += orders.off.len() as u64 + orders.on.len() as u64;
+        if is_epoch && self.is_time_to_time() {
+            self.time_what_is_counted(&mut orders);
+        }
+        self.cost.toggles += orders.len() as u64;
+        self.wait_for_room(now);
         orders
     }
 
-    /// How a function is armed, or is to be.
-    pub(super) fn mode(&self, function: usize) -> Mode {
-        self.courses[function].mode
-    }
-
-    fn close(&mut self, function: usize) {
-        let reading = self.courses[function].last;
-        if let Some(window) = self.courses[function].window(&reading, self.burden) {
-            self.learn(function, &window);
-            let (hit, reading) = (self.hit(function), self.settings.reading);
-            let course = &mut self.courses[function];
-            course.rate = Some(window.rate(hit));
-            course.pending.push(window);
-            // In their order.
-            let waits = hit.source != Source::Own && (course.is_dense || course.pending.len() > 1);
-            if !waits || course.pending.len() >= PENDING {
-                let windows = std::mem::take(&mut course.pending);
-                windows.into_iter().for_each(|window| course.estimate.add(window, hit, reading));
-            }
-        }
-        self.courses[function].state = State::Latent { since: reading.progress };
-    }
-
-    fn rearm(&mut self, orders: &mut Orders) {
-        if !self.bucket.has_room() {
-            return;
-        }
-        let mut planned = Spent::default();
-        let toggle = self.cost_of_a_toggle();
-        let size = self.settings.sample_size;
-        let (reading, look) = (self.settings.reading, self.settings.first_look);
-        // Once around: those that are passed over keep their order.
-        for _ in 0..self.latent.len() {
-            let Some(function) = self.latent.pop_front() else { break };
-            let hit = self.hit(function).cost;
-            let course = &mut self.courses[function];
-            let mode =
-                if course.is_dense && course.mode == Mode::Timing { Mode::Counting } else { Mode::Timing };
-            // A look comes later than it was meant to.
-            let calls = (PLANNED * size).max(course.rate.unwrap_or_default() * self.busy * 2.0 * look);
-            let timed = if mode == Mode::Timing { size } else { 0.0 };
-            let cost = mode.hits() * calls * hit + 2.0 * timed * reading + 2.0 * toggle;
-            let own = Spent { cost, calls };
-            let all = Spent { cost: planned.cost + own.cost, calls: planned.calls + own.calls };
-            // What costs more than the bucket holds has its turn when it is full.
-            let fits = if planned.cost == 0.0 && planned.calls == 0.0 {
-                self.bucket.has_room()
-            } else {
-                self.bucket.left_after(all) > 0.0
-            };
-            let State::Latent { since: closed } = course.state else { continue };
-            if !fits || !course.bucket.has_room() {
-                self.latent.push_back(function);
-                continue;
-            }
-            planned = all;
-            course.state = State::Opening { since: closed };
-            course.mode = mode;
-            course.rearmed += 1;
-            orders.on.push(function);
+    /// How many processors are used is known from times that are not too short.
+    fn note_progress(&mut self, now: u64, progress: f64) {
+        let (at, before) = self.progressed;
+        let elapsed = since(now, at);
+        if elapsed >= self.settings.epoch * MEASURED {
+            self.busy = ((progress - before) / elapsed).clamp(BUSY.0, BUSY.1);
+            self.progressed = (now, progress);
         }
     }
 
-    /// As measured so far, with looking and sleeping.
-    #[expect(clippy::cast_precision_loss, reason = "a mean")]
-    fn cost_of_a_toggle(&self) -> f64 {
-        self.cost.own / (self.cost.toggles.max(1) as f64)
+    fn finish(&mut self, function: usize) {
+        let shortest = self.settings.first_look * SHORTEST;
+        let marks = self.marks();
+        self.courses[function].finish(self.burden, &self.costs, &marks, shortest, self.epochs);
     }
 
     fn begin_epoch(&mut self, now: u64) {
         self.epoch = now;
+        self.epochs = self.epochs.wrapping_add(1);
         // xorshift64
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -284,35 +258,51 @@ impl Schedule {
         #[expect(clippy::cast_precision_loss, reason = "53 bits")]
         let random = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
         let jitter = 1.0 + JITTER * (2.0 * random - 1.0);
-        let debt = self.bucket.until_room(self.busy) / self.settings.epoch;
-        self.next_epoch = after(now, self.settings.epoch * debt.clamp(1.0, LEFT_OUT) * jitter);
+        self.next_epoch = after(now, self.settings.epoch * jitter);
+    }
+
+    /// There is nothing to do at an epoch that finds the bucket empty.
+    fn wait_for_room(&mut self, now: u64) {
+        // With thousands of functions, or where the program waits, a look must not come sooner than it is paid for, with something left.
+        let look = self.bucket.pays_in(2.0 * self.cost.own / f64::from(self.looks.max(1)), self.busy);
+        let longest = (LEFT_OUT * self.settings.epoch).max(look.min(self.settings.ticks_per_second));
+        let longest = after(self.epoch, longest);
+        let until = after(now, self.bucket.until_room(self.busy));
+        self.next_epoch = self.next_epoch.max(until.min(longest));
     }
 
     /// When the next look is due.
     pub(super) fn next(&self) -> u64 {
         let first = self.settings.first_look;
         let due = |function: &usize| match self.courses[*function].state {
-            State::Open { since: began, planned, .. } => {
-                let due = after(began, planned);
+            State::Open(Open { mode, planned, from, .. }) if planned.is_finite() => {
+                let due = after(from.at, planned);
                 // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
-                let later = || after(self.looked, since(self.looked, began).max(first));
-                Some(if due > self.looked { due } else { later() })
+                let later = || after(self.looked, since(self.looked, from.at).max(first));
+                Some((mode, if due > self.looked { due } else { later() }))
             }
             _ => None,
         };
-        let Some(next) = self.armed.iter().filter_map(due).min() else { return self.next_epoch };
-        let is_soon = since(next, self.looked) <= SOON * first;
-        if is_soon || self.is_worth_a_look() { next.min(self.next_epoch) } else { self.next_epoch }
+        let mut next = self.next_epoch;
+        let is_worth_a_look = self.is_worth_a_look();
+        for (mode, due) in self.armed.iter().filter_map(due) {
+            let is_soon = since(due, self.looked) <= SOON * first;
+            if mode == Mode::Counting || is_soon || is_worth_a_look {
+                next = next.min(due);
+            }
+        }
+        next
     }
 
-    /// Whether waking up before the epoch costs less than the hits of what is armed until then. What a rate is must be found out first.
+    /// Whether waking up before the epoch costs less than the hits of what is timed until then. What a rate is must be found out first.
     fn is_worth_a_look(&self) -> bool {
         let mut hits = 0.0;
         for function in &self.armed {
             let course = &self.courses[*function];
             match course.rate {
-                Some(rate) => hits += course.mode.hits() * self.hit(*function).cost * rate,
-                None if course.last.seen.calls != 0 => return true,
+                _ if course.mode() != Some(Mode::Timing) => (),
+                Some(rate) => hits += 2.0 * self.costs.delivered * rate,
+                None if course.last.seen.delivered != 0 => return true,
                 None => (),
             }
         }
@@ -320,26 +310,30 @@ impl Schedule {
         hits * f64::from(self.looks) > self.cost.own
     }
 
+    /// Whether a function's sites are about to be active, and it is to be [`opened`](Self::opened).
+    pub(super) fn is_opening(&self, function: usize) -> bool {
+        matches!(self.courses[function].state, State::Opening { .. })
+    }
+
     pub(super) fn is_armed(&self, function: usize) -> bool {
         !matches!(self.courses[function].state, State::Latent { .. })
     }
 
-    /// What is known of a function, as of now.
-    pub(super) fn estimate(&self, function: usize, reading: Reading) -> Estimate {
-        let (course, hit) = (&self.courses[function], self.hit(function));
+    /// What is known of a function, as of now: of these readings of all functions.
+    pub(super) fn estimate(&self, function: usize, readings: &[Reading]) -> Estimate {
+        let (course, reading) = (&self.courses[function], &readings[function]);
+        let mut marks = self.marks();
+        marks.iter_mut().for_each(|mark| mark.calls = readings[mark.anchor].seen.calls());
         let mut estimate = course.estimate.clone();
-        let mut open = course.window(&reading, self.burden);
-        if let Some(window) = &mut open {
+        if let Some(mut window) = course.window(reading, self.burden) {
             window.is_new = window.length < self.settings.first_look * SHORTEST;
+            estimate.add(window, &course.amounts(&marks), &self.costs);
         }
-        course.pending.iter().copied().chain(open).for_each(|window| {
-            estimate.add(window, hit, self.settings.reading);
-        });
         match course.state {
-            State::Latent { since: closed } | State::Opening { since: closed } => {
-                estimate.with_gap((reading.progress - closed).max(0.0))
+            State::Latent { since: closed } | State::Opening { since: closed, .. } => {
+                estimate.with_gap((reading.progress - closed).max(0.0), &course.amounts_of_gap(&marks))
             }
-            State::Open { .. } => estimate,
+            State::Open(_) => estimate.with_gap(0.0, &[]),
         }
     }
 }

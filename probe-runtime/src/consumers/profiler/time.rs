@@ -42,21 +42,4 @@ impl Time {
             Self::Given(now) => Used { by_all: now(), by_this_thread: 0 },
         }
     }
-
-    /// What a reading takes, in ticks: the least of several looks.
-    pub(super) fn cost_of_reading(self) -> f64 {
-        const READINGS: u32 = 16;
-        if let Self::Given(_) = self {
-            return 0.0;
-        }
-        let look = || {
-            let start = self.now();
-            (1..READINGS).for_each(|_| {
-                std::hint::black_box(self.now());
-            });
-            self.now().saturating_sub(start)
-        };
-        let least = (0..8).map(|_| look()).min().unwrap_or_default();
-        f64::from(u32::try_from(least).unwrap_or(u32::MAX)) / f64::from(READINGS)
-    }
 }

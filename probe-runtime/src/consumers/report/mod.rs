@@ -34,16 +34,23 @@ use crate::calls::LeftOut;
 
 /// What is missing from a measurement of calls: a line each, where there is something.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(super) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
+    let mut lines = Vec::new();
     if lost != 0 {
         let calls = if lost == 1 { "1 call was" } else { &format!("{lost} calls were") };
-        write!(f, "\n{calls} not measured: too many under way, or no memory")?;
+        lines.push(format!("{calls} not measured: too many under way, or no memory"));
     }
-    for it in left_out.iter().take(3) {
-        write!(f, "\n{it}")?;
+    lines.extend(left_out.iter().take(3).map(ToString::to_string));
+    match left_out.len().saturating_sub(3) {
+        0 => (),
+        1 => lines.push("and so is 1 other".to_owned()),
+        others => lines.push(format!("and so are {others} others")),
     }
-    if left_out.len() > 3 {
-        write!(f, "\nand so are {} others", left_out.len() - 3)?;
-    }
-    Ok(())
+    lines
+}
+
+/// The same, below a table.
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(super) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    footnotes(&missing_lines(lost, left_out), f)
 }

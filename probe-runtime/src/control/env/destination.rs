@@ -12,6 +12,8 @@
 
 use std::path::{PathBuf, is_separator};
 
+use crate::error::Mistake;
+
 /// What a report looks like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
@@ -52,13 +54,6 @@ impl Format {
 /// The endings of these, for people.
 pub(super) fn endings(formats: &[Format]) -> String {
     formats.iter().map(|format| format.ending()).collect::<Vec<_>>().join(", ")
-}
-
-/// What is wrong with the variable, and at which byte.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) struct Mistake {
-    pub(super) at: usize,
-    pub(super) problem: String,
 }
 
 /// Where reports go.

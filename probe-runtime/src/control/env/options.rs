@@ -4,6 +4,7 @@
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::{Budget, Profiler};
+use crate::error::Mistake;
 
 /// Where a term assigns, and where it ends, if it ends with a consumer and its options: these have commas and a `=` of their own.
 pub(super) fn with_options(value: &str, at: usize, end: usize) -> Option<(usize, usize)> {
@@ -23,25 +24,20 @@ pub(super) fn split_options(consumer: &str) -> (&str, Option<&str>) {
     split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
 }
 
-/// What is wrong with a consumer's options, if anything is, and at which byte from where the consumer is named.
-#[cfg_attr(
-    not(feature = "profiler"),
-    expect(clippy::unnecessary_wraps, reason = "no consumer has options without it")
-)]
-pub(super) fn problem_of(consumer: &str, options: &str) -> Option<(usize, String)> {
+/// Looks at a consumer's options. A mistake's byte is from where the consumer is named.
+pub(super) fn check(consumer: &str, options: &str) -> Result<(), Mistake> {
     #[cfg(feature = "perf")]
     if consumer == "perf" {
-        let mistake = Perf::from_options(options).err()?;
-        return Some((consumer.len() + 1 + mistake.at, mistake.problem));
+        return Perf::from_options(options).map(drop).map_err(|mistake| mistake.after(consumer.len() + 1));
     }
     #[cfg(feature = "profiler")]
     if consumer == "profile" {
-        return budget(options).is_none().then(|| {
+        return budget(options).map(drop).ok_or_else(|| {
             let right = "write `budget=1%` or `budget=1000/s`";
-            (0, format!("`{options}` is not an option of `profile`; {right}"))
+            Mistake { at: 0, problem: format!("`{options}` is not an option of `profile`; {right}") }
         });
     }
-    Some((0, format!("`{consumer}` has no options, so not `({options})`")))
+    Err(Mistake { at: 0, problem: format!("`{consumer}` has no options, so not `({options})`") })
 }
 
 #[cfg(feature = "profiler")]

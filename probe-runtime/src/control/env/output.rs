@@ -69,24 +69,34 @@ impl Output {
         });
         let own = self.replaced();
         let mut outputs = outputs();
-        let taken = outputs.iter().flat_map(Self::replaced).find(|path| own.contains(path));
-        if let Some(taken) = taken {
-            drop(outputs);
-            // What is attached detaches without the lock: that waits for hits, which may be on threads that fork.
-            return Err(taken);
+        let (mut taken, mut inherited) = (None, Vec::new());
+        for output in outputs.iter_mut() {
+            let Some(path) = output.replaced().into_iter().find(|path| own.contains(path)) else { continue };
+            if output.run.process == self.run.process {
+                taken = Some(path);
+            } else {
+                // Of a parent, which reports it to a file of its own.
+                inherited.append(&mut output.attached);
+            }
         }
-        outputs.push(self);
-        // What is taken out leaves an empty one.
-        Ok(Ticket(outputs.len() - 1))
+        let opened = if let Some(path) = taken {
+            Err((path, self))
+        } else {
+            outputs.push(self);
+            // What is taken out leaves an empty one.
+            Ok(Ticket(outputs.len() - 1))
+        };
+        drop(outputs);
+        // What is attached detaches without the lock: that waits for hits, which may be on threads that fork.
+        drop(inherited);
+        opened.map_err(|(path, _)| path)
     }
 
     /// What has no place in other formats than text.
     fn say_notes(&self) {
         for (at, Attached { consumer, reported }) in self.attached.iter().enumerate() {
             for note in reported.notes() {
-                note.lines().for_each(|line| {
-                    say(&format!("PROBES, consumer {} ({consumer}): {}", at + 1, line.trim_start()));
-                });
+                note.lines().for_each(|line| say_of(at, consumer, line.trim_start()));
             }
         }
     }
@@ -105,7 +115,7 @@ impl Output {
     fn report(&self) {
         match &self.destination {
             Destination::Stderr => {
-                self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text)));
+                self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text).content));
             }
             Destination::Files(pattern) => {
                 if pattern.format != Format::Text {
@@ -128,7 +138,7 @@ impl Output {
     fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
-        let is_forked = process != self.run.process;
+        let is_forked = self.run.is_forked || process != self.run.process;
         let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
         // A stream is its parent's, too: another name would be no stream.
@@ -138,39 +148,55 @@ impl Output {
 
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let mut files: Vec<(PathBuf, Vec<&dyn Reported>)> = Vec::new();
-        for (path, it) in self.paths(pattern).into_iter().zip(&self.attached) {
+        let mut files: Vec<(PathBuf, Vec<usize>)> = Vec::new();
+        for (at, path) in self.paths(pattern).into_iter().enumerate() {
             match files.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, all)) => all.push(&*it.reported),
-                None => files.push((path, vec![&*it.reported])),
+                Some((_, all)) => all.push(at),
+                None => files.push((path, vec![at])),
             }
         }
-        files.into_iter().map(|(path, all)| (path, content(pattern.format, &all))).collect()
+        files.into_iter().map(|(path, all)| (path, self.content(pattern.format, &all))).collect()
+    }
+
+    /// The report of one, or of several one after the other. Ends with a line's end. What is missing from it and is not said there, is said
+    /// on stderr.
+    fn content(&self, format: Format, all: &[usize]) -> String {
+        #[cfg(feature = "metrics")]
+        if format == Format::Prometheus {
+            let mut metrics = Metrics::default();
+            all.iter().for_each(|at| self.attached[*at].reported.measure(&mut metrics));
+            metrics.count_lost(lost_hits());
+            return metrics.to_prometheus();
+        }
+        let mut content = String::new();
+        for at in all {
+            let Attached { consumer, reported } = &self.attached[*at];
+            let report = reported.report(format);
+            if !report.missing.is_empty() {
+                say_of(*at, consumer, &report.missing.join("; "));
+            }
+            content.push_str(&report.content);
+            if !content.ends_with('\n') {
+                content.push('\n');
+            }
+        }
+        content
     }
 }
 
-/// One report, or several one after the other. Ends with a line's end.
-fn content(format: Format, all: &[&dyn Reported]) -> String {
-    #[cfg(feature = "metrics")]
-    if format == Format::Prometheus {
-        let mut metrics = Metrics::default();
-        all.iter().for_each(|it| it.measure(&mut metrics));
-        metrics.count_lost(lost_hits());
-        return metrics.to_prometheus();
-    }
-    let mut content = String::new();
-    for it in all {
-        content.push_str(&it.report(format));
-        if !content.ends_with('\n') {
-            content.push('\n');
-        }
-    }
-    content
+fn say_of(at: usize, consumer: &str, text: &str) {
+    say(&format!("PROBES, consumer {} ({consumer}): {text}", at + 1));
 }
 
 fn say(text: &str) {
     // Nobody is left to tell that stderr is closed.
     let _ = os::stderr::write(format!("{text}\n").as_bytes());
+}
+
+/// Whether this is the forked child of a process that had an output.
+pub(super) fn is_forked() -> bool {
+    let process = process::id();
+    outputs().iter().any(|output| output.run.is_forked || output.run.process != process)
 }
 
 /// Reports as it is now.

@@ -1,8 +1,6 @@
 //! What each consumer can report, in which formats.
 
 use super::destination::Format;
-#[cfg(feature = "call-tree")]
-use crate::consumers::CallTree;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
@@ -10,17 +8,33 @@ use crate::consumers::Latency;
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use crate::consumers::report::notes;
 use crate::consumers::report::notes_of_counts;
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+use crate::consumers::report::{missing_lines, notes};
+#[cfg(feature = "call-tree")]
+use crate::consumers::{CallTree, Tree};
 use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Measured, Metrics};
 
+/// What a consumer has to say, in one format.
+pub(super) struct Report {
+    pub(super) content: String,
+    /// Calls and functions that are missing from it, where the format has no place to say so.
+    pub(super) missing: Vec<String>,
+}
+
+impl From<String> for Report {
+    /// One that is whole, or says itself what is missing.
+    fn from(content: String) -> Self {
+        Self { content, missing: Vec::new() }
+    }
+}
+
 /// An attachment that reports.
 pub(super) trait Reported: Send {
     /// The report as it is now. In a format that its consumer [does not have](formats), as text.
-    fn report(&self, format: Format) -> String;
+    fn report(&self, format: Format) -> Report;
 
     /// What a reader of the report has to know besides; its text ends with it, other formats have no place for it.
     fn notes(&self) -> Vec<String>;
@@ -47,11 +61,11 @@ impl Reported for Attachment<Count> {
         notes_of_counts(self)
     }
 
-    fn report(&self, format: Format) -> String {
+    fn report(&self, format: Format) -> Report {
         match format {
-            Format::Json => self.counts().to_json(),
-            Format::Csv => self.counts().to_csv(),
-            _ => self.to_string(),
+            Format::Json => self.counts().to_json().into(),
+            Format::Csv => self.counts().to_csv().into(),
+            _ => self.to_string().into(),
         }
     }
 
@@ -67,11 +81,14 @@ impl Reported for Attachment<Latency> {
         notes(self)
     }
 
-    fn report(&self, format: Format) -> String {
+    fn report(&self, format: Format) -> Report {
         match format {
-            Format::Json => self.latencies().to_json(),
-            Format::Csv => self.latencies().to_csv(),
-            _ => self.to_string(),
+            Format::Json => self.latencies().to_json().into(),
+            Format::Csv => {
+                let it = self.latencies();
+                Report { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
+            }
+            _ => self.to_string().into(),
         }
     }
 
@@ -87,14 +104,20 @@ impl Reported for Attachment<CallTree> {
         notes(self)
     }
 
-    fn report(&self, format: Format) -> String {
-        match format {
-            Format::Json => self.tree().to_json(),
-            Format::Csv => self.tree().to_csv(),
-            Format::Svg => self.tree().to_svg(),
-            Format::Folded => self.tree().to_folded(),
-            _ => self.to_string(),
-        }
+    fn report(&self, format: Format) -> Report {
+        let write = match format {
+            // It says how many calls were lost.
+            Format::Json => {
+                let tree = self.tree();
+                return Report { content: tree.to_json(), missing: missing_lines(0, tree.left_out()) };
+            }
+            Format::Csv => Tree::to_csv,
+            Format::Svg => Tree::to_svg,
+            Format::Folded => Tree::to_folded,
+            _ => return self.to_string().into(),
+        };
+        let tree = self.tree();
+        Report { content: write(&tree), missing: missing_lines(tree.lost(), tree.left_out()) }
     }
 }
 
@@ -104,11 +127,14 @@ impl Reported for Attachment<Profiler> {
         notes(self)
     }
 
-    fn report(&self, format: Format) -> String {
+    fn report(&self, format: Format) -> Report {
         match format {
-            Format::Json => self.profile().to_json(),
-            Format::Csv => self.profile().to_csv(),
-            _ => self.to_string(),
+            Format::Json => self.profile().to_json().into(),
+            Format::Csv => {
+                let it = self.profile();
+                Report { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
+            }
+            _ => self.to_string().into(),
         }
     }
 }
@@ -119,11 +145,14 @@ impl Reported for Attachment<Perf> {
         notes(self)
     }
 
-    fn report(&self, format: Format) -> String {
+    fn report(&self, format: Format) -> Report {
         match format {
-            Format::Json => self.event_counts().to_json(),
-            Format::Csv => self.event_counts().to_csv(),
-            _ => self.to_string(),
+            Format::Json => self.event_counts().to_json().into(),
+            Format::Csv => {
+                let it = self.event_counts();
+                Report { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
+            }
+            _ => self.to_string().into(),
         }
     }
 }

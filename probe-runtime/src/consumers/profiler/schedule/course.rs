@@ -1,16 +1,20 @@
 //! One function: when its sites are active, and what was seen of it meanwhile. See [`schedule`](super) for what a window is.
 
-use super::super::budget::Bucket;
-use super::super::calibration::Calibration;
-use super::super::estimate::{Burden, Estimate, Window};
+use super::super::anchors::{Amount, Mark, between};
+use super::super::budget::{Bucket, Spent};
+use super::super::costs::Costs;
+use super::super::estimate::Estimate;
 use super::super::mode::Mode;
 use super::super::sampler::Seen;
+use super::super::window::{Burden, Window};
 use super::{Settings, more, since};
 
-/// Calls that end a window before its time, in samples.
+/// Calls that end a window in which calls are timed before its time, in samples.
 const OVERRUN: f64 = 16.0;
 /// The shortest window, in what the program has used: so much of a first look.
 pub(super) const SHORTEST: f64 = 0.5;
+/// In so many epochs, the highest rate that is remembered falls to a half.
+const HALVED: f64 = 12.0;
 
 /// What was seen of a function, and when.
 #[derive(Clone, Copy, Debug)]
@@ -25,19 +29,24 @@ pub(in super::super) struct Reading {
 #[derive(Debug)]
 pub(in super::super) struct Course {
     pub(super) estimate: Estimate,
-    /// Windows that are not a part of the estimate yet.
-    pub(super) pending: Vec<Window>,
-    pub(super) calibration: Calibration,
     pub(super) state: State,
-    /// How it is armed, or was last.
-    pub(super) mode: Mode,
-    /// Whether hits took much of its last window.
-    pub(super) is_dense: bool,
-    /// Calls a tick in its last window.
+    /// Where anchors were when the gap began, and when the window did.
+    closed: Vec<Mark>,
+    opened: Vec<Mark>,
+    /// How often it has become latent.
+    closings: u64,
+    /// What counting its calls all the time costs, a tick of the program, if that is done.
+    pub(super) share: Spent,
+    /// Calls a tick in its last window, as they came.
     pub(super) rate: Option<f64>,
+    peak: Peak,
     pub(super) bucket: Bucket,
     /// At the last look.
     pub(super) last: Reading,
+    /// At the last epoch: what the program had used, and calls.
+    epoch: (f64, u64),
+    /// Calls when some were timed last.
+    timed_at: u64,
     /// Times that it was armed, without the first.
     pub(in super::super) rearmed: u64,
 }
@@ -47,18 +56,31 @@ pub(super) enum State {
     /// Being armed, latent since then.
     Opening {
         since: f64,
-    },
-    Open {
-        since: u64,
-        from_progress: f64,
-        gap: f64,
+        mode: Mode,
         planned: f64,
-        burden: Burden,
-        from: Seen,
     },
+    Open(Open),
     Latent {
         since: f64,
     },
+}
+
+/// A window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) mode: Mode,
+    /// How long it is to be on the clock; infinite where calls are counted all the time.
+    pub(super) planned: f64,
+    pub(super) gap: f64,
+    pub(super) from: Reading,
+    pub(super) burden: Burden,
+}
+
+/// The highest rate lately: what has jumped once may do so again.
+#[derive(Clone, Copy, Default, Debug)]
+struct Peak {
+    rate: f64,
+    epoch: u32,
 }
 
 impl Course {
@@ -66,34 +88,58 @@ impl Course {
     pub(super) fn new(bucket: Bucket, now: u64) -> Self {
         Self {
             estimate: Estimate::default(),
-            pending: Vec::new(),
-            calibration: Calibration::default(),
-            state: State::Opening { since: f64::INFINITY },
-            mode: Mode::Timing,
-            is_dense: false,
+            state: State::Opening { since: f64::INFINITY, mode: Mode::Timing, planned: 0.0 },
+            closed: Vec::new(),
+            opened: Vec::new(),
+            closings: 0,
+            share: Spent::default(),
             rate: None,
+            peak: Peak::default(),
             bucket,
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },
+            epoch: (0.0, 0),
+            timed_at: 0,
             rearmed: 0,
         }
     }
 
-    /// Whether its window is, as of the last reading; `bucket` is that of all.
-    pub(super) fn is_over(&self, bucket: &Bucket, settings: &Settings) -> bool {
-        let State::Open { since: began, from_progress, planned, from, .. } = self.state else {
-            return false;
-        };
+    /// How it is armed, or is about to be.
+    pub(super) fn mode(&self) -> Option<Mode> {
+        match self.state {
+            State::Opening { mode, .. } | State::Open(Open { mode, .. }) => Some(mode),
+            State::Latent { .. } => None,
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.state, State::Open(_))
+    }
+
+    /// Whether its calls are counted until something is done about it.
+    pub(super) fn is_always_counted(&self) -> bool {
+        matches!(self.state, State::Open(Open { mode: Mode::Counting, planned, .. }) if planned.is_infinite())
+    }
+
+    /// Whether its window is over, as of the last reading; `bucket` is that of all.
+    ///
+    /// One that times waits for calls, but not where they would be too many once they come, as `is_hot` says.
+    pub(super) fn is_over(&self, is_hot: bool, bucket: &Bucket, settings: &Settings) -> bool {
+        let State::Open(Open { mode, planned, from, .. }) = self.state else { return false };
         let Reading { at, progress, seen } = &self.last;
         // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
-        if progress - from_progress < settings.first_look * SHORTEST {
+        if progress - from.progress < settings.first_look * SHORTEST {
             return false;
         }
-        let calls = more(seen.calls, from.calls);
-        let samples = more(seen.ended, from.ended);
-        let is_timing = more(seen.begun, from.begun) > samples;
+        let is_due = since(*at, from.at) >= planned;
+        if mode == Mode::Counting {
+            return is_due;
+        }
+        let calls = more(seen.calls(), from.seen.calls());
+        let samples = more(seen.ended, from.seen.ended);
+        let is_timing = more(seen.begun, from.seen.begun) > samples;
         let size = settings.sample_size;
         let has_room = bucket.has_room() && self.bucket.has_room();
-        let is_full = calls >= size && since(*at, began) >= planned && !is_timing;
+        let is_full = (calls >= size || is_hot) && is_due && !is_timing;
         let is_overrun = calls >= OVERRUN * size;
         // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
         let least = if bucket.is_closed() || self.bucket.is_closed() { 1.0 } else { size };
@@ -101,12 +147,113 @@ impl Course {
         is_full || is_overrun || is_spared
     }
 
+    /// Its window is over, as of the last reading, when anchors were at those marks: it becomes a part of the estimate.
+    pub(super) fn finish(
+        &mut self,
+        burden: Burden,
+        costs: &Costs,
+        marks: &[Mark],
+        shortest: f64,
+        epoch: u32,
+    ) {
+        let Some(mut window) = self.window(&self.last, burden) else { return };
+        window.is_new = window.length < shortest;
+        if !window.is_new {
+            let rate = window.calls / window.length;
+            self.rate = Some(rate);
+            self.note_peak(rate, epoch);
+        }
+        if window.samples > 0.0 {
+            self.timed_at = self.last.seen.calls();
+        }
+        self.estimate.add(window, &self.amounts(marks), costs);
+    }
+
+    /// What there was of anchors' calls, in the gap and in the window.
+    pub(super) fn amounts(&self, marks: &[Mark]) -> Vec<Amount> {
+        let gaps = between(&self.closed, &self.opened);
+        let amount = |(anchor, window)| {
+            let (_, gap) = *gaps.iter().find(|(of, _)| *of == anchor)?;
+            Some(Amount { anchor, gap, window })
+        };
+        between(&self.opened, marks).into_iter().filter_map(amount).collect()
+    }
+
+    /// What there was of them in the gap that goes on.
+    pub(super) fn amounts_of_gap(&self, marks: &[Mark]) -> Vec<Amount> {
+        let amount = |(anchor, gap)| Amount { anchor, gap, window: 0.0 };
+        between(&self.closed, marks).into_iter().map(amount).collect()
+    }
+
+    /// It is latent from here on.
+    pub(super) fn close(&mut self, marks: Vec<Mark>) {
+        self.state = State::Latent { since: self.last.progress };
+        self.closed = marks;
+        self.closings += 1;
+    }
+
+    /// Its window begins with the last reading, if it was being armed; tells if so.
+    pub(super) fn open(&mut self, burden: Burden, marks: Vec<Mark>) -> bool {
+        let State::Opening { since: closed, mode, planned } = self.state else { return false };
+        let gap = (self.last.progress - closed).max(0.0);
+        self.state = State::Open(Open { mode, planned, gap, from: self.last, burden });
+        self.opened = marks;
+        true
+    }
+
+    /// Where it is, for others whose anchor it may be: if it is counted, or timed, without gaps.
+    pub(super) fn mark(&self, anchor: usize) -> Option<Mark> {
+        let State::Open(Open { gap, .. }) = self.state else { return None };
+        (gap == 0.0).then_some(Mark { anchor, calls: self.last.seen.calls(), closings: self.closings })
+    }
+
     /// The window that is open, up to a reading.
     pub(super) fn window(&self, to: &Reading, burden: Burden) -> Option<Window> {
-        let State::Open { from_progress, gap, burden: before, ref from, .. } = self.state else {
-            return None;
-        };
-        let length = to.progress - from_progress;
-        Some(Window::new(gap, length, burden.since(before), from, &to.seen))
+        let State::Open(Open { gap, from, burden: before, .. }) = self.state else { return None };
+        Some(Window {
+            gap,
+            length: (to.progress - from.progress).max(1.0),
+            burden: burden.since(before),
+            calls: more(to.seen.calls(), from.seen.calls()),
+            samples: more(to.seen.ended, from.seen.ended),
+            time: more(to.seen.time, from.seen.time),
+            squares: (to.seen.squares - from.seen.squares).max(0.0),
+            inner: more(to.seen.inner, from.seen.inner),
+            is_new: false,
+        })
+    }
+
+    /// Goes on without a gap, another way.
+    pub(super) fn go_on(&mut self, mode: Mode, planned: f64, burden: Burden, marks: &[Mark]) {
+        self.epoch = (self.last.progress, self.last.seen.calls());
+        self.closed = marks.to_vec();
+        self.opened = marks.to_vec();
+        self.state = State::Open(Open { mode, planned, gap: 0.0, from: self.last, burden });
+    }
+
+    /// Calls since some were timed.
+    pub(super) fn untimed(&self) -> f64 {
+        more(self.last.seen.calls(), self.timed_at)
+    }
+
+    /// Calls a tick since the last epoch.
+    pub(super) fn rate_of_epoch(&mut self) -> f64 {
+        let (progress, calls) = (self.last.progress, self.last.seen.calls());
+        if progress <= self.epoch.0 {
+            return 0.0;
+        }
+        let (from, before) = std::mem::replace(&mut self.epoch, (progress, calls));
+        more(calls, before) / (progress - from)
+    }
+
+    /// The rate to be ready for: the highest of those that were seen, which fade. `None` where none was.
+    pub(super) fn expected(&self, epoch: u32) -> Option<f64> {
+        let ago = f64::from(epoch.wrapping_sub(self.peak.epoch));
+        self.rate.map(|rate| rate.max(self.peak.rate * (-ago / HALVED).exp2()))
+    }
+
+    pub(super) fn note_peak(&mut self, rate: f64, epoch: u32) {
+        let rate = self.expected(epoch).unwrap_or_default().max(rate);
+        self.peak = Peak { rate, epoch };
     }
 }

@@ -1,0 +1,187 @@
+//! Whose turn it is: what is armed goes on, another way or not at all, and what is latent is armed again.
+
+use std::ops::Add;
+
+use super::super::anchors::{Mark, TRIED};
+use super::super::budget::Spent;
+use super::super::mode::Mode;
+use super::course::State;
+use super::{LEFT_OUT, Orders, PLANNED, Schedule};
+
+/// The shortest window that counts, in first looks, and the longest, as a part of an epoch.
+const COUNTED: f64 = 4.0;
+const LONGEST: f64 = 0.5;
+/// One epoch of so many times calls.
+const TIMED: u32 = 4;
+/// Calls between two samples of what is counted all the time, in samples.
+const APART: f64 = 4.0;
+/// What is counted all the time may come so many times as often, one epoch or the other, as where it was let in.
+const LENIENT: f64 = 2.0;
+/// In one of so many epochs, anchors are chosen anew.
+const CHOSEN: u32 = 16;
+
+impl Schedule {
+    /// Whether what is armed stays so, be it in another way; else its window is finished.
+    pub(super) fn goes_on(&mut self, function: usize, orders: &mut Orders) -> bool {
+        let course = &self.courses[function];
+        let is_hot =
+            course.expected(self.epochs).is_some_and(|rate| !self.sustains(function, self.counting(rate)));
+        if !course.is_over(is_hot, &self.bucket, &self.settings) {
+            return true;
+        }
+        let is_counting = course.mode() == Some(Mode::Counting);
+        self.finish(function);
+        let course = &mut self.courses[function];
+        let rate = course.expected(self.epochs).unwrap_or_default();
+        // What was counted before it was timed has its share: how much that is to be is seen at epochs, over longer times.
+        let share = self.courses[function].share;
+        let each = if share.calls > 0.0 { share } else { self.counting(rate) };
+        if is_counting || !self.sustains(function, each) {
+            self.set_share(function, Spent::default());
+            return false;
+        }
+        self.set_share(function, each);
+        let marks = self.marks();
+        self.courses[function].go_on(Mode::Counting, f64::INFINITY, self.burden, &marks);
+        orders.count.push(function);
+        true
+    }
+
+    /// Whether a function's calls may be counted all the time, if that costs so much a tick of the program, with all that are.
+    fn sustains(&self, function: usize, each: Spent) -> bool {
+        let course = &self.courses[function];
+        let all = self.always - course.share + each;
+        self.bucket.sustains(all, self.busy) && course.bucket.sustains(each, self.busy)
+    }
+
+    fn set_share(&mut self, function: usize, share: Spent) {
+        let course = &mut self.courses[function];
+        self.always = self.always - std::mem::replace(&mut course.share, share) + share;
+    }
+
+    /// What is counted all the time, as seen in the last epoch: what is called most is no more, if that is too much.
+    pub(super) fn weigh_always(&mut self, armed: &[usize]) {
+        let counted = armed.iter().filter(|function| self.courses[**function].is_always_counted());
+        let mut rates: Vec<_> = counted.map(|function| (*function, 0.0)).collect();
+        for (function, rate) in &mut rates {
+            let course = &mut self.courses[*function];
+            *rate = course.rate_of_epoch();
+            course.note_peak(*rate, self.epochs);
+            course.share = Spent::default();
+        }
+        // Anew each time: sums of differences go astray.
+        self.always = self.courses.iter().map(|course| course.share).fold(Spent::default(), Add::add);
+        rates.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        for (function, rate) in rates.into_iter().filter(|(_, rate)| *rate > 0.0) {
+            if self.sustains(function, self.counting(rate / LENIENT)) {
+                self.set_share(function, self.counting(rate));
+            } else if let State::Open(open) = &mut self.courses[function].state {
+                open.planned = 0.0;
+            }
+        }
+    }
+
+    /// Of what is known without gaps, those that have been called most may be anchors.
+    pub(super) fn choose_anchors(&mut self) {
+        if self.epochs > CHOSEN && !self.epochs.is_multiple_of(CHOSEN) {
+            return;
+        }
+        let marks = self.courses.iter().enumerate().filter_map(|(function, course)| course.mark(function));
+        let mut marks: Vec<_> = marks.filter(|mark| mark.calls != 0).collect();
+        marks.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
+        self.anchors = marks.into_iter().take(TRIED).map(|mark| mark.anchor).collect();
+    }
+
+    /// Where they are.
+    pub(super) fn marks(&self) -> Vec<Mark> {
+        self.anchors.iter().filter_map(|anchor| self.courses[*anchor].mark(*anchor)).collect()
+    }
+
+    pub(super) fn is_time_to_time(&self) -> bool {
+        self.epochs.is_multiple_of(TIMED)
+    }
+
+    /// Arms what is latent, as far as the buckets reach.
+    pub(super) fn rearm(&mut self, orders: &mut Orders) {
+        if !self.bucket.has_room() {
+            return;
+        }
+        let is_timing = self.is_time_to_time();
+        let mut planned = Spent::default();
+        // Once around: those that are passed over keep their order.
+        for _ in 0..self.latent.len() {
+            let Some(function) = self.latent.pop_front() else { break };
+            let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
+            let own = if is_timing { self.timing(function) } else { self.counting(rate) };
+            let all = planned + own;
+            // What costs more than there is has its turn when nothing else does.
+            let fits = if is_timing {
+                self.bucket.left_after(all) > 0.0
+            } else {
+                self.lasts(all) >= self.shortest()
+            };
+            let is_first = orders.time.is_empty() && orders.count.is_empty();
+            if !(fits || is_first) || !self.courses[function].bucket.has_room() {
+                self.latent.push_back(function);
+                continue;
+            }
+            planned = all;
+            if is_timing { &mut orders.time } else { &mut orders.count }.push(function);
+        }
+        let lasts = self.lasts(planned).min(LONGEST * self.settings.epoch).max(self.shortest());
+        orders.count.iter().for_each(|function| self.open(*function, Mode::Counting, lasts));
+        for function in &orders.time {
+            let least = self.settings.first_look;
+            let sample = self.sample(*function);
+            self.open(*function, Mode::Timing, sample.max(least));
+        }
+    }
+
+    /// How long a function's sample takes, and more.
+    fn sample(&self, function: usize) -> f64 {
+        let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
+        (PLANNED * self.settings.sample_size / (rate * self.busy)).min(LEFT_OUT * self.settings.epoch)
+    }
+
+    fn shortest(&self) -> f64 {
+        COUNTED * self.settings.first_look
+    }
+
+    /// For how long calls that cost so much a tick of the program may be counted.
+    fn lasts(&self, each: Spent) -> f64 {
+        self.bucket.affords(each, self.settings.epoch, self.busy)
+    }
+
+    fn open(&mut self, function: usize, mode: Mode, planned: f64) {
+        let course = &mut self.courses[function];
+        let State::Latent { since } = course.state else { return };
+        course.state = State::Opening { since, mode, planned };
+        course.rearmed += 1;
+    }
+
+    /// Of what is counted all the time, times what has been called often enough since, as far as the bucket reaches, but one in any case; who has been timed
+    /// is last next time.
+    pub(super) fn time_what_is_counted(&mut self, orders: &mut Orders) {
+        let mut planned =
+            orders.time.iter().fold(Spent::default(), |planned, function| planned + self.timing(*function));
+        let latent = orders.time.len();
+        for function in std::mem::take(&mut self.armed) {
+            let course = &self.courses[function];
+            let is_due = course.is_always_counted() && course.untimed() >= APART * self.settings.sample_size;
+            let all = planned + self.timing(function);
+            let is_first = orders.time.len() == latent && self.bucket.has_room();
+            if !is_due || !course.bucket.has_room() || !(is_first || self.bucket.left_after(all) > 0.0) {
+                self.armed.push(function);
+                continue;
+            }
+            planned = all;
+            self.finish(function);
+            let (sample, marks) = (self.sample(function), self.marks());
+            let course = &mut self.courses[function];
+            course.go_on(Mode::Timing, sample, self.burden, &marks);
+            course.rearmed += 1;
+            orders.time.push(function);
+        }
+        self.armed.extend(orders.time.iter().filter(|function| self.courses[**function].is_open()));
+    }
+}

@@ -1,0 +1,147 @@
+//! What hits take on this machine: told from some of a function that is none of the program's.
+//!
+//! The function has two definitions, an entry's and an exit's, which no table lists, and no sites: its hits are made by calling
+//! what an active site leads to. They count, where nobody asks for the counts, or are delivered to a consumer: the entry's as those of the
+//! probe 0, the exit's of the probe 1. Of several rounds the one in the middle is taken: some are interrupted.
+//!
+//! Cost: some 10 to 50 µs each time.
+
+// Safety: relies on the two definitions' hooks being published and taken back here alone, by one thread at a time, which makes
+// their hits.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{process, ptr};
+
+use super::{Action, Hook, Mark, Member, Slot, Subscription, TallyAt, Unsettled};
+use crate::arch::backend;
+use crate::arch::backend::rehearsal::{CALL, call};
+use crate::clock::Clock;
+use crate::consumer::Consumer;
+use crate::registry::ProbeId;
+
+/// Calls in a round, and rounds.
+const CALLS: u32 = 64;
+const ROUNDS: usize = 25;
+
+/// The process whose thread has hooked the definitions. A forked child takes over from a thread that it does not have.
+static REHEARSING: AtomicU32 = AtomicU32::new(0);
+
+/// Nobody else rehearses meanwhile.
+struct Alone;
+
+impl Alone {
+    fn new() -> Option<Self> {
+        let (before, own) = (REHEARSING.load(Ordering::Relaxed), process::id());
+        let is_free = before != own;
+        let taken = || REHEARSING.compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        (is_free && taken()).then_some(Self)
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        REHEARSING.store(0, Ordering::Release);
+    }
+}
+
+/// What a call takes whose two hits are counted, in ticks; `None` where another thread rehearses, or this one is inside a hit.
+pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
+    rehearse(clock, &[], || ())
+}
+
+/// The same where they are delivered to a consumer; `each` is called after each round.
+pub(crate) fn hits_that_call(clock: Clock, consumer: Arc<dyn Consumer>, each: impl FnMut()) -> Option<f64> {
+    // Nothing is suppressed on a thread that is idle.
+    let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
+    let subscription = Subscription::new(consumer, false);
+    subscription.settle(Unsettled::FIRST);
+    rehearse(clock, &[Member::new(action, Arc::new(subscription))], each)
+}
+
+fn rehearse(clock: Clock, members: &[Member], mut each: impl FnMut()) -> Option<f64> {
+    let _alone = Alone::new()?;
+    if Slot::current()?.mark() != Mark::Idle {
+        return None;
+    }
+    let round = || {
+        let ticks = round(clock);
+        each();
+        ticks
+    };
+    Some(hooked(members, || middle(round)))
+}
+
+/// The function's hits do so meanwhile.
+fn hooked<T>(members: &[Member], work: impl FnOnce() -> T) -> T {
+    let hook = |number| Box::into_raw(Box::new(Hook::new(ProbeId::new(number), members.into())));
+    let hooks = [0, 1].map(hook);
+    for (definition, hook) in CALL.iter().zip(hooks) {
+        definition.entry().store(backend::entry(definition), Ordering::Relaxed);
+        definition.hook().store(hook.cast(), Ordering::Release);
+    }
+    let found = work();
+    for (definition, hook) in CALL.iter().zip(hooks) {
+        definition.hook().store(ptr::null_mut(), Ordering::Release);
+        // SAFETY: from `Box::into_raw`; read by this thread's hits only, which are over.
+        drop(unsafe { Box::from_raw(hook) });
+    }
+    found
+}
+
+/// Ticks of a round.
+fn round(clock: Clock) -> u64 {
+    let start = clock.now();
+    (0..CALLS).for_each(|_| call());
+    clock.now().saturating_sub(start)
+}
+
+/// Ticks of a call, of the round in the middle.
+#[expect(clippy::cast_precision_loss, reason = "ticks of a round")]
+fn middle(round: impl FnMut() -> u64) -> f64 {
+    let mut ticks: Vec<_> = std::iter::repeat_with(round).take(ROUNDS).collect();
+    ticks.sort_unstable();
+    ticks[ticks.len() / 2] as f64 / f64::from(CALLS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::Event;
+    use std::sync::atomic::AtomicU64;
+
+    #[derive(Default)]
+    struct Counts([AtomicU64; 2]);
+
+    impl Consumer for Counts {
+        fn hit(&self, event: &Event<'_>) {
+            self.0[event.probe().index()].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn hits_take_time_and_leave_nothing() {
+        let counts = Arc::new(Counts::default());
+        // The other test may be at it.
+        let mut rounds = 0;
+        let mut call = || hits_that_call(Clock::new(), Arc::<Counts>::clone(&counts), || rounds += 1);
+        while call().is_none_or(|ticks| ticks == 0.0) {}
+        assert_eq!(rounds, ROUNDS);
+        let hits = counts.0.each_ref().map(|hits| hits.load(Ordering::Relaxed));
+        assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
+        while hits_that_count(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
+        assert!(CALL.iter().all(|definition| !definition.is_hooked()));
+        assert_eq!(Slot::current().unwrap().mark(), Mark::Idle);
+    }
+
+    #[test]
+    fn one_at_a_time() {
+        let alone = std::iter::repeat_with(Alone::new).find_map(|alone| alone).unwrap();
+        assert_eq!(hits_that_count(Clock::new()), None);
+        // As in a forked child.
+        REHEARSING.store(process::id() ^ 1, Ordering::Relaxed);
+        assert!(hits_that_count(Clock::new()).is_some());
+        drop(alone);
+    }
+}

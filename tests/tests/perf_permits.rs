@@ -1,0 +1,142 @@
+//! `Perf` where it may not count, or not all, or has no `/proc`: what is permitted is counted, what is not is said; and where the
+//! environment asks for it.
+//! Children of this process, since all of it is the process's: filters, users, variables.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use std::fs::{self, File};
+use std::thread;
+
+use probe_runtime::PerfEvent::{ContextSwitches, Cycles, PageFaults, TaskClock};
+use probe_runtime::{Attachment, Error, FunctionEvents, Perf, init_from_env, probe, select};
+use probe_tests::sandbox::{argument, deny};
+use probe_tests::scenario::{asked, pass, play};
+
+#[probe]
+#[inline(never)]
+fn work() {}
+
+fn attach() -> Attachment<Perf> {
+    select("perf_permits::work").unwrap().attach(Perf::of([PageFaults, TaskClock])).unwrap()
+}
+
+fn counted(perf: &Perf) -> (u64, u64) {
+    let counts = perf.event_counts();
+    let of = |of: fn(&FunctionEvents) -> u64| counts.iter().map(of).sum();
+    (of(FunctionEvents::counted), of(FunctionEvents::uncounted))
+}
+
+#[test]
+fn without_files_it_counts() {
+    pass("no-files", &[]);
+}
+
+fn no_files() {
+    // No `/proc`, nor anything else.
+    deny(libc::SYS_openat, argument(2), 0, 0);
+    assert!(File::open("/proc/self/stat").is_err());
+    let perf = attach();
+    work();
+    thread::spawn(work).join().unwrap();
+    assert_eq!(counted(&perf), (2, 0));
+}
+
+#[test]
+fn what_is_not_permitted_is_an_error() {
+    pass("denied", &[]);
+}
+
+fn denied() {
+    let before = attach();
+    deny(libc::SYS_perf_event_open, argument(0), 0, 0);
+    let set = select("perf_permits::work").unwrap();
+    let Err(error @ Error::NoEvents(_)) = set.attach(Perf::new()) else { panic!("it is denied") };
+    let text = error.to_string();
+    assert!(text.starts_with("no event can be counted here; cycles, instructions, "), "{text}");
+    assert!(text.contains(": not permitted: kernel.perf_event_paranoid is "), "{text}");
+    assert!(text.contains("or give the program CAP_PERFMON"), "{text}");
+    let Err(error) = set.attach(Perf::of([Cycles])) else { panic!("it is denied") };
+    assert!(error.to_string().contains("cycles: not permitted"), "{error}");
+    // Who was attached before has threads without events.
+    work();
+    assert_eq!(counted(&before), (0, 1));
+    assert!(before.to_string().contains("1 thread was without events: not permitted"), "{before}");
+}
+
+/// As any user: the kernel lets nobody else look at what it does itself.
+#[test]
+fn without_privileges_what_is_permitted_is_counted() {
+    pass("unprivileged", &[]);
+}
+
+fn unprivileged() {
+    const NOBODY: libc::uid_t = 65534;
+    let paranoid: i32 =
+        fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap().trim().parse().unwrap();
+    // SAFETY: no pointers.
+    let is_nobody = unsafe { libc::geteuid() != 0 || libc::setresuid(NOBODY, NOBODY, NOBODY) == 0 };
+    assert!(is_nobody);
+    let perf = Perf::of([TaskClock, PageFaults, ContextSwitches]);
+    let attached = select("perf_permits::work").unwrap().attach(perf);
+    let perf = match attached {
+        Ok(perf) => perf,
+        Err(error) => return assert!(paranoid > 2, "{error}"),
+    };
+    work();
+    let counts = perf.event_counts();
+    assert_eq!(counts[0].counted(), 1);
+    let is_restricted = paranoid > 1;
+    assert_eq!(counts.is_user_mode_only(PageFaults), is_restricted, "{perf}");
+    assert!(!counts.is_user_mode_only(TaskClock), "its value is the whole time");
+    assert_eq!(counts.missing().len(), usize::from(is_restricted));
+    assert!(counts.missing().iter().all(|it| it.event() == ContextSwitches));
+    let said = perf.to_string();
+    assert_eq!(said.contains("\nin user mode only: page-faults"), is_restricted, "{said}");
+    assert_eq!(said.contains("not counted: context-switches: not permitted"), is_restricted, "{said}");
+}
+
+/// `PROBES` asks for it, and its report goes to stderr.
+#[test]
+fn the_environment_asks_for_it() {
+    let ask = |value: &str| {
+        let output = play("environment", &[("PROBES", value.as_ref())]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (success, said) = ask("perf_permits::work = perf(events=page-faults+task-clock, budget=1%)");
+    if said.contains("left out") {
+        return;
+    }
+    assert!(
+        success && said.contains("function            calls  ±  samples  page-faults  task-clock\n"),
+        "{said}"
+    );
+    assert!(said.contains("perf_permits::work      3  0        3 "), "{said}");
+    assert!(said.contains("of the CPU time; budget: 1 %"), "{said}");
+    let (success, said) = ask("perf_permits::*=perf(events=page-fault)");
+    let mistake = "PROBES, column 29: `page-fault` is not an event; there is cycles, ";
+    assert!(!success && said.contains(mistake), "{said}");
+}
+
+fn environment() {
+    let probes = init_from_env().unwrap();
+    (0..3).for_each(|_| work());
+    drop(probes);
+}
+
+/// Plays what is asked for.
+#[test]
+fn scenario() {
+    match asked().as_deref() {
+        None => (),
+        Some(_) if !has_events() => eprintln!("left out: the kernel has no events for this process"),
+        Some("no-files") => no_files(),
+        Some("denied") => denied(),
+        Some("unprivileged") => unprivileged(),
+        Some("environment") => environment(),
+        Some(other) => panic!("there is no scenario {other}"),
+    }
+}
+
+/// Whether the kernel lets this process count anything.
+fn has_events() -> bool {
+    select("perf_permits::work").unwrap().attach(Perf::of([PageFaults])).is_ok()
+}
