@@ -1,6 +1,7 @@
 //! On pages of the tests' own: reading, giving back, children.
 
-use std::{ptr, thread};
+use std::ffi::CStr;
+use std::{fs, ptr, thread};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page as Layout;
 
@@ -10,6 +11,7 @@ use crate::os::perf::{Number, process};
 
 const THREAD: u64 = 7;
 const PAGE: usize = 4096;
+const NAME: &CStr = c"page of an event";
 const MAY_COUNT_AND_TIME: u64 = 1 << 2 | 1 << 3;
 
 fn plan(process: Number) -> Plan {
@@ -23,11 +25,14 @@ fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
 
 /// A page as the kernel's, of an event that is on no processor now.
 fn page() -> *mut Layout {
-    let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping, which is zeroed: numbers.
+    let (rights, size) = (libc::PROT_READ | libc::PROT_WRITE, PAGE.try_into().unwrap());
+    // SAFETY: a new file of memory and a mapping of it, which is zeroed: numbers. The mapping keeps the file.
     unsafe {
-        let page = libc::mmap(ptr::null_mut(), PAGE, rights, flags, -1, 0);
+        let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC);
+        assert_eq!(libc::ftruncate(file, size), 0);
+        let page = libc::mmap(ptr::null_mut(), PAGE, rights, libc::MAP_SHARED, file, 0);
         assert_ne!(page, libc::MAP_FAILED);
+        libc::close(file);
         let page: *mut Layout = page.cast();
         (*page).__bindgen_anon_1.capabilities = MAY_COUNT_AND_TIME;
         page
@@ -45,10 +50,11 @@ fn group(process: u64, pages: [*mut Layout; 2]) -> Group {
     group
 }
 
+/// By its name: what another test maps may get the address as soon as it is free.
 fn is_mapped(page: *mut Layout) -> bool {
-    let mut is_resident = 0;
-    // SAFETY: a place for the result.
-    unsafe { libc::mincore(page.cast(), PAGE, &raw mut is_resident) == 0 }
+    let (start, name) = (format!("{:x}-", page.addr()), NAME.to_str().unwrap());
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().any(|line| line.starts_with(&start) && line.contains(name))
 }
 
 fn never() {
