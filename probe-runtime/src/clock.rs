@@ -10,7 +10,7 @@
 //! the same there. Where they are not (a machine whose firmware has set them apart), a reading may be less than one before it on
 //! another processor: who subtracts, saturates.
 
-// Safety: relies on two instructions that every x86-64 processor has, and that touch no memory.
+// Safety: relies on instructions that every x86-64 processor has, and that touch no memory.
 #![cfg_attr(all(target_arch = "x86_64", not(miri)), expect(unsafe_code, reason = "see above"))]
 
 use std::sync::OnceLock;
@@ -67,6 +67,15 @@ impl Clock {
     #[inline(always)]
     pub fn now(self) -> u64 {
         if self.is_counter { counter() } else { system() }
+    }
+
+    /// The same; nothing that comes after it begins before. (Intel SDM 2B, "RDTSC": `LFENCE` immediately after.)
+    #[cfg(feature = "profiler")]
+    #[inline(always)]
+    pub(crate) fn now_in_order(self) -> u64 {
+        let now = self.now();
+        wait_for_reading();
+        now
     }
 
     /// The same, where it is the processor's counter: without a call.
@@ -130,6 +139,16 @@ fn has_counter() -> bool {
     let leaf = |leaf: u32| unsafe { std::arch::x86_64::__cpuid(leaf) };
     leaf(0x8000_0000).eax >= ADVANCED_POWER_MANAGEMENT && leaf(ADVANCED_POWER_MANAGEMENT).edx & (1 << 8) != 0
 }
+
+#[cfg(all(feature = "profiler", target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn wait_for_reading() {
+    // SAFETY: see above.
+    unsafe { std::arch::x86_64::_mm_lfence() };
+}
+
+#[cfg(all(feature = "profiler", any(not(target_arch = "x86_64"), miri)))]
+fn wait_for_reading() {}
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 fn counter() -> u64 {

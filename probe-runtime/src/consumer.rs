@@ -50,6 +50,16 @@ pub trait Consumer: Send + Sync + 'static {
         false
     }
 
+    /// Whether a hit is to begin only when what comes before its site is done. Asked once, when it is attached.
+    ///
+    /// Processors work ahead: what a hit does may be done before the last of the function's own work, or beside it. Who reads a clock then
+    /// measures calls of less than some 50 ns as anything between nothing and themselves with the hit. With order, what is measured is the call and, always the
+    /// same, the part of its two hits that lies between the readings. A hit that is delivered takes some 5 ns more (`lfence`; Intel SDM 2A, "LFENCE"); one
+    /// that is counted, nothing. Where sites are not patched in place, there is no such order.
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     /// Gets ready for the hits of these probes, before any of their sites is active: the place to take memory, and to look at the
     /// probes. Called once, by [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate.
     ///

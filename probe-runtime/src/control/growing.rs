@@ -13,7 +13,7 @@ use super::retired::{self, Retired};
 use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
-use crate::consumer::{Consumer, Wants};
+use crate::consumer::Wants;
 use crate::consumers::Count;
 use crate::dispatch::{Action, Member, Subscription, TallyAt};
 use crate::error::Error;
@@ -39,7 +39,7 @@ pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
 pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment<Count>, Error> {
     ready::require()?;
     let consumer = Arc::new(count);
-    let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer), consumer.needs_thread()));
+    let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer)));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
     retired::settle(Policy::default().visibility);
     Ok(Attachment::new(number, consumer, subscription, report, Policy::default()))

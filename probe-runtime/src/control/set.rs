@@ -196,11 +196,11 @@ impl ProbeSet {
     /// [`prepare`](Consumer::prepare) and [`attached`](Consumer::attached) say. Nothing has changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         // Asked before the lock is taken: it is the consumer's own code.
-        let (wants, needs_thread) = (consumer.wants(), consumer.needs_thread());
+        let wants = consumer.wants();
         ready::require()?;
         consumer.prepare(self)?;
         let consumer = Arc::new(consumer);
-        let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer), needs_thread));
+        let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer)));
         let (attachment, report) =
             operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
         settle(self.policy.visibility);

@@ -17,7 +17,7 @@ use crate::registry::ProbeId;
 /// The members of one probe. Published through `Definition::hook`.
 #[repr(C)]
 pub(crate) struct Hook {
-    /// Where to count, if counting is all there is to do now; else 0. `enter` reads it.
+    /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads it.
     sole_tally: AtomicUsize,
     probe: ProbeId,
     /// Whose consumer to call, if that is all there is to do.
@@ -29,17 +29,16 @@ pub(crate) struct Hook {
 
 const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
 
+/// Somebody listens who [needs order](Consumer::needs_order): a hit begins when what came before it is done. As a signed number less than 0,
+/// unlike where to count.
+const IN_ORDER: usize = usize::MAX;
+
 impl Hook {
     pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Self {
         let is_wrapped = members.iter().any(|member| matches!(member.action, Action::Wrap));
         // Else the box stays as it is: it may stand for memory that is no box.
         let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
-        let sole_tally = AtomicUsize::new(match &*members {
-            [sole] => sole.tally().map_or(0, TallyAt::offset),
-            // Nobody listens, so that the way in has nothing to do.
-            [] => UNREAD,
-            _ => 0,
-        });
+        let sole_tally = AtomicUsize::new(way(&members));
         let sole_call = match &*members {
             [Member { action: Action::Call { .. }, subscription, .. }] => Some(Arc::clone(subscription)),
             _ => None,
@@ -79,9 +78,19 @@ impl Hook {
             return;
         };
         member.set_counting(is_counting);
-        if self.members.len() == 1 {
-            self.sole_tally.store(member.tally().map_or(0, TallyAt::offset), Ordering::Release);
-        }
+        self.sole_tally.store(way(&self.members), Ordering::Release);
+    }
+}
+
+/// What `enter` is to do for these members, as they are now.
+fn way(members: &[Member]) -> usize {
+    let is_ordered = || members.iter().any(Member::needs_order);
+    let long_way = || if is_ordered() { IN_ORDER } else { 0 };
+    match members {
+        // Nobody listens, so that the way in has nothing to do.
+        [] => UNREAD,
+        [sole] => sole.tally().map_or_else(long_way, TallyAt::offset),
+        _ => long_way(),
     }
 }
 
@@ -147,6 +156,11 @@ impl Member {
         if let Action::Tally(at) = self.action() { Some(at) } else { None }
     }
 
+    /// Whether its hits are to begin when what came before is done.
+    fn needs_order(&self) -> bool {
+        matches!(self.action(), Action::Call { .. }) && self.subscription.needs_order
+    }
+
     /// By the holder of the control lock.
     pub(crate) fn set_counting(&self, is_counting: bool) {
         self.is_counting.store(is_counting, Ordering::Relaxed);
@@ -163,6 +177,7 @@ pub(crate) struct Subscription {
     wrapper: Option<Arc<Wrapper>>,
     /// Whether it needs a thread that a forked child does not have.
     needs_thread: bool,
+    needs_order: bool,
     failed: AtomicBool,
     failure: OnceLock<String>,
     orphaned: AtomicBool,
@@ -192,10 +207,18 @@ const ORPHANED: &str =
     "left behind in the parent of this forked process, with the thread that the consumer needs";
 
 impl Subscription {
-    pub(crate) fn new(consumer: Arc<dyn Consumer>, needs_thread: bool) -> Self {
-        let (failed, orphaned) = (AtomicBool::new(false), AtomicBool::new(false));
-        let generation = AtomicU32::new(Unsettled::FIRST.0);
-        Self { consumer, wrapper: None, needs_thread, failed, failure: OnceLock::new(), orphaned, generation }
+    /// Asks the consumer what it needs: not under the control lock.
+    pub(crate) fn new(consumer: Arc<dyn Consumer>) -> Self {
+        Self {
+            wrapper: None,
+            needs_thread: consumer.needs_thread(),
+            needs_order: consumer.needs_order(),
+            consumer,
+            failed: AtomicBool::new(false),
+            failure: OnceLock::new(),
+            orphaned: AtomicBool::new(false),
+            generation: AtomicU32::new(Unsettled::FIRST.0),
+        }
     }
 
     #[inline(always)]
@@ -226,7 +249,7 @@ impl Subscription {
 
     /// That of a replacement, which no hit is told of.
     pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
-        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody), false) }
+        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
     }
 
     pub(crate) fn has_failed(&self) -> bool {

@@ -55,7 +55,7 @@ pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
 pub(crate) fn hits_that_call(clock: Clock, consumer: Arc<dyn Consumer>, each: impl FnMut()) -> Option<f64> {
     // Nothing is suppressed on a thread that is idle.
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
-    let subscription = Subscription::new(consumer, false);
+    let subscription = Subscription::new(consumer);
     subscription.settle(Unsettled::FIRST);
     rehearse(clock, &[Member::new(action, Arc::new(subscription))], each)
 }

@@ -63,7 +63,7 @@ macro_rules! enter {
             "jz 2f", // detached while we were on the way
             "mov rcx, [rcx]",
             "test rcx, rcx",
-            "jz 3f", // more than one counter
+            "jle 3f", // more than one counter
             "inc qword ptr [rax + rcx]",
             "2:",
             "mov dword ptr [rax], 0",
@@ -82,6 +82,9 @@ macro_rules! enter {
             "4:",
             "xor eax, eax", // `dispatch` looks for itself
             "3:",
+            "jns 5f",
+            "lfence", // somebody needs order
+            "5:",
             "push rbp",
             // Offsets are said in full: the assembler does not count from what it has restored.
             ".cfi_def_cfa_offset 40",

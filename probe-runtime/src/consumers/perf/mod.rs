@@ -264,6 +264,10 @@ impl Consumer for Perf {
         self.profiler().is_some_and(Profiler::needs_thread)
     }
 
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let plan = self.make_plan();
         if plan.counted.is_empty() {

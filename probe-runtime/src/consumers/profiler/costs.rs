@@ -5,7 +5,8 @@
 //! threads share takes longer. What is known is the middle of the last of them.
 //!
 //! In a program, a hit takes more than here where its code has left the caches, and less where a processor does it beside the function's own work. On
-//! the examples' programs a call that is counted takes between 0.6 times of that and 1.3 times: [`DOUBT`].
+//! the examples' programs a call that is counted takes between 0.6 times of that and 1.3 times: [`DOUBT`]. Hits that are delivered are
+//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,8 +20,10 @@ use crate::dispatch::Event;
 use crate::dispatch::rehearsal::{hits_that_call, hits_that_count};
 use crate::error::Error;
 
-/// By how much what is taken for a hit may be off, as a part of it.
+/// By how much what is taken for a hit that is counted may be off, as a part of it.
 pub(super) const DOUBT: f64 = 0.4;
+/// The same of what is taken off a call that is timed, between whose readings all is done in order.
+pub(super) const DOUBT_OF_TIMES: f64 = 0.1;
 
 /// Rehearsals that are remembered.
 const KEPT: usize = 15;
@@ -101,6 +104,10 @@ impl fmt::Debug for Alone {
 }
 
 impl Consumer for Alone {
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     fn hit(&self, event: &Event<'_>) {
         let _ = self.0.hit(event);
     }

@@ -16,7 +16,7 @@
 //! the next; of times, their spread over the calls that were timed. To it comes what hits may take more or less than they are taken to.
 
 use super::anchors::{Amount, Anchors};
-use super::costs::{Costs, DOUBT};
+use super::costs::{Costs, DOUBT_OF_TIMES};
 use super::rate::{Pool, Rate};
 use super::window::Window;
 
@@ -88,7 +88,7 @@ impl Estimate {
             self.samples += samples;
             self.time += time;
             self.squares += squares;
-            self.doubt_of_times = DOUBT * costs.inside;
+            self.doubt_of_times = DOUBT_OF_TIMES * costs.inside;
             let calls = std::mem::take(&mut self.untimed);
             self.total += calls * time / samples;
             // Nothing is unknown where all were timed.
@@ -172,6 +172,7 @@ impl Estimate {
 mod tests {
     #![expect(clippy::float_cmp, reason = "numbers that are exact")]
 
+    use super::super::costs::DOUBT;
     use super::super::window::Burden;
     use super::*;
     use proptest::prelude::*;
@@ -274,7 +275,7 @@ mod tests {
         estimate.add(timed, &[], &costs);
         assert_eq!(timed.rate(), 0.05);
         assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
-        assert_eq!(estimate.mean().unwrap().error, DOUBT * 6.0);
+        assert_eq!(estimate.mean().unwrap().error, DOUBT_OF_TIMES * 6.0);
         estimate.add(Window { gap: 2000.0, ..timed }, &[], &costs);
         assert_eq!(estimate.calls().value, 300.0);
         let error = 2.0 * 2000.0 * 10.0 / 2000.0 + 100.0 * DOUBT * 550.0 / 2000.0;

@@ -6,6 +6,7 @@ mod costs;
 mod daemon;
 mod estimate;
 mod mode;
+mod part;
 mod progress;
 mod rate;
 mod report;
@@ -249,6 +250,10 @@ impl Consumer for Profiler {
 
     fn needs_thread(&self) -> bool {
         !self.options.is_stepped
+    }
+
+    fn needs_order(&self) -> bool {
+        true
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {

@@ -15,7 +15,7 @@
 //! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of microseconds on some
 //!   machines: so the first look at what is timed is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
-//!   again, the longest latent first, as far as the buckets reach: in one of four to time, in the others to count. To time needs a
+//!   again, the longest latent first, as far as the buckets reach: in one of eight to time, in another what is counted all the time is timed, in the others to count. To time needs a
 //!   barrier, since entry and exit belong together; to count does not.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
 //!   nothing is called. Only when to look again is by the clock.
@@ -59,6 +59,8 @@ const LEFT_OUT: f64 = 4.0;
 const BUSY: (f64, f64) = (0.05, 4096.0);
 /// They are measured over so much of an epoch.
 const MEASURED: f64 = 0.1;
+/// What is called more than so many samples an epoch is timed when it is warm.
+const WARM: f64 = 4.0;
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -212,21 +214,23 @@ impl Schedule {
             self.begin_epoch(now);
             self.weigh_always(&armed);
             self.choose_anchors();
-            self.rearm(&mut orders);
         }
+        let mut closed = Vec::new();
         for function in armed {
             if self.goes_on(function, &mut orders) {
                 self.armed.push(function);
             } else {
                 let marks = self.marks();
                 self.courses[function].close(marks);
-                self.latent.push_back(function);
-                orders.off.push(function);
+                closed.push(function);
             }
         }
-        if is_epoch && self.is_time_to_time() {
+        if is_epoch {
             self.time_what_is_counted(&mut orders);
+            self.rearm(&mut orders);
         }
+        self.latent.extend(&closed);
+        orders.off = closed;
         self.cost.toggles += orders.len() as u64;
         self.wait_for_room(now);
         orders
@@ -308,6 +312,13 @@ impl Schedule {
         }
         hits *= self.busy * since(self.next_epoch, self.looked);
         hits * f64::from(self.looks) > self.cost.own
+    }
+
+    /// Whether threads' first calls of a function need not be timed, since more will come.
+    pub(super) fn warms_up(&self, function: usize) -> bool {
+        let course = &self.courses[function];
+        let rate = course.expected(self.epochs).unwrap_or_default();
+        !course.was_spread && rate * self.busy * self.settings.epoch >= WARM * self.settings.sample_size
     }
 
     /// Whether a function's sites are about to be active, and it is to be [`opened`](Self::opened).

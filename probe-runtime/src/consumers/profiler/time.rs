@@ -28,6 +28,15 @@ impl Time {
         }
     }
 
+    /// The same; what comes after it begins later.
+    #[inline(always)]
+    pub(super) fn now_in_order(self) -> u64 {
+        match self {
+            Self::Machine(clock) => clock.now_in_order(),
+            Self::Given(now) => now(),
+        }
+    }
+
     /// How long a tick is. It may wait, see [`Clock::scale`].
     pub(super) fn nanoseconds_per_tick(self) -> f64 {
         match self {

@@ -47,6 +47,8 @@ pub(in super::super) struct Course {
     epoch: (f64, u64),
     /// Calls when some were timed last.
     timed_at: u64,
+    /// Whether the last window that was to time some timed none: the calls were those of many threads.
+    pub(super) was_spread: bool,
     /// Times that it was armed, without the first.
     pub(in super::super) rearmed: u64,
 }
@@ -99,6 +101,7 @@ impl Course {
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },
             epoch: (0.0, 0),
             timed_at: 0,
+            was_spread: false,
             rearmed: 0,
         }
     }
@@ -162,6 +165,9 @@ impl Course {
             let rate = window.calls / window.length;
             self.rate = Some(rate);
             self.note_peak(rate, epoch);
+        }
+        if self.mode() == Some(Mode::Timing) {
+            self.was_spread = window.samples == 0.0;
         }
         if window.samples > 0.0 {
             self.timed_at = self.last.seen.calls();

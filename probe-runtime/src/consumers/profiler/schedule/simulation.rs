@@ -336,6 +336,21 @@ fn thousands_of_functions_are_looked_at() {
 }
 
 #[test]
+fn long_calls_are_timed_alone() {
+    let mut program = Program::new(&[(|_| 1e7, 20.0), (|_| 1e3, 1e4), (|_| 2e3, 1e4)]);
+    let mut looks = 0;
+    profile(&mut program, settings(Budget::percent(1.0)), SECOND, |program, schedule| {
+        let is_timed = |function: usize| program.functions[function].armed == Some(Mode::Timing);
+        // At first, all are; and what takes longer than an epoch has others beside it then.
+        if schedule.epochs % 8 == 4 && (is_timed(1) || is_timed(2)) {
+            assert_eq!(program.functions[0].armed, None);
+            looks += 1;
+        }
+    });
+    assert!(looks > 5 && program.functions[0].seen.ended > 50, "{looks}");
+}
+
+#[test]
 fn what_is_counted_is_timed_beside_what_is_hot() {
     for budget in
         [Budget::percent(0.05), Budget::calls_per_second(1000.0), Budget::calls_per_second(20_000.0)]

@@ -11,8 +11,8 @@ use super::{LEFT_OUT, Orders, PLANNED, Schedule};
 /// The shortest window that counts, in first looks, and the longest, as a part of an epoch.
 const COUNTED: f64 = 4.0;
 const LONGEST: f64 = 0.5;
-/// One epoch of so many times calls.
-const TIMED: u32 = 4;
+/// Of so many epochs, one times what is latent else, and the one in the middle between two of them what is counted all the time.
+const TIMED: u32 = 8;
 /// Calls between two samples of what is counted all the time, in samples.
 const APART: f64 = 4.0;
 /// What is counted all the time may come so many times as often, one epoch or the other, as where it was let in.
@@ -97,16 +97,14 @@ impl Schedule {
         self.anchors.iter().filter_map(|anchor| self.courses[*anchor].mark(*anchor)).collect()
     }
 
-    pub(super) fn is_time_to_time(&self) -> bool {
-        self.epochs.is_multiple_of(TIMED)
-    }
-
-    /// Arms what is latent, as far as the buckets reach.
+    /// Arms what is latent, as far as the buckets reach; nothing where what is counted all the time is timed, whose calls are long: others' hits, and
+    /// looks at them, would make them longer.
     pub(super) fn rearm(&mut self, orders: &mut Orders) {
-        if !self.bucket.has_room() {
+        if !self.bucket.has_room() || !orders.time.is_empty() {
             return;
         }
-        let is_timing = self.is_time_to_time();
+        let is_timing = self.epochs.is_multiple_of(TIMED);
+        let mut armed = Vec::new();
         let mut planned = Spent::default();
         // Once around: those that are passed over keep their order.
         for _ in 0..self.latent.len() {
@@ -120,27 +118,29 @@ impl Schedule {
             } else {
                 self.lasts(all) >= self.shortest()
             };
-            let is_first = orders.time.is_empty() && orders.count.is_empty();
-            if !(fits || is_first) || !self.courses[function].bucket.has_room() {
+            if !(fits || armed.is_empty()) || !self.courses[function].bucket.has_room() {
                 self.latent.push_back(function);
                 continue;
             }
             planned = all;
-            if is_timing { &mut orders.time } else { &mut orders.count }.push(function);
+            armed.push(function);
         }
         let lasts = self.lasts(planned).min(LONGEST * self.settings.epoch).max(self.shortest());
-        orders.count.iter().for_each(|function| self.open(*function, Mode::Counting, lasts));
-        for function in &orders.time {
-            let least = self.settings.first_look;
-            let sample = self.sample(*function);
-            self.open(*function, Mode::Timing, sample.max(least));
+        for function in &armed {
+            if is_timing {
+                let sample = self.sample(*function).max(self.settings.first_look);
+                self.open(*function, Mode::Timing, sample);
+            } else {
+                self.open(*function, Mode::Counting, lasts);
+            }
         }
+        if is_timing { &mut orders.time } else { &mut orders.count }.extend(armed);
     }
 
-    /// How long a function's sample takes, and more.
+    /// How long a function's sample takes, and more: on each of the threads, so that the look that ends it interrupts none of these calls.
     fn sample(&self, function: usize) -> f64 {
         let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
-        (PLANNED * self.settings.sample_size / (rate * self.busy)).min(LEFT_OUT * self.settings.epoch)
+        (PLANNED * self.settings.sample_size / rate).min(LEFT_OUT * self.settings.epoch)
     }
 
     fn shortest(&self) -> f64 {
@@ -162,14 +162,15 @@ impl Schedule {
     /// Of what is counted all the time, times what has been called often enough since, as far as the bucket reaches, but one in any case; who has been timed
     /// is last next time.
     pub(super) fn time_what_is_counted(&mut self, orders: &mut Orders) {
-        let mut planned =
-            orders.time.iter().fold(Spent::default(), |planned, function| planned + self.timing(*function));
-        let latent = orders.time.len();
+        if self.epochs % TIMED != TIMED / 2 {
+            return;
+        }
+        let mut planned = Spent::default();
         for function in std::mem::take(&mut self.armed) {
             let course = &self.courses[function];
             let is_due = course.is_always_counted() && course.untimed() >= APART * self.settings.sample_size;
             let all = planned + self.timing(function);
-            let is_first = orders.time.len() == latent && self.bucket.has_room();
+            let is_first = orders.time.is_empty() && self.bucket.has_room();
             if !is_due || !course.bucket.has_room() || !(is_first || self.bucket.left_after(all) > 0.0) {
                 self.armed.push(function);
                 continue;
