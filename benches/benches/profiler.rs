@@ -3,11 +3,15 @@
 //! itself; toggles and samples a second; what of the cost switching makes. And how far off the estimates are, of calls that the programs know.
 
 use std::hint::black_box;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, process_ns, processors};
 use probe_examples::programs::{ALL, Done, Program};
 use probe_runtime::{Attachment, FunctionProfile, Profile, Profiler, TextPolicy, select};
+
+/// A program is run so many times in a row, and the profiler is at work for so long before.
+const RUNS: u64 = 4;
+const BEGINNING: Duration = Duration::from_millis(200);
 
 /// What became of a program.
 struct Row {
@@ -29,7 +33,7 @@ fn measure(program: Program, scale: Scale) -> Row {
     let (work, threads) = (scale.of(program.work), processors());
     let run = || {
         let start = process_ns();
-        black_box((program.run)(black_box(work), threads));
+        (0..RUNS).for_each(|_| _ = black_box((program.run)(black_box(work), threads)));
         process_ns() - start
     };
     let mut cases = [
@@ -37,14 +41,17 @@ fn measure(program: Program, scale: Scale) -> Row {
         Case::given("profiled", || {
             let attached = attach(&program);
             // What it costs to begin is not what it costs to go on.
-            (program.run)(work.div_ceil(2), threads);
+            let start = Instant::now();
+            while start.elapsed() < BEGINNING {
+                (program.run)(work.div_ceil(2), threads);
+            }
             let spent = run();
             drop(attached);
             spent
         }),
         Case::given("latent again", run),
     ];
-    let medians = interleave(scale.of(41), &mut cases);
+    let medians = interleave(scale.of(21), &mut cases);
     let ratio = medians.ratio("profiled", "latent");
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
     let (slowdown, noise) = (percent(ratio), percent(medians.ratio("latent again", "latent")));

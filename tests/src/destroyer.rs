@@ -147,6 +147,11 @@ impl Destroyer {
 }
 
 impl Consumer for Destroyer {
+    // That way a hit goes through all that there is.
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     fn hit(&self, _event: &Event<'_>) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         // Calls of hooks may stand among MMX instructions: those of the inlined functions of a header for them.

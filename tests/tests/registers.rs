@@ -68,11 +68,19 @@ fn attributed(round: u64, float: f64) -> f64 {
 }
 
 /// Writes every register, and `errno`.
-struct Busy(AtomicU64);
+#[derive(Default)]
+struct Busy {
+    hits: AtomicU64,
+    in_order: bool,
+}
 
 impl Consumer for Busy {
+    fn needs_order(&self) -> bool {
+        self.in_order
+    }
+
     fn hit(&self, event: &Event<'_>) {
-        let hits = self.0.fetch_add(1, Ordering::Relaxed);
+        let hits = self.hits.fetch_add(1, Ordering::Relaxed);
         black_box(plain(black_box(hits ^ 0x5555)));
         for (_, value) in event.fields() {
             black_box(value.to_string());
@@ -101,15 +109,17 @@ fn check(selector: &str, hits_a_round: u64, function: fn(u64) -> Mixed) {
     let expected = [1, u64::MAX, 0x0123_4567_89ab_cdef].map(plain);
     let results = || [1, u64::MAX, 0x0123_4567_89ab_cdef].map(|seed| function(black_box(seed)));
     assert_eq!(results(), expected, "latent");
-    let busy = select(selector).unwrap().attach(Busy(AtomicU64::new(0))).unwrap();
-    errno::set(libc::EXDEV);
-    let active = results();
-    #[cfg(not(probe_portable))]
-    assert_eq!(errno::get(), libc::EXDEV);
-    assert_eq!(active, expected, "active");
-    assert_eq!(busy.0.load(Ordering::Relaxed), 3 * ROUNDS * hits_a_round);
-    drop(busy);
-    assert_eq!(results(), expected, "latent again");
+    for in_order in [false, true] {
+        let busy = select(selector).unwrap().attach(Busy { in_order, ..Busy::default() }).unwrap();
+        errno::set(libc::EXDEV);
+        let active = results();
+        #[cfg(not(probe_portable))]
+        assert_eq!(errno::get(), libc::EXDEV);
+        assert_eq!(active, expected, "active");
+        assert_eq!(busy.hits.load(Ordering::Relaxed), 3 * ROUNDS * hits_a_round);
+        drop(busy);
+        assert_eq!(results(), expected, "latent again");
+    }
 }
 
 #[test]
@@ -154,7 +164,7 @@ fn arguments_and_results() {
     let call = || many(1, 0.5, 2, 1.5, -3, 2.5, 1 << 70 | 4, [7, 8, 5], -6, 3.5, "seven");
     let expected = ([26; LIVE], [8.0_f64.to_bits(); LIVE]);
     assert_eq!(call(), expected);
-    let busy = select("registers::many").unwrap().attach(Busy(AtomicU64::new(0))).unwrap();
+    let busy = select("registers::many").unwrap().attach(Busy::default()).unwrap();
     assert_eq!(call(), expected);
-    assert_eq!(busy.0.load(Ordering::Relaxed), 2);
+    assert_eq!(busy.hits.load(Ordering::Relaxed), 2);
 }

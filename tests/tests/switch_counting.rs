@@ -47,11 +47,16 @@ struct Delivered {
     hits: AtomicU64,
     only_hits: bool,
     has_inner: bool,
+    in_order: bool,
 }
 
 impl Consumer for Delivered {
     fn wants(&self) -> Wants {
         if self.only_hits { Wants::Hits } else { Wants::Either }
+    }
+
+    fn needs_order(&self) -> bool {
+        self.in_order
     }
 
     fn hit(&self, _event: &Event<'_>) {
@@ -111,7 +116,7 @@ fn others_are_not_disturbed() {
     of_one.count(&[probe]);
     run();
     let count = select("switch_counting::crowded").unwrap().attach(Count::new()).unwrap();
-    let (two, of_two, _) = Delivered::default().attached("crowded");
+    let (two, of_two, _) = Delivered { in_order: true, ..Delivered::default() }.attached("crowded");
     // The new hooks know that it counts.
     run();
     of_two.count(&[probe]);
@@ -165,7 +170,7 @@ fn shared(x: u64) -> u64 {
 #[test]
 fn no_hit_is_missed_while_threads_run() {
     const THREADS: u64 = 4;
-    let (delivered, switch, probe) = Delivered::default().attached("shared");
+    let (delivered, switch, probe) = Delivered { in_order: true, ..Delivered::default() }.attached("shared");
     let (is_over, set) = (AtomicBool::new(false), select("switch_counting::shared").unwrap());
     let calls: u64 = thread::scope(|scope| {
         let worker = || {

@@ -296,3 +296,50 @@ impl Subscription {
         crate::control::detach_failed();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Listener {
+        needs_order: bool,
+    }
+
+    impl Consumer for Listener {
+        fn needs_order(&self) -> bool {
+            self.needs_order
+        }
+
+        fn hit(&self, _event: &Event<'_>) {}
+    }
+
+    const AT: usize = 64;
+
+    fn member(needs_order: bool) -> Member {
+        let action = Action::Call { suppressed: TallyAt::new(0), counted: Some(TallyAt::new(AT)) };
+        Member::new(action, Arc::new(Subscription::new(Arc::new(Listener { needs_order }))))
+    }
+
+    #[test]
+    fn order_is_for_hits_that_are_delivered_to_who_needs_it() {
+        let way = |hook: &Hook| hook.sole_tally.load(Ordering::Relaxed);
+        let hook = |members: &[Member]| Hook::new(ProbeId::new(0), members.into());
+        let (ordered, other) = (member(true), member(false));
+        assert_eq!(way(&hook(&[])), UNREAD);
+        assert_eq!(way(&hook(std::slice::from_ref(&other))), 0);
+        let tally = Member::new(Action::Tally(TallyAt::new(AT)), Arc::clone(other.subscription()));
+        assert_eq!(way(&hook(&[tally.clone(), other.clone()])), 0);
+        assert_eq!(way(&hook(&[tally.clone(), ordered.clone()])), IN_ORDER);
+        let (counted, alone) = (TallyAt::new(AT).offset(), hook(std::slice::from_ref(&ordered)));
+        let both = hook(&[ordered.clone(), other.clone()]);
+        for hook in [&alone, &both] {
+            assert_eq!(way(hook), IN_ORDER);
+            hook.set_counting(ordered.subscription(), true);
+        }
+        assert_eq!((way(&alone), way(&both)), (counted, 0));
+        both.set_counting(other.subscription(), true);
+        assert_eq!(way(&both), 0, "two counters");
+        alone.set_counting(ordered.subscription(), false);
+        assert_eq!(way(&alone), IN_ORDER);
+    }
+}

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::sampler::Sampler;
 use super::time::Time;
+use super::times::Times;
 use crate::clock::Clock;
 use crate::consumer::Consumer;
 use crate::dispatch::Event;
@@ -152,7 +153,8 @@ impl Rehearsal {
         #[expect(clippy::cast_precision_loss, reason = "some thousands of calls")]
         let round = || {
             let after = seen();
-            inside.push((after.time - before.time) as f64 / (after.ended - before.ended).max(1) as f64);
+            let Times { samples, time, .. } = after.times.usual - before.times.usual;
+            inside.push(time as f64 / samples.max(1) as f64);
             before = after;
         };
         let timed = hits_that_call(clock, Arc::<Alone>::clone(&self.busy), round)? / 2.0;

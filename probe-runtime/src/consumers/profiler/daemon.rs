@@ -102,7 +102,7 @@ impl Core {
         let all: Vec<_> = (0..functions).collect();
         for (function, reading) in self.readings(sampler, &switch, &all, &base).into_iter().enumerate() {
             schedule.opened(function, reading);
-            sampler.arm(function, false);
+            sampler.arm(function);
         }
         let mut progress = Progress::new(used);
         progress.now(self.time, used, 0);
@@ -261,7 +261,7 @@ impl Core {
             schedule.catch_up(|functions| read(switch, &base, functions));
             let readings = read(switch, &base, &opening);
             opening.iter().zip(readings).for_each(|(function, reading)| schedule.opened(*function, reading));
-            orders.time.iter().for_each(|function| sampler.arm(*function, schedule.warms_up(*function)));
+            orders.time.iter().for_each(|function| sampler.arm(*function));
         }
         running.rehearse();
         if !is_daemon {

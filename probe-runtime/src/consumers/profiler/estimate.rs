@@ -20,6 +20,10 @@ use super::costs::{Costs, DOUBT_OF_TIMES};
 use super::rate::{Pool, Rate};
 use super::window::Window;
 
+/// A thread is interrupted so often a second, by clocks, devices and other threads, and for so many nanoseconds at least.
+const INTERRUPTIONS: f64 = 2000.0;
+const INTERRUPTION: f64 = 1000.0;
+
 /// A number and its error, two standard errors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Estimated {
@@ -43,10 +47,15 @@ pub(super) struct Estimate {
     anchors: Anchors,
     pool: Pool,
     last: Option<Rate>,
-    /// Calls that were timed: how many, their times, the squares.
-    pub(super) samples: f64,
-    pub(super) time: f64,
+    /// Calls that were timed, of all kinds.
+    pub(super) timed: f64,
+    /// Those that others are taken to have been like: how many, their times, the squares.
+    samples: f64,
+    time: f64,
     squares: f64,
+    /// Those that took much longer, and their times.
+    long: f64,
+    time_of_long: f64,
     /// The time of all calls before the last window that timed some; by what the variance of a call's time is to be multiplied.
     total: f64,
     weight_of_times: f64,
@@ -88,6 +97,9 @@ impl Estimate {
             self.samples += samples;
             self.time += time;
             self.squares += squares;
+            self.timed += window.timed;
+            self.long += window.long;
+            self.time_of_long += window.time_of_long;
             self.doubt_of_times = DOUBT_OF_TIMES * costs.inside;
             let calls = std::mem::take(&mut self.untimed);
             self.total += calls * time / samples;
@@ -136,27 +148,43 @@ impl Estimate {
         Estimated { value: self.calls, error: 2.0 * self.variance.sqrt() + self.doubt }
     }
 
-    /// The mean time of a call, in ticks; `None` where none was timed.
-    pub(super) fn mean(&self) -> Option<Estimated> {
+    /// The mean time of a call, in ticks of so many nanoseconds; `None` where none was timed.
+    pub(super) fn mean(&self, scale: f64) -> Option<Estimated> {
         (self.samples > 0.0).then(|| {
+            let long = self.of_long(scale);
             let all = self.total + self.untimed * self.time / self.samples;
             let value = if self.calls > 0.0 { all / self.calls } else { self.time / self.samples };
             let of_all = (1.0 - self.samples / self.calls.max(self.samples)).max(0.0);
             let error = 2.0 * (self.variance_of_a_call() * of_all / self.samples).sqrt();
-            Estimated { value, error: error + self.doubt_of_times }
+            Estimated { value: value + long.value, error: error + self.doubt_of_times + long.error }
         })
     }
 
     /// The time of all calls, in ticks; `None` where none was timed.
-    pub(super) fn total(&self) -> Option<Estimated> {
+    pub(super) fn total(&self, scale: f64) -> Option<Estimated> {
         (self.samples > 0.0).then(|| {
+            let long = self.of_long(scale);
             let mean = self.time / self.samples;
             let spread = self.variance_of_a_call();
             let of_untimed = self.untimed * self.untimed * spread / self.samples;
             let variance = self.variance * mean * mean + self.weight_of_times * spread + of_untimed;
-            let doubt = self.doubt * mean + self.doubt_of_times * self.calls;
-            Estimated { value: self.total + self.untimed * mean, error: 2.0 * variance.sqrt() + doubt }
+            let doubt = self.doubt * mean + (self.doubt_of_times + long.error) * self.calls;
+            let value = self.total + self.untimed * mean + long.value * self.calls;
+            Estimated { value, error: 2.0 * variance.sqrt() + doubt }
         })
+    }
+
+    /// What calls that took much longer than the others add to the time of each, on average. Where they are no more than those that may have been interrupted
+    /// while they were timed, it is an error.
+    fn of_long(&self, scale: f64) -> Estimated {
+        let mean = self.time / self.samples;
+        let more = (self.time_of_long - self.long * mean).max(0.0);
+        let all = self.samples + self.long;
+        let interrupted = INTERRUPTIONS * (all * mean * scale / 1e9);
+        let may_be = 1.0 + interrupted + 3.0 * interrupted.sqrt();
+        let is_own = self.long > may_be || more * scale < self.long * INTERRUPTION;
+        let each = more / all;
+        if is_own { Estimated { value: each, error: 0.0 } } else { Estimated { value: 0.0, error: each } }
     }
 
     fn variance_of_a_call(&self) -> f64 {
@@ -197,8 +225,8 @@ mod tests {
             Window { samples: 2.0, time: 14.0, squares: 100.0, ..window(0.0, 10.0, 2.0) },
         ]);
         assert_eq!(estimate.calls(), Estimated { value: 6.0, error: 0.0 });
-        assert_eq!(estimate.total(), Some(Estimated { value: 54.0, error: 0.0 }));
-        assert_eq!(estimate.mean(), Some(Estimated { value: 9.0, error: 0.0 }));
+        assert_eq!(estimate.total(1.0), Some(Estimated { value: 54.0, error: 0.0 }));
+        assert_eq!(estimate.mean(1.0), Some(Estimated { value: 9.0, error: 0.0 }));
         assert_eq!((estimate.armed, estimate.latent), (1010.0, 0.0));
     }
 
@@ -210,7 +238,7 @@ mod tests {
         // 2 · 900 · √(|3 − 1|² / 2)
         assert!((estimate.calls().error - 1800.0 * 2_f64.sqrt()).abs() < 1e-9);
         assert_eq!((estimate.counted, estimate.latent), (400.0, 900.0));
-        assert_eq!(estimate.mean(), None);
+        assert_eq!(estimate.mean(1.0), None);
         // The last gap has the last rate.
         assert_eq!(estimate.with_gap(10.0, &[]).calls().value, 3130.0);
         let third =
@@ -234,12 +262,35 @@ mod tests {
     #[test]
     fn calls_take_as_long_as_those_timed_next() {
         let timed = Window { samples: 10.0, time: 200.0, squares: 4000.0, ..window(0.0, 100.0, 50.0) };
-        let total = estimated([window(0.0, 100.0, 50.0), timed]).total().unwrap();
+        let total = estimated([window(0.0, 100.0, 50.0), timed]).total(1.0).unwrap();
         assert_eq!((total.value, total.error), (2000.0, 0.0), "all timed calls took the same");
         let later = Window { time: 400.0, squares: 16_000.0, ..timed };
         let estimate = estimated([timed, window(0.0, 100.0, 50.0), later, window(0.0, 100.0, 50.0)]);
         // 50 · 20, 100 · 40, and 50 as the mean of all that were timed.
-        assert_eq!(estimate.total().unwrap().value, 1000.0 + 4000.0 + 1500.0);
+        assert_eq!(estimate.total(1.0).unwrap().value, 1000.0 + 4000.0 + 1500.0);
+    }
+
+    #[test]
+    fn a_few_long_calls_may_have_been_interrupted() {
+        // Of 100 ns each; one that took 10 µs, and then one of 20.
+        let window = |long: f64| Window {
+            samples: 20.0 - long,
+            time: (20.0 - long) * 100.0,
+            squares: (20.0 - long) * 1e4,
+            long,
+            time_of_long: long * 10_000.0,
+            ..window(0.0, 1e6, 2000.0)
+        };
+        let one = estimated([window(1.0), window(0.0)]);
+        let each = 9900.0 / 40.0;
+        assert_eq!(one.mean(1.0), Some(Estimated { value: 100.0, error: each }));
+        assert_eq!(one.total(1.0), Some(Estimated { value: 400_000.0, error: each * 4000.0 }));
+        // Too short to be an interruption.
+        assert_eq!(one.mean(0.1), Some(Estimated { value: 100.0 + each, error: 0.0 }));
+        let own = estimated([window(2.0), window(1.0)]);
+        let each = 3.0 * 9900.0 / 40.0;
+        assert_eq!(own.mean(1.0), Some(Estimated { value: 100.0 + each, error: 0.0 }));
+        assert_eq!(own.total(1.0).unwrap().value, (100.0 + each) * 4000.0);
     }
 
     #[test]
@@ -274,8 +325,8 @@ mod tests {
         };
         estimate.add(timed, &[], &costs);
         assert_eq!(timed.rate(), 0.05);
-        assert_eq!(estimate.mean().unwrap().value, 28.0, "40, an inner hit, and its own");
-        assert_eq!(estimate.mean().unwrap().error, DOUBT_OF_TIMES * 6.0);
+        assert_eq!(estimate.mean(1.0).unwrap().value, 28.0, "40, an inner hit, and its own");
+        assert_eq!(estimate.mean(1.0).unwrap().error, DOUBT_OF_TIMES * 6.0);
         estimate.add(Window { gap: 2000.0, ..timed }, &[], &costs);
         assert_eq!(estimate.calls().value, 300.0);
         let error = 2.0 * 2000.0 * 10.0 / 2000.0 + 100.0 * DOUBT * 550.0 / 2000.0;
@@ -298,7 +349,7 @@ mod tests {
             let estimate = estimated(windows);
             let calls = estimate.calls();
             prop_assert!((calls.value - rate * elapsed).abs() <= 1e-6 * calls.value);
-            prop_assert!((estimate.total().unwrap().value - 7.0 * calls.value).abs() <= 1e-6 * calls.value);
+            prop_assert!((estimate.total(1.0).unwrap().value - 7.0 * calls.value).abs() <= 1e-6 * calls.value);
         }
     }
 }

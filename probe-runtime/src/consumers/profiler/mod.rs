@@ -13,6 +13,7 @@ mod report;
 mod sampler;
 mod schedule;
 mod time;
+mod times;
 mod window;
 
 use std::fmt;

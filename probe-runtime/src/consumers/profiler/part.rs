@@ -6,17 +6,18 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use super::time::Time;
+use super::times::{Kinds, Sums, Times};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
 /// Calls of one function that a thread times at once; what is called deeper is counted only.
 pub(in crate::consumers) const DEPTH: usize = 8;
 
-/// So many calls pass then: code that was not executed lately makes the first one half as long again and more, and the second one a little.
-pub(super) const COLD: u32 = 2;
+/// So many calls of a window are cold.
+const COLD: u32 = 2;
 
 /// What a thread has seen of one function.
 #[repr(C)]
@@ -24,20 +25,16 @@ pub(super) struct Part {
     pub(super) calls: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
-    time: AtomicU64,
-    /// Hits in between, of this function and others.
-    inner: AtomicU64,
-    /// The sum of the squares of the times, as the bits of an `f64`.
-    squares: AtomicU64,
+    times: Kinds<Sums>,
     /// Inverted: zero is as good as none.
     shortest: AtomicU64,
     longest: AtomicU64,
     /// Era and generation of what follows; 0 at first, which is never armed.
     pub(super) key: AtomicU64,
     pub(super) thread: AtomicU64,
-    /// Calls that pass before one is timed, and those that may be timed yet.
-    cold: AtomicU32,
+    /// Calls that may be timed yet, and those of them that will be cold.
     left: AtomicU32,
+    cold: AtomicU32,
     /// Calls under way that are timed.
     timed: AtomicU32,
     /// And that are not.
@@ -53,6 +50,7 @@ struct Start {
     hits: AtomicU64,
     /// In C code: the stack pointer.
     mark: AtomicUsize,
+    is_cold: AtomicBool,
 }
 
 // SAFETY: atomics only.
@@ -67,11 +65,7 @@ pub(super) struct Seen {
     /// Calls that were timed: begun, and ended.
     pub(super) begun: u64,
     pub(super) ended: u64,
-    /// Their times in ticks, and the squares.
-    pub(super) time: u64,
-    pub(super) squares: f64,
-    /// Hits inside of them, which have made them longer.
-    pub(super) inner: u64,
+    pub(super) times: Kinds<Times>,
     /// The shortest and the longest; `u64::MAX` and 0 without any.
     pub(super) shortest: u64,
     pub(super) longest: u64,
@@ -85,9 +79,10 @@ impl Seen {
         // In this order: what has ended has begun.
         self.ended += part.ended.load(Acquire);
         self.begun += part.begun.load(Relaxed);
-        self.time += part.time.load(Relaxed);
-        self.inner += part.inner.load(Relaxed);
-        self.squares += f64::from_bits(part.squares.load(Relaxed));
+        let Kinds { cold, usual, long } = part.times.get();
+        let before = self.times;
+        self.times =
+            Kinds { cold: before.cold + cold, usual: before.usual + usual, long: before.long + long };
         self.shortest = self.shortest.min(!part.shortest.load(Relaxed));
         self.longest = self.longest.max(part.longest.load(Relaxed));
     }
@@ -102,12 +97,12 @@ impl Part {
     /// What is under way can't be paired any more.
     #[cold]
     #[inline(never)]
-    pub(super) fn reset(&self, key: u64, thread: u64, cold: u32, quota: u32) {
+    pub(super) fn reset(&self, key: u64, thread: u64, quota: u32) {
         self.key.store(key, Relaxed);
         self.thread.store(thread, Relaxed);
         self.timed.store(0, Relaxed);
         self.untimed.store(0, Relaxed);
-        self.cold.store(cold, Relaxed);
+        self.cold.store(COLD, Relaxed);
         // While other sites of the attachment are being switched, some hits may be missing.
         let is_settled = !key.is_multiple_of(2);
         self.left.store(if is_settled { quota } else { 0 }, Relaxed);
@@ -120,12 +115,7 @@ impl Part {
             self.drop_dead(|mark| mark <= stack_pointer);
         }
         let (left, timed) = (self.left.load(Relaxed), self.timed.load(Relaxed));
-        let cold = self.cold.load(Relaxed);
-        if cold != 0 {
-            self.cold.store(cold - 1, Relaxed);
-        }
-        let is_timed = left != 0 && cold == 0 && self.untimed.load(Relaxed) == 0;
-        let start = self.starts.get(timed as usize).filter(|_| is_timed);
+        let start = self.starts.get(timed as usize).filter(|_| left != 0 && self.untimed.load(Relaxed) == 0);
         let Some(start) = start else {
             if frame.is_none() {
                 self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
@@ -135,6 +125,9 @@ impl Part {
         self.left.store(left - 1, Relaxed);
         self.timed.store(timed + 1, Relaxed);
         add(&self.begun, 1);
+        let cold = self.cold.load(Relaxed);
+        self.cold.store(cold.saturating_sub(1), Relaxed);
+        start.is_cold.store(cold != 0, Relaxed);
         start.mark.store(frame.unwrap_or_default(), Relaxed);
         start.hits.store(hits.load(Relaxed), Relaxed);
         // As late as can be: what is done here is not the call's.
@@ -170,12 +163,9 @@ impl Part {
         }
         self.timed.store(timed - 1, Relaxed);
         let elapsed = now.saturating_sub(start.time.load(Relaxed));
-        add(&self.time, elapsed);
         // Without its own exit.
-        add(&self.inner, hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1));
-        #[expect(clippy::cast_precision_loss, reason = "of an error")]
-        let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
-        self.squares.store(squares.to_bits(), Relaxed);
+        let inner = hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1);
+        self.times.add(start.is_cold.load(Relaxed), elapsed, inner);
         if !elapsed > self.shortest.load(Relaxed) {
             self.shortest.store(!elapsed, Relaxed);
         }

@@ -19,8 +19,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub(in crate::consumers) use super::part::DEPTH;
+use super::part::Part;
 pub(super) use super::part::Seen;
-use super::part::{COLD, Part};
 use super::time::Time;
 use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
 use crate::control::ProbeSet;
@@ -38,10 +38,8 @@ pub(in crate::consumers) enum Timed {
     Ended(usize, usize),
 }
 
-/// The low bits of an era: whether calls are timed, and whether each thread lets its first ones pass.
+/// The low bit of an era: whether calls are timed.
 const IS_TIMED: u32 = 1;
-const WARMS_UP: u32 = 2;
-const LOW: u32 = IS_TIMED | WARMS_UP;
 
 /// What a thread has for all functions.
 #[repr(C)]
@@ -91,7 +89,7 @@ impl Sampler {
     pub(super) fn rehearsed(quota: u32, time: Time) -> Result<Self, Error> {
         let selected = Selected::rehearsed();
         let sampler = Self::of(selected, vec![Probes::default()], Vec::new(), quota, time)?;
-        sampler.arm(0, false);
+        sampler.arm(0);
         Ok(sampler)
     }
 
@@ -132,9 +130,9 @@ impl Sampler {
         self.memory.lost()
     }
 
-    /// Calls of this function are timed from here on: its sites are active. `warms_up`: each thread's first ones are not, since more will come.
-    pub(super) fn arm(&self, function: usize, warms_up: bool) {
-        self.change_era(function, if warms_up { IS_TIMED | WARMS_UP } else { IS_TIMED });
+    /// Calls of this function are timed from here on: its sites are active.
+    pub(super) fn arm(&self, function: usize) {
+        self.change_era(function, IS_TIMED);
     }
 
     /// Calls of this function are not timed any more: its sites are about to become latent.
@@ -145,8 +143,8 @@ impl Sampler {
     /// By one thread at a time.
     fn change_era(&self, function: usize, low: u32) {
         let last = self.eras[function].load(Relaxed);
-        if last & LOW != low {
-            self.eras[function].store((last | LOW).wrapping_add(1) | low, Release);
+        if last & IS_TIMED != low {
+            self.eras[function].store((last | IS_TIMED).wrapping_add(1) | low, Release);
         }
     }
 
@@ -184,7 +182,7 @@ impl Sampler {
         }
         let key = u64::from(era) << 32 | u64::from(event.generation());
         if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
-            part.reset(key, local.thread(), if era & WARMS_UP == 0 { 0 } else { COLD }, self.quota);
+            part.reset(key, local.thread(), self.quota);
         }
         let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if begins {

@@ -59,8 +59,6 @@ const LEFT_OUT: f64 = 4.0;
 const BUSY: (f64, f64) = (0.05, 4096.0);
 /// They are measured over so much of an epoch.
 const MEASURED: f64 = 0.1;
-/// What is called more than so many samples an epoch is timed when it is warm.
-const WARM: f64 = 4.0;
 /// How far epochs are jittered, either way.
 const JITTER: f64 = 0.25;
 
@@ -312,13 +310,6 @@ impl Schedule {
         }
         hits *= self.busy * since(self.next_epoch, self.looked);
         hits * f64::from(self.looks) > self.cost.own
-    }
-
-    /// Whether threads' first calls of a function need not be timed, since more will come.
-    pub(super) fn warms_up(&self, function: usize) -> bool {
-        let course = &self.courses[function];
-        let rate = course.expected(self.epochs).unwrap_or_default();
-        !course.was_spread && rate * self.busy * self.settings.epoch >= WARM * self.settings.sample_size
     }
 
     /// Whether a function's sites are about to be active, and it is to be [`opened`](Self::opened).

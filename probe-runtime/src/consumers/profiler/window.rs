@@ -1,6 +1,7 @@
 //! A window, in which a function's calls are counted, and what its hits, and others', have made of it.
 
 use super::costs::Costs;
+use super::times::{Kinds, Times};
 
 /// What is left of a window at least, if hits would be all of it.
 pub(super) const LEAST: f64 = 0.2;
@@ -14,11 +15,17 @@ pub(super) struct Window {
     pub(super) length: f64,
     pub(super) burden: Burden,
     pub(super) calls: f64,
+    /// Calls that were timed, of all kinds.
+    pub(super) timed: f64,
+    /// Those that others are taken to have been like.
     pub(super) samples: f64,
     pub(super) time: f64,
     pub(super) squares: f64,
     /// Hits inside of the calls that were timed.
     pub(super) inner: f64,
+    /// Those that took much longer.
+    pub(super) long: f64,
+    pub(super) time_of_long: f64,
     /// Whether it has only begun, and says nothing of rates.
     pub(super) is_new: bool,
 }
@@ -38,6 +45,24 @@ impl Burden {
 }
 
 impl Window {
+    /// With what calls took. Where each was timed, or none of the usual kind, others are of no better use than these.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer")]
+    pub(super) fn with_times(self, times: &Kinds<Times>) -> Self {
+        let all = times.all();
+        let is_usual = times.usual.samples != 0 && (all.samples as f64) < self.calls;
+        let (like, long) = if is_usual { (times.usual, times.long) } else { (all, Times::default()) };
+        Self {
+            timed: all.samples as f64,
+            samples: like.samples as f64,
+            time: like.time as f64,
+            squares: like.squares,
+            inner: like.inner as f64,
+            long: long.samples as f64,
+            time_of_long: long.time as f64,
+            ..self
+        }
+    }
+
     /// Its length, had nobody looked: as much would have been done in less time.
     pub(super) fn undisturbed(&self) -> f64 {
         (self.length - self.burden.counted - self.burden.delivered).max(self.length * LEAST)
@@ -61,5 +86,29 @@ impl Window {
         self.squares = (self.squares - own * (2.0 * self.time - self.samples * own)).max(0.0);
         self.time -= own * self.samples;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(samples: u64, time: u64) -> Times {
+        Times { samples, time, squares: 0.0, inner: 0 }
+    }
+
+    #[test]
+    fn usual_calls_stand_for_others() {
+        let window = |calls| Window { calls, ..Window::default() };
+        let kinds = Kinds { cold: times(2, 900), usual: times(7, 700), long: times(1, 5000) };
+        let numbers = |it: Window| (it.timed, it.samples, it.time, it.long, it.time_of_long);
+        assert_eq!(numbers(window(11.0).with_times(&kinds)), (10.0, 7.0, 700.0, 1.0, 5000.0));
+        assert_eq!(
+            numbers(window(10.0).with_times(&kinds)),
+            (10.0, 10.0, 6600.0, 0.0, 0.0),
+            "there are no others"
+        );
+        let cold = Kinds { usual: Times::default(), ..kinds };
+        assert_eq!(numbers(window(90.0).with_times(&cold)), (3.0, 3.0, 5900.0, 0.0, 0.0));
     }
 }

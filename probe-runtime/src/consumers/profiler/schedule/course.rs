@@ -47,8 +47,6 @@ pub(in super::super) struct Course {
     epoch: (f64, u64),
     /// Calls when some were timed last.
     timed_at: u64,
-    /// Whether the last window that was to time some timed none: the calls were those of many threads.
-    pub(super) was_spread: bool,
     /// Times that it was armed, without the first.
     pub(in super::super) rearmed: u64,
 }
@@ -101,7 +99,6 @@ impl Course {
             last: Reading { at: now, progress: 0.0, seen: Seen::default() },
             epoch: (0.0, 0),
             timed_at: 0,
-            was_spread: false,
             rearmed: 0,
         }
     }
@@ -166,9 +163,6 @@ impl Course {
             self.rate = Some(rate);
             self.note_peak(rate, epoch);
         }
-        if self.mode() == Some(Mode::Timing) {
-            self.was_spread = window.samples == 0.0;
-        }
         if window.samples > 0.0 {
             self.timed_at = self.last.seen.calls();
         }
@@ -216,17 +210,15 @@ impl Course {
     /// The window that is open, up to a reading.
     pub(super) fn window(&self, to: &Reading, burden: Burden) -> Option<Window> {
         let State::Open(Open { gap, from, burden: before, .. }) = self.state else { return None };
-        Some(Window {
+        let calls = more(to.seen.calls(), from.seen.calls());
+        let window = Window {
             gap,
             length: (to.progress - from.progress).max(1.0),
             burden: burden.since(before),
-            calls: more(to.seen.calls(), from.seen.calls()),
-            samples: more(to.seen.ended, from.seen.ended),
-            time: more(to.seen.time, from.seen.time),
-            squares: (to.seen.squares - from.seen.squares).max(0.0),
-            inner: more(to.seen.inner, from.seen.inner),
-            is_new: false,
-        })
+            calls,
+            ..Window::default()
+        };
+        Some(window.with_times(&to.seen.times.since(&from.seen.times)))
     }
 
     /// Goes on without a gap, another way.

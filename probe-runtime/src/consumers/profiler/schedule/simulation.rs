@@ -105,8 +105,9 @@ impl Callee {
         *(if mode == Mode::Counting { &mut self.seen.counted } else { &mut self.seen.delivered }) += calls;
         self.seen.begun += timed;
         self.seen.ended += timed;
-        self.seen.time += timed * measured as u64;
-        self.seen.squares += timed as f64 * measured * measured;
+        self.seen.times.usual.samples += timed;
+        self.seen.times.usual.time += timed * measured as u64;
+        self.seen.times.usual.squares += timed as f64 * measured * measured;
         if timed > 0 {
             self.seen.shortest = measured as u64;
         }
@@ -186,7 +187,7 @@ fn a_mix_is_estimated_within_a_tenth() {
                 off <= 0.1 * truth && off <= calls.error + 1.0,
                 "{function}: {calls:?}, not {truth}; {budget}"
             );
-            let off = estimate.mean().map(|mean| mean.value - callee.time);
+            let off = estimate.mean(1.0).map(|mean| mean.value - callee.time);
             assert_eq!(off.is_some(), truth > 0.0);
             assert!(off.is_none_or(|off| off.abs() < 1.0), "{function}: {off:?}");
             let samples = callee.seen.ended;
@@ -219,7 +220,7 @@ fn calls_in_a_row_are_estimated_within_a_tenth() {
                     off <= 0.1 * truth && off <= calls.error,
                     "{hits:?}, {function}: {calls:?}, not {truth}"
                 );
-                let (mean, time) = (estimate.mean().unwrap().value, callee.time);
+                let (mean, time) = (estimate.mean(1.0).unwrap().value, callee.time);
                 // As far as hits are off.
                 assert!((mean - time).abs() <= 0.3 * HIT + 1.0, "{hits:?}, {function}: {mean}, not {time}");
             }
