@@ -66,9 +66,14 @@ use crate::patch::Visibility;
 /// its windows better: from other functions' calls that are counted whole, if it is called so many times for each of theirs, or from the time
 /// that the program's threads have used. Windows make that time longer; what a hit takes is rehearsed on the machine, now and then, and taken off. What remains:
 /// - How much of a hit is felt in a program differs: it is known within 40 % or so. A hit that counts takes 2 to 3 ns; so rates of functions of less than 20 ns
-///   that are called in a row may be off by more than a tenth, where time has to tell them, and times of calls of less than 50 ns in any case. The error says so.
+///   that are called in a row may be off by more than a tenth, where time has to tell them. The error says so.
 /// - A function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
 ///   many times its calls; the error says so, once some windows have passed.
+///
+/// Calls are timed [in order](crate::Consumer::needs_order), so that what is taken off their times for the hits is known within a tenth: some 4 ns. Told apart are
+/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where there are no more,
+/// - calls that took 16 times as long as usual, and more. Where they are so few that they may have been interrupted (2,000 times a second), they are
+///   in the error only; where there are more, in the mean.
 ///
 /// # Which thread patches, and when
 /// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed to time calls, which it does not sleep for) or an
@@ -82,9 +87,8 @@ use crate::patch::Visibility;
 /// that nobody could foresee are paid for afterwards: over seconds, the budget holds. A quarter of it is for what is counted all the time.
 ///
 /// # Cost
-/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered: a load more than [`Latency`](crate::Latency)'s at either hit to see whether
-/// it is to be timed; timed, two readings of the clock a
-/// call. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 300 bytes a function, as far as touched, and a counter for each probe.
+/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered: some 20 ns a hit, of which 5 are order; timed, two readings of the clock a
+/// call, and an `lfence`. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 450 bytes a function, as far as touched, and a counter for each probe.
 /// See the figure `profiler`.
 ///
 /// # Forks, and the end
