@@ -46,7 +46,7 @@ fn a_budget_holds_while_the_rate_jumps() {
     let (start, mut slower, mut plain_again, mut accounted) = (Instant::now(), vec![], vec![], vec![]);
     let ([calm, busy], _) = cycle();
     assert!(busy > 1000.0 * calm, "from {calm:.0} calls a second to {busy:.0}");
-    while start.elapsed() < time || slower.len() < 3 {
+    while start.elapsed() < time || slower.len() < 10 {
         let plain = cycles(8);
         let attached = select(&probes).unwrap().text(TextPolicy::Open).attach(Profiler::new()).unwrap();
         // What it costs to begin is not what it costs to go on.
@@ -68,6 +68,10 @@ fn a_budget_holds_while_the_rate_jumps() {
     );
     assert!((0.5..=1.5).contains(&share), "{share} % accounted for");
     assert!((points - 1.0).abs() <= 0.5 + unsure, "{points} ± {unsure} %");
+    assert!(
+        unsure <= 0.5,
+        "± {unsure} % tells too little: to be measured for longer, or where nothing else runs"
+    );
 }
 
 /// What it has cost between two moments, by its own account: percent of what the process has used.

@@ -3,8 +3,8 @@
 //! Life: [`Clock::new`] asks the processor once, and notes what both clocks say; [`Clock::scale`] compares them again, so that the
 //! rate is the more exact the longer the program runs, and nobody waits to measure it first.
 //! Cost of a reading: one instruction (`rdtsc`), some 20 cycles; else one call of the C library's `clock_gettime`, which the
-//! kernel's vDSO answers without a system call. The instruction does not wait for those before it, and need not: what it may miss
-//! is shorter than itself.
+//! kernel's vDSO answers without a system call. The instruction does not wait for those before it, nor those after it for the instruction: a time of less than some 50 ns may
+//! be off by itself. Who measures such has its hits [in order](crate::Consumer::needs_order).
 //!
 //! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. The counters of all processors are
 //! the same there. Where they are not (a machine whose firmware has set them apart), a reading may be less than one before it on

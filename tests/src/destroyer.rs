@@ -124,6 +124,7 @@ pub fn destroy(raises_exceptions: bool) -> bool {
 pub struct Destroyer {
     /// That an exception of arithmetic has occurred stays noted where a call is expected, as after any call.
     keeps_exceptions: bool,
+    in_order: bool,
     calls: AtomicU64,
     surprised: AtomicU64,
 }
@@ -133,6 +134,12 @@ impl Destroyer {
     #[must_use]
     pub fn where_calls_are_expected() -> Self {
         Self { keeps_exceptions: true, ..Self::default() }
+    }
+
+    /// One whose hits wait for what came before.
+    #[must_use]
+    pub fn in_order() -> Self {
+        Self { in_order: true, ..Self::default() }
     }
 
     /// How often it was called.
@@ -147,9 +154,8 @@ impl Destroyer {
 }
 
 impl Consumer for Destroyer {
-    // That way a hit goes through all that there is.
     fn needs_order(&self) -> bool {
-        true
+        self.in_order
     }
 
     fn hit(&self, _event: &Event<'_>) {

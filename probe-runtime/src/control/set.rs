@@ -197,10 +197,10 @@ impl ProbeSet {
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
         // Asked before the lock is taken: it is the consumer's own code.
         let wants = consumer.wants();
-        ready::require()?;
-        consumer.prepare(self)?;
         let consumer = Arc::new(consumer);
         let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer)));
+        ready::require()?;
+        consumer.prepare(self)?;
         let (attachment, report) =
             operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
         settle(self.policy.visibility);

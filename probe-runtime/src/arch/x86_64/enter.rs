@@ -10,7 +10,8 @@
 //! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
 //! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`, with the slot marked; on a thread
-//! without a slot, and inside another hit, `dispatch` looks for itself.
+//! without a slot, and inside another hit, `dispatch` looks for itself. Where somebody listens who needs order, what came before is
+//! waited for (`lfence`; Intel SDM 2A): the hook says so where its counter would be, by a number less than 0.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
 //! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a
@@ -20,7 +21,7 @@
 //! (`.cfi_val_offset`), which is what its own unwind tables count from.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its state at 0) and `Hook` (its
-// sole tally at 0), which are asserted beside them, and on `enter` being reached through stubs only.
+// sole tally at 0, less than 0 only where it is none), which are asserted beside them, and on `enter` being reached through stubs only.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
@@ -63,7 +64,7 @@ macro_rules! enter {
             "jz 2f", // detached while we were on the way
             "mov rcx, [rcx]",
             "test rcx, rcx",
-            "jle 3f", // more than one counter
+            "jle 3f", // more to do than to count once; if it is less than 0, in order
             "inc qword ptr [rax + rcx]",
             "2:",
             "mov dword ptr [rax], 0",
@@ -80,6 +81,7 @@ macro_rules! enter {
             "ret",
             ".cfi_restore_state",
             "4:",
+            "lfence", // somebody may need order, and this way is slow anyway
             "xor eax, eax", // `dispatch` looks for itself
             "3:",
             "jns 5f",

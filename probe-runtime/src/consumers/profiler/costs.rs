@@ -6,7 +6,7 @@
 //!
 //! In a program, a hit takes more than here where its code has left the caches, and less where a processor does it beside the function's own work. On
 //! the examples' programs a call that is counted takes between 0.6 times of that and 1.3 times: [`DOUBT`]. Hits that are delivered are
-//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth.
+//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth; where there is no such order, [`DOUBT`] is theirs, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,8 +23,8 @@ use crate::error::Error;
 
 /// By how much what is taken for a hit that is counted may be off, as a part of it.
 pub(super) const DOUBT: f64 = 0.4;
-/// The same of what is taken off a call that is timed, between whose readings all is done in order.
-pub(super) const DOUBT_OF_TIMES: f64 = 0.1;
+/// The same of what is taken off a call that is timed, between whose readings all is done in order, where that is so.
+const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
 
 /// Rehearsals that are remembered.
 const KEPT: usize = 15;
@@ -43,6 +43,8 @@ pub(super) struct Costs {
     pub(super) reading: f64,
     /// What a call that takes no time is timed as: half of each of its hits, and a reading.
     pub(super) inside: f64,
+    /// By how much that may be off.
+    pub(super) doubt: f64,
 }
 
 impl Costs {
@@ -79,8 +81,9 @@ impl Rehearsed {
 
     pub(super) fn costs(&self) -> Costs {
         let costs = self.rehearsal.as_ref().map(Rehearsal::costs).unwrap_or_default();
+        let doubt = DOUBT_OF_TIMES * costs.inside + DOUBT * self.besides;
         // Once inside.
-        Costs { reading: costs.reading + self.besides, inside: costs.inside + self.besides, ..costs }
+        Costs { reading: costs.reading + self.besides, inside: costs.inside + self.besides, doubt, ..costs }
     }
 }
 
@@ -120,7 +123,7 @@ impl Rehearsal {
             |quota| Sampler::rehearsed(quota, Time::Machine(clock)).map(|sampler| Arc::new(Alone(sampler)));
         let in_ticks = |nanoseconds| nanoseconds / scale;
         let [counted, delivered, reading, inside] = GUESS.map(in_ticks);
-        let guess = Costs { counted, delivered, reading, inside };
+        let guess = Costs { counted, delivered, reading, inside, doubt: 0.0 };
         let mut rehearsal =
             Self { clock, idle: alone(0)?, busy: alone(u32::MAX)?, last: VecDeque::new(), guess };
         // Another may be at it. Caches, and the processor's guesses, are cold at first.
@@ -158,7 +161,13 @@ impl Rehearsal {
             before = after;
         };
         let timed = hits_that_call(clock, Arc::<Alone>::clone(&self.busy), round)? / 2.0;
-        Some(Costs { counted, delivered, reading: (timed - delivered).max(0.0), inside: middle(inside)? })
+        Some(Costs {
+            counted,
+            delivered,
+            reading: (timed - delivered).max(0.0),
+            inside: middle(inside)?,
+            doubt: 0.0,
+        })
     }
 
     /// What is known.
@@ -166,7 +175,7 @@ impl Rehearsal {
         let of_all = |at: usize| middle(self.last.iter().map(|costs| costs.numbers()[at]).collect());
         match (of_all(0), of_all(1), of_all(2), of_all(3)) {
             (Some(counted), Some(delivered), Some(reading), Some(inside)) => {
-                Costs { counted, delivered, reading, inside }
+                Costs { counted, delivered, reading, inside, doubt: 0.0 }
             }
             _ => self.guess,
         }
@@ -199,6 +208,7 @@ mod tests {
         let rehearsed = Rehearsed::new(Time::Given(|| 0), 1.0).unwrap();
         assert_eq!(rehearsed.costs(), Costs::default());
         let rehearsed = rehearsed.and_besides(10.0);
-        assert_eq!(rehearsed.costs(), Costs { reading: 10.0, inside: 10.0, ..Costs::default() });
+        let doubt = DOUBT * 10.0;
+        assert_eq!(rehearsed.costs(), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });
     }
 }

@@ -7,7 +7,8 @@
 //!   decided before it began, not when enough calls had come, which would tell a rate that is too high; and how long the gap was has
 //!   nothing to do with what was seen after it. So what is off in one gap is made up for in others. Where another function's calls, which are known,
 //!   foretell them better than time does, they do ([`anchors`](super::anchors)).
-//! - **Times**: calls up to a window in which some were timed took as long as those, on average.
+//! - **Times**: calls up to a window in which some were timed took as long as those, on average; of these, cold ones and long ones stand
+//!   apart ([`times`](super::times)). Long ones that are too many to have been interrupted are added as often as they were seen.
 //! - **Hits** take time: while hot functions are armed, threads get less done. What they take ([`costs`](super::costs)) is taken off the windows'
 //!   lengths, and off the times of calls. A window in which hits were delivered for much of the time says too little of rates, and is passed
 //!   over where there is another.
@@ -16,7 +17,7 @@
 //! the next; of times, their spread over the calls that were timed. To it comes what hits may take more or less than they are taken to.
 
 use super::anchors::{Amount, Anchors};
-use super::costs::{Costs, DOUBT_OF_TIMES};
+use super::costs::Costs;
 use super::rate::{Pool, Rate};
 use super::window::Window;
 
@@ -53,9 +54,10 @@ pub(super) struct Estimate {
     samples: f64,
     time: f64,
     squares: f64,
-    /// Those that took much longer, and their times.
+    /// Those that took much longer, and by how much; what that is of all calls before the last window that timed some.
     long: f64,
-    time_of_long: f64,
+    more_of_long: f64,
+    total_of_long: f64,
     /// The time of all calls before the last window that timed some; by what the variance of a call's time is to be multiplied.
     total: f64,
     weight_of_times: f64,
@@ -93,16 +95,18 @@ impl Estimate {
         self.untimed += window.calls;
         self.armed += window.length;
         if window.samples > 0.0 {
-            let Window { samples, time, squares, .. } = window.without_hits(costs);
+            let Window { samples, time, squares, long, time_of_long, .. } = window.without_hits(costs);
             self.samples += samples;
             self.time += time;
             self.squares += squares;
             self.timed += window.timed;
-            self.long += window.long;
-            self.time_of_long += window.time_of_long;
-            self.doubt_of_times = DOUBT_OF_TIMES * costs.inside;
+            let more_of_long = (time_of_long - long * time / samples).max(0.0);
+            self.long += long;
+            self.more_of_long += more_of_long;
+            self.doubt_of_times = costs.doubt;
             let calls = std::mem::take(&mut self.untimed);
             self.total += calls * time / samples;
+            self.total_of_long += calls * more_of_long / (samples + long);
             // Nothing is unknown where all were timed.
             self.weight_of_times += calls * (calls - samples).max(0.0) / samples;
         }
@@ -151,12 +155,13 @@ impl Estimate {
     /// The mean time of a call, in ticks of so many nanoseconds; `None` where none was timed.
     pub(super) fn mean(&self, scale: f64) -> Option<Estimated> {
         (self.samples > 0.0).then(|| {
-            let long = self.of_long(scale);
+            let (long, calls) = (self.of_long(scale), self.calls.max(self.samples));
             let all = self.total + self.untimed * self.time / self.samples;
             let value = if self.calls > 0.0 { all / self.calls } else { self.time / self.samples };
             let of_all = (1.0 - self.samples / self.calls.max(self.samples)).max(0.0);
             let error = 2.0 * (self.variance_of_a_call() * of_all / self.samples).sqrt();
-            Estimated { value: value + long.value, error: error + self.doubt_of_times + long.error }
+            let error = error + self.doubt_of_times + long.error / calls;
+            Estimated { value: value + long.value / calls, error }
         })
     }
 
@@ -168,23 +173,27 @@ impl Estimate {
             let spread = self.variance_of_a_call();
             let of_untimed = self.untimed * self.untimed * spread / self.samples;
             let variance = self.variance * mean * mean + self.weight_of_times * spread + of_untimed;
-            let doubt = self.doubt * mean + (self.doubt_of_times + long.error) * self.calls;
-            let value = self.total + self.untimed * mean + long.value * self.calls;
+            let doubt = self.doubt * mean + self.doubt_of_times * self.calls + long.error;
+            let value = self.total + self.untimed * mean + long.value;
             Estimated { value, error: 2.0 * variance.sqrt() + doubt }
         })
     }
 
-    /// What calls that took much longer than the others add to the time of each, on average. Where they are no more than those that may have been interrupted
+    /// What calls that took much longer than the others add to the time of all. Where they are no more than those that may have been interrupted
     /// while they were timed, it is an error.
     fn of_long(&self, scale: f64) -> Estimated {
-        let mean = self.time / self.samples;
-        let more = (self.time_of_long - self.long * mean).max(0.0);
-        let all = self.samples + self.long;
-        let interrupted = INTERRUPTIONS * (all * mean * scale / 1e9);
+        let interrupted = INTERRUPTIONS * (self.time + self.long * self.time / self.samples) * scale / 1e9;
         let may_be = 1.0 + interrupted + 3.0 * interrupted.sqrt();
-        let is_own = self.long > may_be || more * scale < self.long * INTERRUPTION;
-        let each = more / all;
-        if is_own { Estimated { value: each, error: 0.0 } } else { Estimated { value: 0.0, error: each } }
+        let is_own = self.long > may_be || self.more_of_long * scale < self.long * INTERRUPTION;
+        let all = self.total_of_long + self.untimed * self.more_of_long / (self.samples + self.long);
+        // How many there were of them is what is known least (Poisson).
+        let error = if is_own && self.long > 0.0 { 2.0 * all / self.long.sqrt() } else { all };
+        Estimated { value: if is_own { all } else { 0.0 }, error }
+    }
+
+    /// Whether calls have not been timed yet, nor others since.
+    pub(super) fn has_untimed(&self) -> bool {
+        self.untimed > 0.0 || self.pending > 0.0
     }
 
     fn variance_of_a_call(&self) -> f64 {
@@ -206,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Hits that cost nothing.
-    const FREE: Costs = Costs { counted: 0.0, delivered: 0.0, reading: 0.0, inside: 0.0 };
+    const FREE: Costs = Costs { counted: 0.0, delivered: 0.0, reading: 0.0, inside: 0.0, doubt: 0.0 };
 
     fn window(gap: f64, length: f64, calls: f64) -> Window {
         Window { gap, length, calls, ..Window::default() }
@@ -282,15 +291,25 @@ mod tests {
             ..window(0.0, 1e6, 2000.0)
         };
         let one = estimated([window(1.0), window(0.0)]);
-        let each = 9900.0 / 40.0;
-        assert_eq!(one.mean(1.0), Some(Estimated { value: 100.0, error: each }));
-        assert_eq!(one.total(1.0), Some(Estimated { value: 400_000.0, error: each * 4000.0 }));
+        // One of twenty in the first window, so a hundred of its calls.
+        let all = 100.0 * 9900.0;
+        assert_eq!(one.mean(1.0), Some(Estimated { value: 100.0, error: all / 4000.0 }));
+        assert_eq!(one.total(1.0), Some(Estimated { value: 400_000.0, error: all }));
         // Too short to be an interruption.
-        assert_eq!(one.mean(0.1), Some(Estimated { value: 100.0 + each, error: 0.0 }));
-        let own = estimated([window(2.0), window(1.0)]);
-        let each = 3.0 * 9900.0 / 40.0;
-        assert_eq!(own.mean(1.0), Some(Estimated { value: 100.0 + each, error: 0.0 }));
-        assert_eq!(own.total(1.0).unwrap().value, (100.0 + each) * 4000.0);
+        let short = one.total(0.1).unwrap();
+        assert_eq!((short.value, short.error), (400_000.0 + all, 2.0 * all));
+        let own = estimated([window(2.0), window(2.0)]);
+        let all = 4.0 * all;
+        assert_eq!(own.total(1.0), Some(Estimated { value: 400_000.0 + all, error: all }));
+        assert_eq!(own.mean(1.0), Some(Estimated { value: 100.0 + all / 4000.0, error: all / 4000.0 }));
+    }
+
+    #[test]
+    fn long_calls_stand_for_those_around_them() {
+        let timed = Window { samples: 10.0, time: 1000.0, squares: 1e5, ..window(0.0, 1e6, 1e6) };
+        let long = Window { calls: 100.0, long: 10.0, time_of_long: 51_000.0, ..timed };
+        let total = estimated([long, timed]).total(1.0).unwrap();
+        assert_eq!(total.value, 100.0 * (100.0 + 2500.0) + 1e6 * 100.0);
     }
 
     #[test]
@@ -312,7 +331,7 @@ mod tests {
 
     #[test]
     fn hits_are_taken_off() {
-        let costs = Costs { counted: 2.0, delivered: 6.0, reading: 3.0, inside: 6.0 };
+        let costs = Costs { counted: 2.0, delivered: 6.0, reading: 3.0, inside: 6.0, doubt: 0.5 };
         let mut estimate = Estimate::default();
         let burden = Burden { counted: 500.0, delivered: 50.0 };
         let timed = Window {
@@ -326,7 +345,7 @@ mod tests {
         estimate.add(timed, &[], &costs);
         assert_eq!(timed.rate(), 0.05);
         assert_eq!(estimate.mean(1.0).unwrap().value, 28.0, "40, an inner hit, and its own");
-        assert_eq!(estimate.mean(1.0).unwrap().error, DOUBT_OF_TIMES * 6.0);
+        assert_eq!(estimate.mean(1.0).unwrap().error, 0.5);
         estimate.add(Window { gap: 2000.0, ..timed }, &[], &costs);
         assert_eq!(estimate.calls().value, 300.0);
         let error = 2.0 * 2000.0 * 10.0 / 2000.0 + 100.0 * DOUBT * 550.0 / 2000.0;

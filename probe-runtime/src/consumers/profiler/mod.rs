@@ -71,8 +71,8 @@ use crate::patch::Visibility;
 ///   many times its calls; the error says so, once some windows have passed.
 ///
 /// Calls are timed [in order](crate::Consumer::needs_order), so that what is taken off their times for the hits is known within a tenth: some 4 ns. Told apart are
-/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where there are no more,
-/// - calls that took 16 times as long as usual, and more. Where they are so few that they may have been interrupted (2,000 times a second), they are
+/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where they are more than half,
+/// - calls that took 16 times as long as those before, and more. Where they are so few that they may have been interrupted (2,000 times a second), they are
 ///   in the error only; where there are more, in the mean.
 ///
 /// # Which thread patches, and when

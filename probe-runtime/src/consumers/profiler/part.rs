@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use super::time::Time;
-use super::times::{Kinds, Sums, Times};
+use super::times::{Kinds, Times, Told};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
@@ -25,7 +25,7 @@ pub(super) struct Part {
     pub(super) calls: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
-    times: Kinds<Sums>,
+    times: Told,
     /// Inverted: zero is as good as none.
     shortest: AtomicU64,
     longest: AtomicU64,
@@ -75,14 +75,14 @@ impl Seen {
     /// What a thread has seen, if it has.
     pub(super) fn add(&mut self, part: Option<&Part>) {
         let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
-        self.delivered += part.calls.load(Relaxed);
-        // In this order: what has ended has begun.
-        self.ended += part.ended.load(Acquire);
-        self.begun += part.begun.load(Relaxed);
+        // In this order: what has a time has ended, what has ended has begun, and what has begun is a call.
         let Kinds { cold, usual, long } = part.times.get();
         let before = self.times;
         self.times =
             Kinds { cold: before.cold + cold, usual: before.usual + usual, long: before.long + long };
+        self.ended += part.ended.load(Acquire);
+        self.begun += part.begun.load(Relaxed);
+        self.delivered += part.calls.load(Relaxed);
         self.shortest = self.shortest.min(!part.shortest.load(Relaxed));
         self.longest = self.longest.max(part.longest.load(Relaxed));
     }

@@ -7,7 +7,7 @@
 //! - **Modes**: a function's calls are *timed* in some windows, at two hits that are delivered; in others they are only *counted* by the
 //!   runtime, at one hit that takes a tenth of that. What is called so seldom that counting all the time takes no more than a part of the budget is
 //!   counted so, without gaps: its calls are known. The rest has windows.
-//! - A **window that times** is planned when it opens: twice as long as the sample takes at the rate of the window before, and at least until the
+//! - A **window that times** is planned when it opens: twice as long as each thread takes for its sample at the rate of the window before, and at least until the
 //!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
 //!   when the rate jumps.
 //! - **Windows that count** are as long as a part of an epoch's budget lasts at the rates that were seen last, for all that are open together; if that is too short,
@@ -15,7 +15,7 @@
 //! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of microseconds on some
 //!   machines: so the first look at what is timed is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
 //! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
-//!   again, the longest latent first, as far as the buckets reach: in one of eight to time, in another what is counted all the time is timed, in the others to count. To time needs a
+//!   again, the longest latent first, as far as the buckets reach: in one of eight to time, in the others to count; but nothing where what is counted all the time is timed, in one of eight as well. To time needs a
 //!   barrier, since entry and exit belong together; to count does not.
 //! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
 //!   nothing is called. Only when to look again is by the clock.

@@ -3,7 +3,7 @@
 //! | kind | which calls |
 //! |---|---|
 //! | cold | a thread's first two that are timed in a window: the code and the data of their hits have left the caches |
-//! | long | those that took 16 times as long as the thread's usual ones, and more: a few of them may have been interrupted |
+//! | long | those that took 16 times as long as the thread's lately, and more: a few of them may have been interrupted |
 //! | usual | all others |
 
 // Safety: relies on zeroes being no calls.
@@ -11,7 +11,7 @@
 
 use std::ops::{Add, Sub};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::calls::add;
 use crate::per_thread::Zeroed;
@@ -90,17 +90,18 @@ impl Sums {
     /// By the thread whose they are.
     #[inline(always)]
     fn add(&self, elapsed: u64, inner: u64) {
-        add(&self.samples, 1);
         add(&self.time, elapsed);
         add(&self.inner, inner);
         #[expect(clippy::cast_precision_loss, reason = "of an error")]
         let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
         self.squares.store(squares.to_bits(), Relaxed);
+        // Last: who sees it sees its time.
+        self.samples.store(self.samples.load(Relaxed).wrapping_add(1), Release);
     }
 
     fn get(&self) -> Times {
         Times {
-            samples: self.samples.load(Relaxed),
+            samples: self.samples.load(Acquire),
             time: self.time.load(Relaxed),
             squares: f64::from_bits(self.squares.load(Relaxed)),
             inner: self.inner.load(Relaxed),
@@ -108,31 +109,51 @@ impl Sums {
     }
 }
 
-impl Kinds<Sums> {
+/// One thread's times.
+#[repr(C)]
+pub(super) struct Told {
+    kinds: Kinds<Sums>,
+    /// Calls lately that were not cold, and their time: no more of each than makes it long.
+    lately: AtomicU64,
+    time_lately: AtomicU64,
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Told {}
+
+impl Told {
     /// A call that took so many ticks.
     #[inline(always)]
     pub(super) fn add(&self, is_cold: bool, elapsed: u64, inner: u64) {
         let kind = if is_cold {
-            &self.cold
+            &self.kinds.cold
         } else if self.is_long(elapsed) {
-            &self.long
+            &self.kinds.long
         } else {
-            &self.usual
+            &self.kinds.usual
         };
         kind.add(elapsed, inner);
     }
 
-    /// So many times as long as usual, once so many are known.
+    /// Whether it took so many times as long as those lately, once so many are known. When it is over, it is one of them.
     fn is_long(&self, elapsed: u64) -> bool {
         const LONG: u64 = 16;
         const KNOWN: u64 = 4;
-        let (samples, time) = (self.usual.samples.load(Relaxed), self.usual.time.load(Relaxed));
-        samples >= KNOWN && elapsed.saturating_mul(samples) > time.saturating_mul(LONG)
+        const FORGOTTEN: u64 = 64;
+        let (calls, time) = (self.lately.load(Relaxed), self.time_lately.load(Relaxed));
+        let is_known = calls >= KNOWN && time > 0;
+        let longest = if is_known { time.saturating_mul(LONG) / calls } else { u64::MAX };
+        let (calls, time) = (calls + 1, time.saturating_add(elapsed.min(longest)));
+        let halved = u32::from(calls >= FORGOTTEN);
+        self.lately.store(calls >> halved, Relaxed);
+        self.time_lately.store(time >> halved, Relaxed);
+        elapsed > longest
     }
 
     /// By any thread.
     pub(super) fn get(&self) -> Kinds<Times> {
-        Kinds { cold: self.cold.get(), usual: self.usual.get(), long: self.long.get() }
+        let Kinds { cold, usual, long } = &self.kinds;
+        Kinds { cold: cold.get(), usual: usual.get(), long: long.get() }
     }
 }
 
@@ -140,33 +161,44 @@ impl Kinds<Sums> {
 mod tests {
     use super::*;
 
-    fn sums() -> Kinds<Sums> {
-        let sums = || Sums {
-            samples: AtomicU64::new(0),
-            time: AtomicU64::new(0),
-            squares: AtomicU64::new(0),
-            inner: AtomicU64::new(0),
-        };
-        Kinds { cold: sums(), usual: sums(), long: sums() }
+    fn told() -> Told {
+        let none = || AtomicU64::new(0);
+        let sums = || Sums { samples: none(), time: none(), squares: none(), inner: none() };
+        let kinds = Kinds { cold: sums(), usual: sums(), long: sums() };
+        Told { kinds, lately: none(), time_lately: none() }
     }
 
     #[test]
     fn a_call_is_of_one_kind() {
-        let sums = sums();
+        let told = told();
         for (is_cold, elapsed) in
             [(true, 900), (true, 50), (false, 500), (false, 10), (false, 20), (false, 30)]
         {
-            sums.add(is_cold, elapsed, 1);
+            told.add(is_cold, elapsed, 1);
         }
         // Four are known, of 140 ticks each.
-        sums.add(false, 2240, 0);
-        let before = sums.get();
+        told.add(false, 2240, 0);
+        let before = told.get();
         assert_eq!(before.cold, Times { samples: 2, time: 950, squares: 812_500.0, inner: 2 });
         assert_eq!((before.usual.samples, before.usual.time, before.long), (5, 2800, Times::default()));
-        sums.add(false, 8961, 7);
-        let after = sums.get();
+        told.add(false, 8961, 7);
+        let after = told.get();
         let long = Times { samples: 1, time: 8961, squares: 8961.0 * 8961.0, inner: 7 };
         assert_eq!(after.since(&before), Kinds { long, ..Kinds::default() });
         assert_eq!((after.all().samples, after.all().time), (8, 950 + 2800 + 8961));
+    }
+
+    #[test]
+    fn what_is_usual_may_change() {
+        let (told, still) = (told(), told());
+        (0..1000).for_each(|_| told.add(false, 50, 0));
+        assert_eq!(told.get().usual.samples, 1000);
+        (0..100).for_each(|_| told.add(false, 5000, 0));
+        let Kinds { usual, long, .. } = told.get();
+        assert!(long.samples < 20 && usual.samples + long.samples == 1100, "{long:?}");
+        // A clock that stands still tells nothing.
+        (0..10).for_each(|_| still.add(false, 0, 0));
+        still.add(false, 1, 0);
+        assert_eq!(still.get().usual.samples, 11);
     }
 }

@@ -23,9 +23,10 @@ pub(super) struct Window {
     pub(super) squares: f64,
     /// Hits inside of the calls that were timed.
     pub(super) inner: f64,
-    /// Those that took much longer.
+    /// Those that took much longer, and hits inside of these.
     pub(super) long: f64,
     pub(super) time_of_long: f64,
+    pub(super) inner_of_long: f64,
     /// Whether it has only begun, and says nothing of rates.
     pub(super) is_new: bool,
 }
@@ -45,12 +46,13 @@ impl Burden {
 }
 
 impl Window {
-    /// With what calls took. Where each was timed, or none of the usual kind, others are of no better use than these.
+    /// With what calls took, which stand for themselves and `others`. Where these are none, or hardly any call was a usual one, all calls are alike.
     #[expect(clippy::cast_precision_loss, reason = "far fewer")]
-    pub(super) fn with_times(self, times: &Kinds<Times>) -> Self {
+    pub(super) fn with_times(self, times: &Kinds<Times>, has_others: bool) -> Self {
         let all = times.all();
-        let is_usual = times.usual.samples != 0 && (all.samples as f64) < self.calls;
-        let (like, long) = if is_usual { (times.usual, times.long) } else { (all, Times::default()) };
+        let has_others = has_others || (all.samples as f64) < self.calls;
+        let is_told = has_others && times.usual.samples != 0 && times.usual.samples >= times.cold.samples;
+        let (like, long) = if is_told { (times.usual, times.long) } else { (all, Times::default()) };
         Self {
             timed: all.samples as f64,
             samples: like.samples as f64,
@@ -59,6 +61,7 @@ impl Window {
             inner: like.inner as f64,
             long: long.samples as f64,
             time_of_long: long.time as f64,
+            inner_of_long: long.inner as f64,
             ..self
         }
     }
@@ -85,6 +88,8 @@ impl Window {
         // They vary as much as before.
         self.squares = (self.squares - own * (2.0 * self.time - self.samples * own)).max(0.0);
         self.time -= own * self.samples;
+        let of_long = self.inner_of_long * costs.delivered + self.long * costs.inside;
+        self.time_of_long = (self.time_of_long - of_long).max(0.0);
         self
     }
 }
@@ -102,13 +107,19 @@ mod tests {
         let window = |calls| Window { calls, ..Window::default() };
         let kinds = Kinds { cold: times(2, 900), usual: times(7, 700), long: times(1, 5000) };
         let numbers = |it: Window| (it.timed, it.samples, it.time, it.long, it.time_of_long);
-        assert_eq!(numbers(window(11.0).with_times(&kinds)), (10.0, 7.0, 700.0, 1.0, 5000.0));
-        assert_eq!(
-            numbers(window(10.0).with_times(&kinds)),
-            (10.0, 10.0, 6600.0, 0.0, 0.0),
-            "there are no others"
-        );
-        let cold = Kinds { usual: Times::default(), ..kinds };
-        assert_eq!(numbers(window(90.0).with_times(&cold)), (3.0, 3.0, 5900.0, 0.0, 0.0));
+        let (told, all) = ((10.0, 7.0, 700.0, 1.0, 5000.0), (10.0, 10.0, 6600.0, 0.0, 0.0));
+        assert_eq!(numbers(window(11.0).with_times(&kinds, false)), told);
+        assert_eq!(numbers(window(10.0).with_times(&kinds, true)), told, "there are some from before");
+        assert_eq!(numbers(window(10.0).with_times(&kinds, false)), all, "each was timed");
+        // One call on each of many threads.
+        let spread = Kinds { cold: times(8, 5600), usual: times(1, 100), long: times(1, 900) };
+        assert_eq!(numbers(window(90.0).with_times(&spread, true)), all);
+    }
+
+    #[test]
+    fn hits_inside_of_long_calls_are_taken_off() {
+        let costs = Costs { delivered: 5.0, inside: 20.0, ..Costs::default() };
+        let window = Window { long: 2.0, time_of_long: 1000.0, inner_of_long: 100.0, ..Window::default() };
+        assert!((window.without_hits(&costs).time_of_long - 460.0).abs() < 1e-9);
     }
 }

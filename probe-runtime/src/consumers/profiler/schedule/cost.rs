@@ -50,8 +50,10 @@ impl Schedule {
         let (size, costs) = (self.settings.sample_size, self.costs);
         let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
         // A look comes later than it was meant to.
-        let calls = (super::PLANNED * size).max(rate * 2.0 * self.settings.first_look) * self.busy.max(1.0);
-        let cost = 2.0 * (calls * costs.delivered + size * costs.reading + self.cost_of_a_toggle());
+        let threads = self.busy.max(1.0);
+        let calls = (super::PLANNED * size).max(rate * 2.0 * self.settings.first_look) * threads;
+        let hits = calls * costs.delivered + size * threads * costs.reading;
+        let cost = 2.0 * (hits + self.cost_of_a_toggle());
         Spent { cost, calls }
     }
 

@@ -9,7 +9,7 @@ use super::super::sampler::Seen;
 use super::super::window::{Burden, Window};
 use super::{Settings, more, since};
 
-/// Calls that end a window in which calls are timed before its time, in samples.
+/// Calls that end a window in which calls are timed before its time, in samples of a thread that does nothing else.
 const OVERRUN: f64 = 16.0;
 /// The shortest window, in what the program has used: so much of a first look.
 pub(super) const SHORTEST: f64 = 0.5;
@@ -123,7 +123,7 @@ impl Course {
     /// Whether its window is over, as of the last reading; `bucket` is that of all.
     ///
     /// One that times waits for calls, but not where they would be too many once they come, as `is_hot` says.
-    pub(super) fn is_over(&self, is_hot: bool, bucket: &Bucket, settings: &Settings) -> bool {
+    pub(super) fn is_over(&self, is_hot: bool, busy: f64, bucket: &Bucket, settings: &Settings) -> bool {
         let State::Open(Open { mode, planned, from, .. }) = self.state else { return false };
         let Reading { at, progress, seen } = &self.last;
         // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
@@ -140,7 +140,7 @@ impl Course {
         let size = settings.sample_size;
         let has_room = bucket.has_room() && self.bucket.has_room();
         let is_full = (calls >= size || is_hot) && is_due && !is_timing;
-        let is_overrun = calls >= OVERRUN * size;
+        let is_overrun = calls >= OVERRUN * size * busy.max(1.0);
         // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
         let least = if bucket.is_closed() || self.bucket.is_closed() { 1.0 } else { size };
         let is_spared = !has_room && calls >= least && seen.ended > 0;
@@ -218,7 +218,8 @@ impl Course {
             calls,
             ..Window::default()
         };
-        Some(window.with_times(&to.seen.times.since(&from.seen.times)))
+        let has_others = gap > 0.0 || self.estimate.has_untimed();
+        Some(window.with_times(&to.seen.times.since(&from.seen.times), has_others))
     }
 
     /// Goes on without a gap, another way.

@@ -26,7 +26,7 @@ impl Schedule {
         let course = &self.courses[function];
         let is_hot =
             course.expected(self.epochs).is_some_and(|rate| !self.sustains(function, self.counting(rate)));
-        if !course.is_over(is_hot, &self.bucket, &self.settings) {
+        if !course.is_over(is_hot, self.busy, &self.bucket, &self.settings) {
             return true;
         }
         let is_counting = course.mode() == Some(Mode::Counting);
@@ -159,7 +159,7 @@ impl Schedule {
         course.rearmed += 1;
     }
 
-    /// Of what is counted all the time, times what has been called often enough since, as far as the bucket reaches, but one in any case; who has been timed
+    /// In one of the epochs: of what is counted all the time, times what has been called often enough since, as far as the bucket reaches, but one in any case; who has been timed
     /// is last next time.
     pub(super) fn time_what_is_counted(&mut self, orders: &mut Orders) {
         if self.epochs % TIMED != TIMED / 2 {
