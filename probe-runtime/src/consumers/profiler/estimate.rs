@@ -158,7 +158,7 @@ impl Estimate {
             let (long, calls) = (self.of_long(scale), self.calls.max(self.samples));
             let all = self.total + self.untimed * self.time / self.samples;
             let value = if self.calls > 0.0 { all / self.calls } else { self.time / self.samples };
-            let of_all = (1.0 - self.samples / self.calls.max(self.samples)).max(0.0);
+            let of_all = 1.0 - self.samples / calls;
             let error = 2.0 * (self.variance_of_a_call() * of_all / self.samples).sqrt();
             let error = error + self.doubt_of_times + long.error / calls;
             Estimated { value: value + long.value / calls, error }

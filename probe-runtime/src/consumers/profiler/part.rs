@@ -76,10 +76,7 @@ impl Seen {
     pub(super) fn add(&mut self, part: Option<&Part>) {
         let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
         // In this order: what has a time has ended, what has ended has begun, and what has begun is a call.
-        let Kinds { cold, usual, long } = part.times.get();
-        let before = self.times;
-        self.times =
-            Kinds { cold: before.cold + cold, usual: before.usual + usual, long: before.long + long };
+        self.times = self.times.and(&part.times.get());
         self.ended += part.ended.load(Acquire);
         self.begun += part.begun.load(Relaxed);
         self.delivered += part.calls.load(Relaxed);

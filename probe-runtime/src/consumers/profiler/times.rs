@@ -69,7 +69,20 @@ impl Kinds<Times> {
     }
 
     pub(super) fn since(&self, then: &Self) -> Self {
-        Self { cold: self.cold - then.cold, usual: self.usual - then.usual, long: self.long - then.long }
+        self.by_kind(then, Times::sub)
+    }
+
+    /// With those of another thread.
+    pub(super) fn and(&self, others: &Self) -> Self {
+        self.by_kind(others, Times::add)
+    }
+
+    fn by_kind(&self, other: &Self, of: impl Fn(Times, Times) -> Times) -> Self {
+        Self {
+            cold: of(self.cold, other.cold),
+            usual: of(self.usual, other.usual),
+            long: of(self.long, other.long),
+        }
     }
 }
 
