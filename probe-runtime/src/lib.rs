@@ -132,13 +132,22 @@ pub use consumers::{FunctionLatency, Latencies, Latency};
 #[cfg(feature = "latency")]
 pub use hdrhistogram;
 
-// Its examples are compiled and run.
+// `docs` is a link to the repository's folder, which packages hold as files. Its examples are compiled and run.
+#[cfg(all(
+    doctest,
+    feature = "latency",
+    feature = "call-tree",
+    not(probe_backend = "off")
+))]
+#[doc = include_str!("../docs/recipes.md")]
+mod recipes {}
+
 #[cfg(all(doctest, feature = "std", not(probe_backend = "off")))]
-#[doc = include_str!("../../docs/shipping-latent-probes.md")]
+#[doc = include_str!("../docs/shipping-latent-probes.md")]
 mod shipping_latent_probes {}
 
 #[cfg(all(doctest, feature = "metrics", not(probe_backend = "off")))]
-#[doc = include_str!("../../docs/reports-and-metrics.md")]
+#[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}
 
 /// What the macros expand to. Not public API: it changes with the ABI's version only.

@@ -46,7 +46,7 @@ fn what_is_not_linked_leaves_no_record() {
     check(&configuration("lld"), &["text::count", "text::is_space<char>", "words"]);
 }
 
-/// GNU ld keeps what has a record, unless it is told not to (see the README).
+/// GNU ld keeps what has a record, unless it is told not to (see docs/objects.md).
 #[test]
 fn gnu_ld_drops_them_on_request() {
     let gnu = configuration("gnu").linker(Linker::Gnu).flags(&["-Clink-arg=-Wl,-z,start-stop-gc"]);
