@@ -133,12 +133,7 @@ pub use consumers::{FunctionLatency, Latencies, Latency};
 pub use hdrhistogram;
 
 // `docs` is a link to the repository's folder, which packages hold as files. Its examples are compiled and run.
-#[cfg(all(
-    doctest,
-    feature = "latency",
-    feature = "call-tree",
-    not(probe_backend = "off")
-))]
+#[cfg(all(doctest, feature = "latency", feature = "call-tree", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/recipes.md")]
 mod recipes {}
 
