@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use probe_benches::{Case, IS_PATCHED, Scale, figure, interleave, process_ns, processors};
-use probe_examples::programs::{ALL, Done, Program};
+use probe_programs::{ALL, Done, Program};
 use probe_runtime::{Attachment, FunctionProfile, Profile, Profiler, TextPolicy, select};
 
 /// A program is run so many times in a row, and the profiler is at work for so long before.

@@ -2,16 +2,14 @@
 //!
 //! ```text
 //! cargo run --release --example nbody [-- [--profile] [STEPS [THREADS]]]
-//! PROBES='probe_examples::programs::nbody::**=profile(budget=0.5%)' cargo run --release --example nbody -- 2000
+//! PROBES='probe_programs::nbody::**=profile(budget=0.5%)' cargo run --release --example nbody -- 2000
 //! ```
 //!
-//! The program is in `src/programs/nbody.rs`. `--profile` samples the calls of all of its functions while it runs, and prints
+//! The program is in `programs/src/nbody.rs`. `--profile` samples the calls of all of its functions while it runs, and prints
 //! a table: how often each was called, and how long it took, estimated with its error.
 
 use std::process::ExitCode;
 
-use probe_examples::programs;
-
 fn main() -> ExitCode {
-    programs::main(&programs::nbody::PROGRAM)
+    probe_programs::main(&probe_programs::nbody::PROGRAM)
 }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use probe_runtime::probe;
 
-use super::{Done, Program, on_threads, random, seed};
+use crate::{Done, Program, on_threads, random, seed};
 
 /// The program; its work is so many batches of [`BATCH`] points.
 pub const PROGRAM: Program =
-    Program { name: "hull", probes: "probe_examples::programs::hull::**", unit: "batches", work: 500, run };
+    Program { name: "hull", probes: "probe_programs::hull::**", unit: "batches", work: 500, run };
 
 /// Points in a batch.
 pub const BATCH: usize = 5_000;

@@ -5,11 +5,11 @@ use std::sync::{Barrier, PoisonError, RwLock};
 
 use probe_runtime::probe;
 
-use super::{Done, Program, on_threads, random, seed};
+use crate::{Done, Program, on_threads, random, seed};
 
 /// The program; its work is so many steps of [`BODIES`] bodies.
 pub const PROGRAM: Program =
-    Program { name: "nbody", probes: "probe_examples::programs::nbody::**", unit: "steps", work: 120, run };
+    Program { name: "nbody", probes: "probe_programs::nbody::**", unit: "steps", work: 120, run };
 
 /// How many there are.
 pub const BODIES: usize = 400;

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use probe_benches::{median, process_ns, processors};
-use probe_examples::programs::{hull, options};
+use probe_programs::{hull, options};
 use probe_runtime::{ProfileCost, Profiler, TextPolicy, select};
 
 /// Those of `hull` that don't recurse: they are called some ten thousand times a second, and those of `options` tens of millions of times.
@@ -40,7 +40,7 @@ fn a_budget_holds_while_the_rate_jumps() {
         return;
     };
     let time = Duration::from_secs(seconds.parse().expect("seconds"));
-    let of_hull = SELECTED.map(|name| format!("probe_examples::programs::hull::{name}")).join(", ");
+    let of_hull = SELECTED.map(|name| format!("probe_programs::hull::{name}")).join(", ");
     let probes = format!("{of_hull}, {}", options::PROGRAM.probes);
     let cycles = |count: u32| (0..count).map(|_| cycle().1).sum::<f64>();
     let (start, mut slower, mut plain_again, mut accounted) = (Instant::now(), vec![], vec![], vec![]);

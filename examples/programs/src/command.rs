@@ -7,7 +7,7 @@ use std::thread;
 
 use probe_runtime::{Profiler, TextPolicy, select};
 
-use super::Program;
+use crate::Program;
 
 #[derive(PartialEq, Eq, Debug)]
 struct Arguments {
@@ -81,14 +81,14 @@ mod tests {
     use super::*;
 
     fn parsed(words: &str) -> Result<Arguments, String> {
-        parse(&super::super::nbody::PROGRAM, words.split_whitespace().map(str::to_owned))
+        parse(&crate::nbody::PROGRAM, words.split_whitespace().map(str::to_owned))
     }
 
     #[test]
     fn numbers_come_in_order() {
         let all = Arguments { work: 7, threads: 3, profiles: true };
         assert_eq!((parsed("7 3 --profile"), parsed("--profile 7 3")), (Ok(all), parsed("7 --profile 3")));
-        assert_eq!(parsed("").unwrap().work, super::super::nbody::PROGRAM.work);
+        assert_eq!(parsed("").unwrap().work, crate::nbody::PROGRAM.work);
         for wrong in ["0", "1 2 3", "--help", "-5"] {
             let error = parsed(wrong).unwrap_err();
             assert!(

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use probe_examples::Run;
-use probe_examples::programs::{ALL, Program};
+use probe_programs::{ALL, Program};
 use probe_runtime::{Count, Kind, ProbeCount, select};
 
 /// So much work takes no time, also without optimization.
@@ -86,12 +86,12 @@ fn each_profiles_itself() {
 
 #[test]
 fn the_environment_asks_for_more() {
-    let probes = "probe_examples::programs::hull::geometry::merge=latency";
+    let probes = "probe_programs::hull::geometry::merge=latency";
     let run = Run::example("hull").arg("4").arg("1").probes(probes).finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     let row = run.stderr.lines().nth(1).unwrap();
     let words: Vec<_> = row.split_whitespace().take(2).collect();
-    assert_eq!(words, ["probe_examples::programs::hull::geometry::merge", "3"], "{}", run.stderr);
+    assert_eq!(words, ["probe_programs::hull::geometry::merge", "3"], "{}", run.stderr);
     let wrong = Run::example("hull").arg("many").finish();
     assert_eq!(
         (wrong.code, wrong.stderr.as_str()),

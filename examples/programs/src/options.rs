@@ -4,16 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use probe_runtime::probe;
 
-use super::{Done, Program, on_threads};
+use crate::{Done, Program, on_threads};
 
 /// The program; its work is so many batches of [`BATCH`] options.
-pub const PROGRAM: Program = Program {
-    name: "options",
-    probes: "probe_examples::programs::options::**",
-    unit: "batches",
-    work: 2_000,
-    run,
-};
+pub const PROGRAM: Program =
+    Program { name: "options", probes: "probe_programs::options::**", unit: "batches", work: 2_000, run };
 
 /// Options that are priced in a row.
 pub const BATCH: u64 = 1_000;

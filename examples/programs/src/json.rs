@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use probe_runtime::probe;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use super::{Done, Program, on_threads};
+use crate::{Done, Program, on_threads};
 
 /// The program; its work is to read so many documents, those of the file in turns.
 pub const PROGRAM: Program =
-    Program { name: "json", probes: "probe_examples::programs::json::**", unit: "documents", work: 100, run };
+    Program { name: "json", probes: "probe_programs::json::**", unit: "documents", work: 100, run };
 
 /// Documents of the file, and orders in each.
 const DOCUMENTS: u64 = 8;

@@ -5,16 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use probe_runtime::probe;
 use regex::Regex;
 
-use super::{Done, Program, on_threads};
+use crate::{Done, Program, on_threads};
 
 /// The program; its work is to read the text so many times.
-pub const PROGRAM: Program = Program {
-    name: "patterns",
-    probes: "probe_examples::programs::patterns::**",
-    unit: "readings",
-    work: 400,
-    run,
-};
+pub const PROGRAM: Program =
+    Program { name: "patterns", probes: "probe_programs::patterns::**", unit: "readings", work: 400, run };
 
 const TEXT: &str = include_str!("../../../LICENSE-APACHE");
 
