@@ -96,6 +96,8 @@ mod registry;
 mod selector;
 #[cfg(feature = "std")]
 mod self_test;
+#[cfg(feature = "std")]
+mod spec;
 #[cfg(all(feature = "std", probe_backend = "x86_64"))]
 mod table;
 

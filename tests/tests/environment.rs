@@ -196,13 +196,38 @@ fn an_unknown_consumer_is_named() {
     );
 }
 
+/// The variable may be meant for another program, this one's parent: its work is done.
 #[test]
-fn nothing_that_matches_is_named_with_the_nearest() {
+fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     says(
         "environment::net::hanlde=count",
+        true,
+        "PROBES: no probe matches `environment::net::hanlde`; did you mean `environment::net::handle`, \
+         `environment::net::parsed`, `environment::net::accept`?; `environment::net::hanlde=count` is not attached",
+    );
+    says(
+        "zzz=latency, environment::store kind=exit=count",
+        true,
+        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`); `zzz=latency` is not attached\n\
+         probe               kind  sites  hits\n\
+         environment::store  exit      1     1",
+    );
+}
+
+#[test]
+fn every_consumer_takes_a_text_policy() {
+    says(
+        "environment::store kind=exit = count(text=alias)",
+        true,
+        "probe               kind  sites  hits\n\
+         environment::store  exit      1     1",
+    );
+    says(
+        "environment::store=count(text=shut)",
         false,
-        "Error: no probe matches `environment::net::hanlde`; did you mean `environment::net::handle`, \
-         `environment::net::parsed`, `environment::net::accept`?",
+        "Error: PROBES, column 31: `shut` is not a text policy; there are sealed, open and alias\n  \
+         environment::store=count(text=shut)\n  \
+         \x20                             ^",
     );
 }
 

@@ -335,3 +335,15 @@ fn a_program_with_more_rights_than_its_user_writes_no_files() {
     );
     assert_eq!(folder.names(), ["program"]);
 }
+
+/// One that can't be attached keeps its number.
+#[test]
+fn numbers_are_those_of_the_variable() {
+    let folder = Folder::new("numbers");
+    let output = folder.run("return", &format!("zzz=count, {COUNT}"), "@/%n.json");
+    assert!(
+        output.status.success() && stderr(&output).ends_with("; `zzz=count` is not attached\n"),
+        "{output:?}"
+    );
+    assert_eq!(folder.names(), ["2.json"]);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use probe_tests::fixture::site_table::SiteTable;
@@ -31,6 +32,21 @@ fn must_hold_nothing(built: &Built, file: &str, names: &[&str]) {
     }
 }
 
+/// Whatever the environment asks for, the work is done: the variable may be another program's.
+fn must_go_on(built: &Built) {
+    for probes in ["app::serve=count", "app::**=latency", "a, b:c", "=", "**=profile(budget=1%)"] {
+        let mut program = Command::new(built.path("app"));
+        let output =
+            program.arg("serve").env("PROBES", probes).env("PROBES_OUT", "/a/%x.jsn").output().unwrap();
+        let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        assert!(output.status.success() && stdout == "4 of 0\n", "{probes}: {stderr}");
+        assert_eq!(
+            stderr, "PROBES: this program was built without probes; nothing is attached\n",
+            "{probes}"
+        );
+    }
+}
+
 /// The program alone says so; its libraries don't, and follow.
 #[test]
 fn the_program_and_its_libraries_have_no_probes() {
@@ -40,6 +56,7 @@ fn the_program_and_its_libraries_have_no_probes() {
             let built = configuration.linker(linker).build("app");
             assert_eq!(built.run("app", &[Path::new("serve")]), "4 of 0\n", "{}", built.description());
             must_hold_nothing(&built, "app", &["app::serve", "leaf::decode", "Reader::split"]);
+            must_go_on(&built);
         }
         // And back: the switch is not remembered.
         let built = configuration(name).release_on_plain_runtime().linker(linker).build("app");

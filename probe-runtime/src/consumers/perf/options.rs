@@ -2,26 +2,18 @@
 
 use super::{Perf, PerfEvent};
 use crate::error::Mistake;
+use crate::spec::Setting;
 
 impl Perf {
-    /// One with these options.
-    pub(crate) fn from_options(options: &str) -> Result<Self, Mistake> {
+    /// One with these options, `events` and `budget`.
+    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
         let (mut events, mut budget) = (None, None);
-        let mut at = 0;
-        for option in options.split(',') {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let value_at = at + name.len() + 1;
-            match name.trim() {
-                "events" => events = Some(read_events(value, value_at)?),
-                "budget" => {
-                    budget = Some(value.parse().map_err(|problem| mistake(value, value_at, problem))?);
-                }
-                other => {
-                    let problem = format!("`{other}` is not an option of `perf`; there is events, budget");
-                    return Err(mistake(option, at, problem));
-                }
+        for it in settings {
+            if it.name == "events" {
+                events = Some(read_events(it)?);
+            } else {
+                budget = Some(it.value.parse().map_err(|why: String| it.mistaken_value(0, why))?);
             }
-            at += option.len() + 1;
         }
         let perf = events.map_or_else(Self::new, Self::of);
         Ok(match budget {
@@ -31,26 +23,29 @@ impl Perf {
     }
 }
 
-fn read_events(value: &str, mut at: usize) -> Result<Vec<PerfEvent>, Mistake> {
+fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, Mistake> {
     let mut events = Vec::new();
-    for name in value.split('+') {
-        events.push(name.trim().parse().map_err(|problem| mistake(name, at, problem))?);
+    let mut at = 0;
+    for name in setting.value.split('+') {
+        let at_name = at + name.len() - name.trim_start().len();
+        let event = name.trim().parse();
+        events.push(event.map_err(|why: String| setting.mistaken_value(at_name, why))?);
         at += name.len() + 1;
     }
     Ok(events)
 }
 
-/// Where the text, which begins at this byte, says something.
-fn mistake(text: &str, at: usize, problem: String) -> Mistake {
-    Mistake { at: at + (text.len() - text.trim_start().len()), problem }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::settings;
+
+    fn from(options: &str) -> Result<Perf, Mistake> {
+        Perf::from_settings(&settings(options).collect::<Vec<_>>())
+    }
 
     fn found(options: &str) -> (Option<Vec<PerfEvent>>, bool) {
-        let perf = Perf::from_options(options).unwrap();
+        let perf = from(options).unwrap();
         (perf.options.events.clone(), perf.profiler().is_some())
     }
 
@@ -65,14 +60,12 @@ mod tests {
     #[test]
     fn a_mistake_is_pointed_at() {
         for (options, at, problem) in [
-            ("", 0, "`` is not an option of `perf`; there is events, budget"),
-            ("events=cycles, epoch=1", 15, "`epoch` is not an option"),
             ("events=cycles+ cycle", 15, "`cycle` is not an event; there is cycles,"),
             ("events=", 7, "`` is not an event"),
             ("budget= 1", 8, "`1` is not a budget; write `1%` or `1000/s`"),
             ("events=cycles,budget=-1%", 21, "`-1%` is not a budget"),
         ] {
-            let mistake = Perf::from_options(options).unwrap_err();
+            let mistake = from(options).unwrap_err();
             assert_eq!(mistake.at, at, "{options}: {}", mistake.problem);
             assert!(mistake.problem.starts_with(problem), "{options}: {}", mistake.problem);
         }

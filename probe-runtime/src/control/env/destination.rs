@@ -13,48 +13,10 @@
 use std::path::{PathBuf, is_separator};
 
 use crate::error::Mistake;
-
-/// What a report looks like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Format {
-    Text,
-    Json,
-    Csv,
-    Svg,
-    Folded,
-    /// With the feature `metrics`.
-    Prometheus,
-}
-
-const FORMATS: [Format; 6] =
-    [Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded, Format::Prometheus];
+use crate::spec::{Format, endings};
 
 /// The name of a file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
-
-impl Format {
-    /// The ending of its files.
-    pub(super) fn ending(self) -> &'static str {
-        match self {
-            Self::Text => "txt",
-            Self::Json => "json",
-            Self::Csv => "csv",
-            Self::Svg => "svg",
-            Self::Folded => "folded",
-            Self::Prometheus => "prom",
-        }
-    }
-
-    /// Whether several reports may share a file.
-    pub(super) fn is_joined(self) -> bool {
-        matches!(self, Self::Text | Self::Prometheus)
-    }
-}
-
-/// The endings of these, for people.
-pub(super) fn endings(formats: &[Format]) -> String {
-    formats.iter().map(|format| format.ending()).collect::<Vec<_>>().join(", ")
-}
 
 /// Where reports go.
 #[derive(PartialEq, Eq, Debug)]
@@ -143,9 +105,9 @@ impl Pattern {
             None => (Format::Text, value.len()),
             Some(ending) => {
                 let at = value.len() - ending.len() - 1;
-                let Some(format) = FORMATS.iter().find(|format| format.ending() == ending) else {
+                let Some(format) = Format::ALL.iter().find(|format| format.ending() == ending) else {
                     let problem =
-                        format!("`.{ending}` is no report's ending; there are {}", endings(&FORMATS));
+                        format!("`.{ending}` is no report's ending; there are {}", endings(&Format::ALL));
                     return Err(Mistake { at, problem });
                 };
                 (*format, at)
@@ -157,10 +119,9 @@ impl Pattern {
         Ok(Self { parts, format, at })
     }
 
-    /// The file of each of these consumers.
-    pub(super) fn paths(&self, run: &Run, consumers: &[&str]) -> Vec<PathBuf> {
-        let numbered = consumers.iter().enumerate();
-        numbered.map(|(at, consumer)| run.base.join(self.path(run, at + 1, consumer))).collect()
+    /// The file of each of these consumers: their numbers and names.
+    pub(super) fn paths(&self, run: &Run, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
+        consumers.iter().map(|(number, name)| run.base.join(self.path(run, *number, name))).collect()
     }
 
     fn path(&self, run: &Run, number: usize, consumer: &str) -> String {
@@ -184,20 +145,20 @@ impl Pattern {
         path
     }
 
-    /// Whether each of these consumers, with the formats that it has, can report so.
-    pub(super) fn check(&self, run: &Run, consumers: &[(&str, &[Format])]) -> Result<(), Mistake> {
+    /// Whether each of these consumers, with its number, its name, and the formats that it has, can report so.
+    pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), Mistake> {
         let mistake = |problem| Err(Mistake { at: self.at, problem });
-        for (consumer, formats) in consumers {
+        for (_, consumer, formats) in consumers {
             if !formats.contains(&self.format) {
                 let (ending, has) = (self.format.ending(), endings(formats));
                 return mistake(format!("`{consumer}` has no report as .{ending}; it has {has}"));
             }
         }
-        let names: Vec<_> = consumers.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
         let paths = self.paths(run, &names);
         let same = (0..paths.len()).find_map(|at| {
             let before = paths[..at].iter().position(|path| *path == paths[at])?;
-            Some((names[before], names[at]))
+            Some((names[before].1, names[at].1))
         });
         match same {
             Some((one, other)) if !self.format.is_joined() => {
@@ -231,7 +192,7 @@ mod tests {
     }
 
     fn path(value: &str, is_forked: bool) -> String {
-        let paths = pattern(value).paths(&run(is_forked), &["count", "count", "latency"]);
+        let paths = pattern(value).paths(&run(is_forked), &[(1, "count"), (2, "count"), (3, "latency")]);
         paths[2].display().to_string()
     }
 
@@ -288,10 +249,12 @@ mod tests {
 
     #[test]
     fn what_can_not_be_reported_so() {
-        let count: (&str, &[Format]) = ("count", &[Format::Text, Format::Json]);
-        let tree: (&str, &[Format]) = ("call-tree", &[Format::Text, Format::Json, Format::Svg]);
-        let check = |value: &str, consumers: &[_]| {
-            pattern(value).check(&run(false), consumers).map_err(|it| (it.at, it.problem))
+        let count: (_, &[Format]) = ("count", &[Format::Text, Format::Json]);
+        let tree: (_, &[Format]) = ("call-tree", &[Format::Text, Format::Json, Format::Svg]);
+        let check = |value: &str, consumers: &[(&'static str, &'static [Format])]| {
+            let numbered = |(at, (name, formats)): (usize, &(_, _))| (at + 1, *name, *formats);
+            let consumers: Vec<_> = consumers.iter().enumerate().map(numbered).collect();
+            pattern(value).check(&run(false), &consumers).map_err(|it| (it.at, it.problem))
         };
         let mistake = |at, problem: &str| Err((at, problem.to_owned()));
         assert_eq!(check("a.svg", &[tree]), Ok(()));

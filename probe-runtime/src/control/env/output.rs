@@ -13,9 +13,8 @@ use std::path::PathBuf;
 use std::process;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::destination::{Destination, Format, Pattern, Run};
+use super::destination::{Destination, Pattern, Run};
 use super::file;
-use super::reports::Reported;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
 #[cfg(feature = "metrics")]
@@ -23,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
+use crate::spec::{Format, Reported};
 
 static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
 
@@ -33,8 +33,9 @@ pub(super) struct Output {
     attached: Vec<Attached>,
 }
 
-/// One consumer, by its name in the variable.
+/// One consumer, by its number and name in the variable.
 pub(super) struct Attached {
+    pub(super) number: usize,
     pub(super) consumer: String,
     pub(super) reported: Box<dyn Reported>,
 }
@@ -94,9 +95,9 @@ impl Output {
 
     /// What has no place in other formats than text.
     fn say_notes(&self) {
-        for (at, Attached { consumer, reported }) in self.attached.iter().enumerate() {
-            for note in reported.notes() {
-                note.lines().for_each(|line| say_of(at, consumer, line.trim_start()));
+        for it in &self.attached {
+            for note in it.reported.notes() {
+                note.lines().for_each(|line| it.say(line.trim_start()));
             }
         }
     }
@@ -139,7 +140,7 @@ impl Output {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
         let is_forked = self.run.is_forked || process != self.run.process;
-        let consumers: Vec<_> = self.attached.iter().map(|it| it.consumer.as_str()).collect();
+        let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
         // A stream is its parent's, too: another name would be no stream.
         let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
@@ -170,10 +171,10 @@ impl Output {
         }
         let mut content = String::new();
         for at in all {
-            let Attached { consumer, reported } = &self.attached[*at];
-            let report = reported.report(format);
+            let attached = &self.attached[*at];
+            let report = attached.reported.report(format);
             if !report.missing.is_empty() {
-                say_of(*at, consumer, &report.missing.join("; "));
+                attached.say(&report.missing.join("; "));
             }
             content.push_str(&report.content);
             if !content.ends_with('\n') {
@@ -184,11 +185,13 @@ impl Output {
     }
 }
 
-fn say_of(at: usize, consumer: &str, text: &str) {
-    say(&format!("PROBES, consumer {} ({consumer}): {text}", at + 1));
+impl Attached {
+    fn say(&self, text: &str) {
+        say(&format!("PROBES, consumer {} ({}): {text}", self.number, self.consumer));
+    }
 }
 
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     // Nobody is left to tell that stderr is closed.
     let _ = os::stderr::write(format!("{text}\n").as_bytes());
 }

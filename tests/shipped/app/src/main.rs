@@ -11,7 +11,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use probe_runtime::{
-    Attachment, Count, FieldInfo, ProbeInfo, ProbeState, probe, probes, select, unread_records,
+    Attachment, Count, FieldInfo, ProbeInfo, ProbeState, init_from_env, probe, probes, select, unread_records,
 };
 
 /// Hits of one call: `middle::total` 1, `Reader::next` 3, `Reader::split` 2, `leaf::sum` 2, `leaf::decode` 4 (2 of them by
@@ -100,7 +100,10 @@ fn main() {
         ["chain"] => chain(),
         ["host", plugin] => host::run(plugin),
         // Without probes there is nothing to see.
-        ["serve"] => println!("{} of {}", serve(), placed().len()),
+        ["serve"] => {
+            let _probes = init_from_env().expect("the environment is well-formed");
+            println!("{} of {}", serve(), placed().len());
+        }
         _ => panic!("chain | host <plugin> | serve"),
     }
 }

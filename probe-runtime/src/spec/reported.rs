@@ -1,6 +1,6 @@
 //! What each consumer can report, in which formats.
 
-use super::destination::Format;
+use super::format::Format;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::Latency;
@@ -18,10 +18,10 @@ use crate::control::Attachment;
 use crate::metrics::{Measured, Metrics};
 
 /// What a consumer has to say, in one format.
-pub(super) struct Report {
-    pub(super) content: String,
+pub(crate) struct Report {
+    pub(crate) content: String,
     /// Calls and functions that are missing from it, where the format has no place to say so.
-    pub(super) missing: Vec<String>,
+    pub(crate) missing: Vec<String>,
 }
 
 impl From<String> for Report {
@@ -32,8 +32,8 @@ impl From<String> for Report {
 }
 
 /// An attachment that reports.
-pub(super) trait Reported: Send {
-    /// The report as it is now. In a format that its consumer [does not have](formats), as text.
+pub(crate) trait Reported: Send {
+    /// The report as it is now. In a format that its consumer does not have, as text.
     fn report(&self, format: Format) -> Report;
 
     /// What a reader of the report has to know besides; its text ends with it, other formats have no place for it.
@@ -43,16 +43,6 @@ pub(super) trait Reported: Send {
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics) {
         let _ = into;
-    }
-}
-
-/// The formats that the consumer of this name has.
-pub(super) fn formats(consumer: &str) -> &'static [Format] {
-    match consumer {
-        "call-tree" => &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded],
-        #[cfg(feature = "metrics")]
-        "count" | "latency" => &[Format::Text, Format::Json, Format::Csv, Format::Prometheus],
-        _ => &[Format::Text, Format::Json, Format::Csv],
     }
 }
 

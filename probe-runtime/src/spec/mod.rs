@@ -1,0 +1,21 @@
+//! What a text asks for: which probes get which consumer, and what these report.
+//!
+//! ```text
+//! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ reporters ▶ attachments that report
+//!                                                (pure)             (one table)
+//! ```
+//! `PROBES` is such a text.
+
+mod format;
+mod options;
+mod parse;
+mod reported;
+mod reporters;
+
+pub(crate) use format::{Format, endings};
+#[cfg(feature = "perf")]
+pub(crate) use options::Setting;
+#[cfg(all(test, feature = "perf"))]
+pub(crate) use options::settings;
+pub(crate) use parse::{Request, requests};
+pub(crate) use reported::Reported;

@@ -1,0 +1,220 @@
+//! Cutting a text into requests: `selector=consumer`, several of them separated by commas. Pure.
+
+use std::fmt;
+
+use super::options::{split_options, with_options};
+use super::reported::Reported;
+use super::reporters::{FEATURES, REPORTERS, Reporter};
+use crate::control::select;
+use crate::error::{Error, Mistake};
+use crate::selector::{Assigned, Selector, SelectorError, assigned};
+
+/// One consumer on what a selector names.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) selector: &'a str,
+    pub(crate) reporter: &'static Reporter,
+    /// What stands in parentheses after the consumer's name.
+    pub(crate) options: Option<&'a str>,
+}
+
+impl Request<'_> {
+    /// Puts the consumer on the probes.
+    pub(crate) fn attach(&self) -> Result<Box<dyn Reported>, Error> {
+        let set = select(self.selector)?;
+        let (attach, text) = self.reporter.read(self.options).expect("`requests` has read them");
+        attach(&set.text(text))
+    }
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.selector, self.reporter.name)?;
+        self.options.map_or(Ok(()), |options| write!(f, "({options})"))
+    }
+}
+
+/// Cuts the text into requests, at the commas where a selector's terms end; each can be attached, if there are such probes.
+pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
+    let mut requests = Vec::new();
+    // Where the selector began, and where the term at hand begins.
+    let (mut start, mut at) = (0, 0);
+    while at <= text.len() {
+        let Assigned { mut end, mut equals } = assigned(text, at);
+        if let Some(options) = with_options(text, at, end, REPORTERS.iter().map(|it| it.name)) {
+            (equals, end) = (Some(options.0), options.1);
+        }
+        if let Some(equals) = equals {
+            requests.push(request(text, start, equals, end)?);
+            start = end + 1;
+        }
+        at = end + 1;
+    }
+    if start < text.len() || requests.is_empty() {
+        let problem = "no consumer for this selector; write `selector=count`".to_owned();
+        return Err(Mistake { at: start.min(text.len()), problem });
+    }
+    Ok(requests)
+}
+
+/// The request that begins at `start`, assigns at `equals`, and ends at `end`.
+fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, Mistake> {
+    let right = text[equals + 1..end].trim_start();
+    let (name, options) = split_options(right.trim_end());
+    let Some(reporter) = Reporter::named(name) else {
+        return Err(Mistake { at: equals + 1, problem: unknown(name) });
+    };
+    let at_options = end - right.len() + name.len() + 1;
+    let _ = reporter.read(options).map_err(|mistake| mistake.after(at_options))?;
+    let selector = &text[start..equals];
+    let at_selector = start + selector.len() - selector.trim_start().len();
+    let selector = selector.trim();
+    if let Err(error) = Selector::parse(selector) {
+        let at = at_selector + offset(selector, &error);
+        return Err(Mistake { at, problem: error.problem().to_owned() });
+    }
+    Ok(Request { selector, reporter, options })
+}
+
+/// Why there is no consumer of this name.
+fn unknown(name: &str) -> String {
+    if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == name) {
+        return format!(
+            "`{name}` needs the feature `{feature}`, which this program was built without: \
+             cargo add probe-runtime --features {feature}"
+        );
+    }
+    let all: Vec<_> = REPORTERS.iter().map(|it| it.name).collect();
+    format!("`{name}` is not a consumer; there is {}", all.join(", "))
+}
+
+/// The byte that a selector's error points at.
+fn offset(selector: &str, error: &SelectorError) -> usize {
+    selector.char_indices().nth(error.column() - 1).map_or(selector.len(), |(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(value: &str) -> Vec<(&str, usize, &str)> {
+        let at = |it: &Request<'_>| it.selector.as_ptr().addr() - value.as_ptr().addr();
+        requests(value).unwrap().iter().map(|it| (it.selector, at(it), it.reporter.name)).collect()
+    }
+
+    #[track_caller]
+    fn is_mistaken(value: &str, at: usize, problem: &str) {
+        let mistake = requests(value).map(|_| ()).unwrap_err();
+        assert!(mistake.at == at && mistake.problem.starts_with(problem), "{value}: {mistake:?}");
+    }
+
+    #[test]
+    fn selectors_may_hold_commas_and_kinds() {
+        assert_eq!(cut("a::*=count"), [("a::*", 0, "count")]);
+        assert_eq!(cut("a::*, !a::b=count, c = count"), [("a::*, !a::b", 0, "count"), ("c", 19, "count")]);
+        assert_eq!(cut("kind=entry=count"), [("kind=entry", 0, "count")]);
+        assert_eq!(cut("a, kind=entry, b=count"), [("a, kind=entry, b", 0, "count")]);
+        assert_eq!(cut("group=net=count"), [("group=net", 0, "count")]);
+        assert_eq!(cut("a, !group=net|db, b=count"), [("a, !group=net|db, b", 0, "count")]);
+    }
+
+    #[test]
+    fn paths_of_cpp_are_cut_as_selectors_cut_them() {
+        assert_eq!(cut("F<a,b=c>::d=count,e=count"), [("F<a,b=c>::d", 0, "count"), ("e", 18, "count")]);
+        assert_eq!(cut("geo::operator==, b=count"), [("geo::operator==, b", 0, "count")]);
+        assert_eq!(cut("geo::operator===count"), [("geo::operator==", 0, "count")]);
+        assert_eq!(cut(r"geo::operator\,=count"), [(r"geo::operator\,", 0, "count")]);
+        assert_eq!(cut(r"geo::operator\,, a=count"), [(r"geo::operator\,, a", 0, "count")]);
+    }
+
+    #[test]
+    fn a_mistake_is_one_message_that_points_at_it() {
+        for (value, at, problem) in [
+            ("", 0, "no consumer"),
+            ("a::*", 0, "no consumer"),
+            ("a=count, b", 8, "no consumer"),
+            ("kind=entry", 0, "no consumer"),
+            ("group=count", 0, "no consumer"),
+            ("geo::operator=", 0, "no consumer"),
+            ("a=cont", 2, "`cont` is not a consumer; there is count"),
+            ("a=count, b=latencies", 11, "`latencies` is not a consumer; there is count"),
+            ("a=", 2, "`` is not a consumer"),
+            ("a=count, é::b:c=count", 14, "`:` can't be part of a path"),
+            ("a=count()", 8, "`` is not an option of `count`; there is text"),
+            ("a=count(text=shut)", 13, "`shut` is not a text policy; there are sealed, open and alias"),
+        ] {
+            is_mistaken(value, at, problem);
+        }
+    }
+
+    #[test]
+    fn every_consumer_takes_a_text_policy() {
+        for name in REPORTERS.iter().map(|it| it.name) {
+            let text = format!("a::*, b={name}(text=alias), c=count");
+            let cut: Vec<_> = requests(&text).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(cut, [format!("a::*, b={name}(text=alias)"), "c=count".to_owned()]);
+        }
+    }
+
+    #[cfg(any(feature = "profiler", feature = "perf"))]
+    fn with_options(value: &str) -> Vec<(&str, &str, Option<&str>)> {
+        requests(value).unwrap().iter().map(|it| (it.selector, it.reporter.name, it.options)).collect()
+    }
+
+    #[cfg(feature = "profiler")]
+    #[test]
+    fn a_profile_has_a_budget() {
+        assert_eq!(
+            with_options("a=profile, **=profile(budget=0.5%), b=profile"),
+            [("a", "profile", None), ("**", "profile", Some("budget=0.5%")), ("b", "profile", None)]
+        );
+        for options in ["budget=1%", "budget = 20 /s", "text=open, budget=1%"] {
+            let value = format!("kind=entry, a::*=profile({options})");
+            assert_eq!(with_options(&value), [("kind=entry, a::*", "profile", Some(options))]);
+        }
+        let is_mistaken = |options: &str, at: usize, problem: &str| {
+            is_mistaken(&format!("a=profile({options})"), 10 + at, problem);
+        };
+        for budget in ["1", "-1%", "NaN%"] {
+            let problem = format!("`{budget}` is not a budget; write `1%` or `1000/s`");
+            is_mistaken(&format!("budget={budget}"), 7, &problem);
+        }
+        is_mistaken("epoch=1%", 0, "`epoch` is not an option of `profile`; there is budget, text");
+        is_mistaken("", 0, "`` is not an option of `profile`; there is budget, text");
+    }
+
+    #[cfg(feature = "perf")]
+    #[test]
+    fn perf_has_events_and_a_budget() {
+        let options = Some("events=cycles+instructions, budget=1%");
+        assert_eq!(
+            with_options("a::*, b = perf(events=cycles+instructions, budget=1%), c=perf"),
+            [("a::*, b", "perf", options), ("c", "perf", None)]
+        );
+        for (value, at, problem) in [
+            ("a=perf(events=cycle)", 14, "`cycle` is not an event; there is cycles, "),
+            ("kind=entry =  perf( budget=1)", 27, "`1` is not a budget; write `1%` or `1000/s`"),
+            ("a=perf(event=cycles)", 7, "`event` is not an option of `perf`; there is events, budget, text"),
+        ] {
+            is_mistaken(value, at, problem);
+        }
+    }
+
+    #[test]
+    fn who_lacks_a_feature_is_told() {
+        for (name, feature) in FEATURES {
+            if Reporter::named(name).is_none() {
+                is_mistaken(&format!("a={name}"), 2, &format!("`{name}` needs the feature `{feature}`"));
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics(value: String) {
+            if let Err(mistake) = requests(&value) {
+                proptest::prop_assert!(value.is_char_boundary(mistake.at), "{:?}", mistake);
+            }
+        }
+    }
+}
