@@ -53,6 +53,11 @@ pub(super) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     Ok(())
 }
 
+/// As a page itself says.
+pub(super) fn is_writable(addr: usize) -> Option<bool> {
+    Some(KERNEL.lock().unwrap()[(addr - START) / PAGE].write)
+}
+
 fn pages(pages: Range<usize>) -> Range<usize> {
     START + pages.start * PAGE..START + pages.end * PAGE
 }

@@ -12,8 +12,9 @@
 //! no consumer.
 //!
 //! What is asked of the kernel, and when: a guard asks each time (4 µs). A batch, whose sites lie in the text of loaded
-//! objects, asks once for each mapping, and remembers the answer until objects come or go ([`known`]); where the kernel can't be
-//! asked, it takes text for what linkers make it, readable and executable. So who gives text other rights by himself,
+//! objects, asks once for each mapping, and remembers the answer until objects come or go ([`known`]). Where the kernel's table
+//! can't be read, each page is asked whether it is writable; but for that, text is taken for what linkers make it, readable and
+//! executable ([`asked`]). So who gives text other rights by himself,
 //! beside this crate, and after a batch has asked, finds what was there before; a guard on the pages makes the next batch
 //! ask again.
 //!
@@ -27,6 +28,7 @@
 //! Cost: a guard some 7 µs with its end: 4 µs the question, 2 µs the two `mprotect`; neither, on pages that are
 //! open already. A batch adds some tens of nanoseconds to its system calls.
 
+mod asked;
 mod error;
 #[cfg(all(test, loom))]
 mod interleavings;
@@ -44,12 +46,12 @@ use crate::os::text::pages;
 use runs::Era;
 use shared::{Locked, lock};
 
+pub(super) use asked::check_readable;
 pub use error::TextError;
 #[cfg(probe_discovers)]
 pub(super) use now::{NotOpen, write_now};
 #[cfg(probe_discovers)]
 pub(crate) use now::{close_held, make_room};
-pub(super) use shared::check_readable;
 pub(crate) use shared::cross_forks;
 
 /// Text that is writable while this lives.
@@ -176,7 +178,7 @@ fn within(error: TextError, bytes: &Range<usize>) -> TextError {
 
 /// Bytes of text that are writable though nobody holds them open, because the system did not let their pages have
 /// their former rights back. Whole pages; 0 in a process where nothing went wrong. A later guard or batch on
-/// such pages tries again.
+/// such pages tries again. Where the system does not say whether pages are writable, those that may be are counted.
 ///
 /// ```
 /// assert_eq!(probe_runtime::patch::unrestored_bytes(), 0);

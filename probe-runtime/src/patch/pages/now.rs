@@ -120,8 +120,10 @@ impl Pages {
             return Ok(Mapping { range, rights });
         }
         let Some(mapping) = holding_now(pages.start) else {
-            // Nobody to ask: text is what linkers make it.
-            return Ok(Mapping { range: pages.clone(), rights: Rights::TEXT });
+            // The table can't be read. Sealed text is what linkers make it; of anything else, an operation finds out.
+            let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));
+            let sealed = Mapping { range: pages.clone(), rights: Rights::TEXT };
+            return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };
         };
         if pages.end > mapping.range.end {
             // In two mappings, whose rights may differ.

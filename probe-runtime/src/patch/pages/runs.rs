@@ -4,7 +4,9 @@
 //! |---|---|---|
 //! | is as it was | no | – |
 //! | is open | yes | 1 or more |
-//! | could not be restored, and is still writable | yes | 0 |
+//! | could not be restored, and is still writable, or may be | yes | 0 |
+//!
+//! A page that nobody holds open is never taken for writable: who opens it makes it so again.
 //!
 //! Who opens gets the present [`Era`] back, and closes with it. Forgetting pages ends an era: what is opened there later
 //! belongs to a later one, so that openers of what was forgotten don't close it.
@@ -104,6 +106,14 @@ impl Runs {
         within.filter(|run| run.former.write).map(clamp).collect()
     }
 
+    /// The parts of `pages` that could not be restored, and what their rights were.
+    pub(super) fn left(&self, pages: &Range<usize>) -> Vec<Part> {
+        let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
+        let within = self.runs[first..].iter().take_while(|run| run.pages.start < pages.end);
+        let clamp = |run: &Run| run.pages.start.max(pages.start)..run.pages.end.min(pages.end);
+        within.filter(|run| run.openers == 0).map(|run| (clamp(run), run.former)).collect()
+    }
+
     /// Corrects what the rights of pages were, as far as the map knows them.
     pub(super) fn set_former(&mut self, pages: &Range<usize>, former: Rights) {
         let (first, last) = self.cut_out(pages);
@@ -149,7 +159,7 @@ impl Runs {
         left
     }
 
-    /// Remembers pages that nobody holds open and that are writable all the same. The map must not know them.
+    /// Remembers pages that nobody holds open and that are writable all the same, or may be. The map must not know them.
     pub(super) fn insert(&mut self, pages: Range<usize>, former: Rights) {
         let at = self.runs.partition_point(|run| run.pages.start < pages.start);
         self.runs.insert(at, Run { pages, openers: 0, former, since: self.era });
@@ -169,7 +179,7 @@ impl Runs {
         self.runs.iter().map(|run| (run.pages.clone(), run.former)).collect()
     }
 
-    /// The bytes of what nobody holds open and is writable all the same.
+    /// The bytes of what nobody holds open and is writable all the same, or may be.
     pub(super) fn unrestored(&self) -> usize {
         self.runs.iter().filter(|run| run.openers == 0).map(|run| run.pages.len()).sum()
     }
@@ -251,8 +261,9 @@ mod tests {
         runs.insert(2..4, RX);
         assert_eq!(runs.unrestored(), 2);
         assert_eq!(runs.gaps(&(0..4)), [0..2]);
+        assert_eq!((runs.left(&(0..3)), runs.left(&(4..9))), (vec![(2..3, RX)], vec![]));
         let era = runs.open(&(0..4), &[(0..2, R)]);
-        assert_eq!(runs.unrestored(), 0);
+        assert_eq!((runs.unrestored(), runs.left(&(0..4))), (0, vec![]));
         assert_eq!(runs.close(&(0..4), era), [(0..2, R), (2..4, RX)]);
     }
 

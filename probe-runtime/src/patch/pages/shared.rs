@@ -1,10 +1,10 @@
 //! The process's one map of open pages, its mutex, and the system calls that follow from it.
 
-use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::TextError;
+use super::asked::{Doubt, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
 use super::known::Known;
 #[cfg(probe_discovers)]
 use super::now::Held;
@@ -13,7 +13,6 @@ use crate::dispatch::Guarded;
 use crate::os::cancel::Uncancellable;
 use crate::os::fork;
 use crate::os::kept::Kept;
-use crate::os::maps::Rights;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
 // The model checker's kernel.
@@ -108,6 +107,7 @@ impl Pages {
     /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
     pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
         self.renew(pages)?;
+        self.reopen(pages)?;
         let gaps = self.runs.gaps(pages);
         let found = if gaps.is_empty() { Vec::new() } else { self.ask(&gaps)? };
         self.make_writable(&found)?;
@@ -128,6 +128,7 @@ impl Pages {
             return Ok(self.restore(&all));
         }
         self.renew(pages)?;
+        self.reopen(pages)?;
         let gaps = self.runs.gaps(pages);
         let found = self.look_up(&gaps)?;
         self.make_writable(&found)?;
@@ -147,8 +148,8 @@ impl Pages {
     #[cold]
     fn renew_found(&mut self, doubtful: &[Range<usize>]) -> Result<(), TextError> {
         let found = match self.ask(doubtful) {
-            // Nobody to ask: they are open, as far as anybody here knows.
-            Err(TextError::Unknown { .. }) => return Ok(()),
+            // Their rights are not known, but that they are open is.
+            Err(TextError::Unknown { .. }) if doubtful.iter().all(are_writable) => return Ok(()),
             found => found?,
         };
         for (part, rights) in found.into_iter().filter(|(_, rights)| !rights.write) {
@@ -156,6 +157,18 @@ impl Pages {
                 .map_err(|error| TextError::Protected { pages: part.clone(), errno: errno_of(&error) })?;
             // That is what they get back: who had opened them is done.
             self.runs.set_former(&part, rights);
+        }
+        Ok(())
+    }
+
+    /// Makes pages writable that could not be sealed: whether they are, nobody may know.
+    fn reopen(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
+        for (part, former) in self.runs.left(pages) {
+            if let Err(error) = protect(&part, former.and_write())
+                && !are_writable(&part)
+            {
+                return Err(TextError::Protected { pages: part, errno: errno_of(&error) });
+            }
         }
         Ok(())
     }
@@ -178,7 +191,8 @@ impl Pages {
         self.restore(&left)
     }
 
-    /// Gives parts that the map does not know their former rights; remembers those that can't have them.
+    /// Gives parts that the map does not know their former rights; remembers those that can't have them, and are writable,
+    /// or may be.
     fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
         let mut result = Ok(());
         for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
@@ -186,7 +200,7 @@ impl Pages {
                 continue;
             }
             // Of several mappings, one may be gone, or sealed as it was before.
-            for piece in writable(part) {
+            for piece in parts_with(part, |rights| rights.write, Doubt::In) {
                 if let Err(error) = protect(&piece, *former) {
                     self.runs.insert(piece.clone(), *former);
                     let errno = errno_of(&error);
@@ -203,7 +217,7 @@ impl Pages {
         let mut found = Vec::with_capacity(gaps.len());
         for gap in gaps {
             self.known.forget(gap);
-            ask_one(&mut maps, gap, &mut found)?;
+            ask(&mut maps, gap, &mut found)?;
         }
         Ok(found)
     }
@@ -231,9 +245,10 @@ impl Pages {
             Some(maps) => maps.holding(gap.start),
             None => Maps::open().and_then(|opened| maps.insert(opened).holding(gap.start)),
         };
-        // Nobody to ask: text is what linkers make it.
-        let Ok(answer) = asked else { return Ok((gap, Rights::TEXT)) };
-        let mapping = answer.ok_or(TextError::Unmapped { addr: gap.start })?;
+        let mapping = match asked {
+            Ok(answer) => answer.ok_or(TextError::Unmapped { addr: gap.start })?,
+            Err(error) => return text_alike(&gap, &error),
+        };
         if !mapping.rights.read {
             return Err(TextError::NotReadable { addr: gap.start });
         }
@@ -249,7 +264,7 @@ impl Pages {
         }
         for (pages, former) in self.runs.parts() {
             let mut at = pages.start;
-            for still in parts_with(&pages, |rights| rights == former.and_write()) {
+            for still in parts_with(&pages, |rights| rights == former.and_write(), Doubt::Out) {
                 self.runs.forget(&(at..still.start));
                 at = still.end;
             }
@@ -262,71 +277,4 @@ impl Pages {
     pub(super) fn unrestored(&self) -> usize {
         self.runs.unrestored()
     }
-}
-
-/// Makes sure that there is something to read at all of these addresses.
-pub(in crate::patch) fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
-    let _whole = Uncancellable::new();
-    let mut maps = Maps::open().map_err(|error| unknown(&error))?;
-    ask_one(&mut maps, &bytes, &mut Vec::new())
-}
-
-fn ask_one(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
-    let mut addr = gap.start;
-    while addr < gap.end {
-        let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
-        let mapping = answer.ok_or(TextError::Unmapped { addr })?;
-        if !mapping.rights.read {
-            return Err(TextError::NotReadable { addr });
-        }
-        let end = gap.end.min(mapping.range.end);
-        push(found, (addr..end, mapping.rights));
-        addr = end;
-    }
-    Ok(())
-}
-
-/// Adds a part, to the one before where that is alike: one system call sets the rights of both.
-fn push(found: &mut Vec<Part>, (part, rights): Part) {
-    match found.last_mut() {
-        Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
-        _ => found.push((part, rights)),
-    }
-}
-
-/// The parts of `pages` that are mapped and writable; all of them where the kernel does not say.
-fn writable(pages: &Range<usize>) -> Vec<Range<usize>> {
-    parts_with(pages, |rights| rights.write)
-}
-
-/// The parts of `pages` that are mapped with such rights; all of them where the kernel does not say.
-fn parts_with(pages: &Range<usize>, has: impl Fn(Rights) -> bool) -> Vec<Range<usize>> {
-    let Ok(mut maps) = Maps::open() else { return vec![pages.clone()] };
-    let (mut parts, mut at) = (Vec::new(), pages.start);
-    while at < pages.end {
-        let end = match maps.holding(at) {
-            Ok(Some(mapping)) => {
-                let end = pages.end.min(mapping.range.end);
-                if has(mapping.rights) {
-                    parts.push(at..end);
-                }
-                end
-            }
-            Ok(None) => at + crate::os::text::page_size(),
-            Err(_) => {
-                parts.push(at..pages.end);
-                pages.end
-            }
-        };
-        at = end;
-    }
-    parts
-}
-
-fn errno_of(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or_default()
-}
-
-fn unknown(error: &io::Error) -> TextError {
-    TextError::Unknown { errno: errno_of(error) }
 }

@@ -1,0 +1,115 @@
+//! What the system says of pages: the kernel's table of mappings; where that can't be read, a question about each page.
+//!
+//! | the table | a page's own answer | its rights are | it may be written |
+//! |---|---|---|---|
+//! | says | – | what it says | as it says |
+//! | can't be read | writable | those of text, and that to write | yes |
+//! | can't be read | not writable | those of text | no |
+//! | can't be read | none | not known | no |
+//!
+//! The table can't be read without `/proc`, or without a free descriptor. A page's own answer needs neither: it is a futex
+//! operation that adds 0.
+
+use std::io;
+use std::ops::Range;
+
+use super::TextError;
+use super::runs::Part;
+use crate::os::cancel::Uncancellable;
+use crate::os::maps::Rights;
+use crate::os::text::page_size;
+#[cfg(not(all(test, loom)))]
+use crate::os::{maps::Maps, text::is_writable};
+// The model checker's kernel.
+#[cfg(all(test, loom))]
+use super::interleavings::{Maps, is_writable};
+
+/// What becomes of pages of which the system says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Doubt {
+    /// They are among those that were asked for.
+    In,
+    /// They are not.
+    Out,
+}
+
+/// Makes sure that there is something to read at all of these addresses.
+pub(in crate::patch) fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
+    let _whole = Uncancellable::new();
+    let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+    ask(&mut maps, &bytes, &mut Vec::new())
+}
+
+/// The parts of pages and their rights, by the kernel's table.
+pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
+    let mut addr = gap.start;
+    while addr < gap.end {
+        let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
+        let mapping = answer.ok_or(TextError::Unmapped { addr })?;
+        if !mapping.rights.read {
+            return Err(TextError::NotReadable { addr });
+        }
+        let end = gap.end.min(mapping.range.end);
+        push(found, (addr..end, mapping.rights));
+        addr = end;
+    }
+    Ok(())
+}
+
+/// Adds a part, to the one before where that is alike: one system call sets the rights of both.
+pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
+    match found.last_mut() {
+        Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
+        _ => found.push((part, rights)),
+    }
+}
+
+/// The first pages of a loaded object's text that are alike, and their rights, where the kernel's table can't be read:
+/// text is what linkers make it, and writable where somebody holds it open.
+pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
+    let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
+    let differs = |page: &usize| is_writable(*page) != Some(write);
+    let end = pages.clone().step_by(page_size()).find(differs).unwrap_or(pages.end);
+    Ok((pages.start..end, Rights { write, ..Rights::TEXT }))
+}
+
+/// Whether all of these pages can be written, for certain.
+pub(super) fn are_writable(pages: &Range<usize>) -> bool {
+    parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
+}
+
+/// The parts of `pages` that are mapped and writable, with such rights where the kernel's table can be read.
+pub(super) fn parts_with(
+    pages: &Range<usize>,
+    has: impl Fn(Rights) -> bool,
+    doubt: Doubt,
+) -> Vec<Range<usize>> {
+    let (mut parts, mut at) = (Vec::new(), pages.start);
+    let mut maps = Maps::open();
+    while at < pages.end {
+        let by_table = match &mut maps {
+            Ok(maps) => maps.holding(at),
+            Err(error) => Err(error.kind().into()),
+        };
+        let (end, is_one) = match by_table {
+            Ok(Some(mapping)) => (pages.end.min(mapping.range.end), has(mapping.rights)),
+            Ok(None) => (at + page_size(), false),
+            Err(_) => (at + page_size(), is_writable(at).unwrap_or(doubt == Doubt::In)),
+        };
+        match parts.last_mut() {
+            Some(Range { end: before, .. }) if is_one && *before == at => *before = end,
+            _ if is_one => parts.push(at..end),
+            _ => {}
+        }
+        at = end;
+    }
+    parts
+}
+
+pub(super) fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or_default()
+}
+
+pub(super) fn unknown(error: &io::Error) -> TextError {
+    TextError::Unknown { errno: errno_of(error) }
+}

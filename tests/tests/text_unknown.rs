@@ -1,0 +1,241 @@
+//! The system forbids something about text, and does not say what it allows: no `/proc`, no free descriptor, no answer at all. What
+//! can't be known is never taken for writable.
+//! Each scenario is a process of its own, since none of it can be undone.
+#![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::ops::Range;
+
+use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
+use probe_tests::folder::Folder;
+use probe_tests::pages::{PAGE, RWX, RX};
+use probe_tests::sandbox::{ALL, argument, deny};
+use probe_tests::scenario;
+use probe_tests::text::Text;
+
+#[inline(never)]
+fn first(x: u64) -> u64 {
+    point!("first");
+    x + 1
+}
+
+#[inline(never)]
+fn second(x: u64) -> u64 {
+    point!("second");
+    x * 2
+}
+
+#[test]
+fn sealed_text_without_proc_is_refused() {
+    scenario::runs_in_a_child("scenario", "mseal, chroot");
+}
+
+#[test]
+fn sealed_text_without_a_descriptor_is_refused() {
+    scenario::runs_in_a_child("scenario", "mseal, no file");
+}
+
+#[test]
+fn a_denied_mprotect_without_proc_is_refused() {
+    scenario::runs_in_a_child("scenario", "seccomp, chroot");
+}
+
+#[test]
+fn a_denied_mprotect_without_a_descriptor_is_refused() {
+    scenario::runs_in_a_child("scenario", "seccomp, no file");
+}
+
+#[test]
+fn what_somebody_else_holds_open_stays_open() {
+    scenario::runs_in_a_child("scenario", "open elsewhere");
+}
+
+#[test]
+fn what_can_not_be_sealed_is_counted_and_written_again() {
+    scenario::runs_in_a_child("scenario", "no way back");
+}
+
+#[test]
+fn where_not_even_pages_answer_all_is_refused() {
+    scenario::runs_in_a_child("scenario", "silence");
+}
+
+/// What the children do.
+#[test]
+fn scenario() {
+    let Some(asked) = scenario::asked() else { return };
+    match asked.as_str() {
+        "open elsewhere" => open_elsewhere(),
+        "no way back" => no_way_back(),
+        "silence" => silence(),
+        _ => {
+            let (denied, unreadable) = asked.split_once(", ").expect("two conditions");
+            refused(denied, unreadable);
+        }
+    }
+    println!("done: {asked}");
+}
+
+fn whole(text: &Text) -> Range<usize> {
+    text.range().start & !(PAGE - 1)..text.range().end.next_multiple_of(PAGE)
+}
+
+/// Nobody can change the text's rights, and nobody can read what they are.
+fn refused(denied: &str, unreadable: &str) {
+    let text = Text::of_this_process();
+    let is_so = match denied {
+        "mseal" => seal(&whole(&text)),
+        "seccomp" => {
+            deny(libc::SYS_mprotect, argument(2), RX.unsigned_abs(), RX.unsigned_abs());
+            true
+        }
+        other => panic!("no condition {other}"),
+    };
+    let is_unreadable = is_so
+        && match unreadable {
+            "chroot" => leave_proc(),
+            "no file" => {
+                no_descriptor();
+                true
+            }
+            other => panic!("no condition {other}"),
+        };
+    if !is_unreadable {
+        return;
+    }
+    let errno = if unreadable == "chroot" { libc::ENOENT } else { libc::EMFILE };
+    // The second time finds what the first has left.
+    for _ in 0..2 {
+        let error = select("text_unknown::*").unwrap().attach(Count::new()).unwrap_err();
+        let Error::Refused(report) = &error else { panic!("{error}") };
+        assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
+        for refusal in report.refusals() {
+            assert_eq!(*refusal.reason(), RefusalReason::Protected { errno: libc::EPERM });
+        }
+        assert_eq!(unrestored_bytes(), 0);
+        assert_eq!((first(1), second(1)), (2, 2));
+    }
+    let open = select("text_unknown::*").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
+    let Error::TextProtected { error, .. } = &open else { panic!("{open}") };
+    assert_eq!(error.raw_os_error(), Some(errno));
+    assert_eq!(OpenText::new(text.range()).unwrap_err(), TextError::Unknown { errno });
+    let alias = select("text_unknown::*").unwrap().text(TextPolicy::Alias).attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &alias else { panic!("{alias}") };
+    assert_eq!(*report.refusals()[0].reason(), RefusalReason::NoAlias { errno });
+    assert_eq!(text.differences(), []);
+}
+
+fn seal(range: &Range<usize>) -> bool {
+    const SYS_MSEAL: libc::c_long = 462;
+    // SAFETY: from here on the mapping can't be changed, which nobody wants to.
+    if unsafe { libc::syscall(SYS_MSEAL, range.start, range.len(), 0) } == 0 {
+        return true;
+    }
+    assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOSYS));
+    println!("skipped: this kernel has no mseal(2)");
+    false
+}
+
+/// From here on there is no `/proc`.
+fn leave_proc() -> bool {
+    let empty = Folder::new("empty");
+    match std::os::unix::fs::chroot(&*empty) {
+        Ok(()) => {
+            std::env::set_current_dir("/").unwrap();
+            // Its path leads nowhere now; whoever has started this process removes it.
+            std::mem::forget(empty);
+            true
+        }
+        Err(error) => {
+            println!("skipped: only root may chroot: {error}");
+            false
+        }
+    }
+}
+
+/// From here on no file can be opened.
+fn no_descriptor() {
+    let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    // SAFETY: a limit, which is read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+}
+
+/// The table of mappings can't be opened any more, but for who has it open.
+struct Watched(File);
+
+impl Watched {
+    fn new() -> Self {
+        let file = File::open("/proc/self/maps").unwrap();
+        deny(libc::SYS_openat, argument(2), 0, 0);
+        Self(file)
+    }
+
+    /// The rights at an address.
+    fn rights(&mut self, addr: usize) -> String {
+        let mut text = String::new();
+        self.0.rewind().unwrap();
+        self.0.read_to_string(&mut text).unwrap();
+        let number = |digits: &str| usize::from_str_radix(digits, 16).unwrap();
+        let holds = |line: &&str| {
+            let (start, end) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            (number(start)..number(end)).contains(&addr)
+        };
+        let line = text.lines().find(holds).expect("a mapping");
+        line.split(' ').nth(1).expect("rights").to_owned()
+    }
+}
+
+fn protect(pages: &Range<usize>, rights: i32) {
+    // SAFETY: text keeps the rights to read and to execute.
+    assert_eq!(unsafe { libc::mprotect(pages.start as *mut _, pages.len(), rights) }, 0);
+}
+
+/// As another copy of this crate does.
+fn open_elsewhere() {
+    let text = Text::of_this_process();
+    let all = whole(&text);
+    protect(&all, RWX);
+    let mut watched = Watched::new();
+    let hits = select("text_unknown::*").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((first(1), second(1), hits.total()), (2, 2, 2));
+    assert_eq!(watched.rights(all.start), "rwxp");
+    protect(&all, RX);
+    assert_eq!(hits.detach().patched(), 2);
+    assert_eq!((watched.rights(all.start), unrestored_bytes()), ("r-xp".to_owned(), 0));
+    assert_eq!(text.differences(), []);
+}
+
+fn no_way_back() {
+    let text = Text::of_this_process();
+    let mut watched = Watched::new();
+    // Text can be opened, but not be sealed.
+    deny(libc::SYS_mprotect, argument(2), ALL, RX.unsigned_abs());
+    let hits = select("text_unknown::*").unwrap().attach(Count::new()).unwrap();
+    assert_eq!((hits.report().patched(), hits.report().unsealed()), (2, 1), "{:?}", hits.report());
+    let left = unrestored_bytes();
+    assert!(left >= PAGE && left.is_multiple_of(PAGE), "{left}");
+    let site = text.differences()[0].at;
+    assert_eq!(watched.rights(site), "rwxp");
+    // Nor be opened any more: it is open, and says so.
+    deny(libc::SYS_mprotect, argument(2), RX.unsigned_abs(), RX.unsigned_abs());
+    let report = hits.detach();
+    assert_eq!((report.patched(), report.unsealed(), unrestored_bytes()), (2, 1, left), "{report}");
+    assert_eq!(text.differences(), []);
+}
+
+fn silence() {
+    let text = Text::of_this_process();
+    let _watched = Watched::new();
+    let question = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG).unsigned_abs();
+    deny(libc::SYS_futex, argument(1), ALL, question);
+    let error = select("text_unknown::*").unwrap().attach(Count::new()).unwrap_err();
+    let Error::Refused(report) = &error else { panic!("{error}") };
+    assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
+    for refusal in report.refusals() {
+        assert_eq!(*refusal.reason(), RefusalReason::Unknown { errno: libc::EPERM });
+    }
+    assert_eq!((first(1), second(1), unrestored_bytes()), (2, 2, 0));
+    assert_eq!(text.differences(), []);
+}
