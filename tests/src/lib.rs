@@ -33,5 +33,7 @@ pub mod real;
 pub mod sandbox;
 #[cfg(unix)]
 pub mod scenario;
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+pub mod slots;
 pub mod sources;
 pub mod text;

@@ -22,7 +22,9 @@
 
 #[cfg(probe_discovers)]
 mod early;
+mod ended;
 mod event;
+mod guarded;
 mod hook;
 #[cfg(probe_discovers)]
 mod inside;
@@ -41,6 +43,7 @@ mod wrapper;
 pub(crate) use early::Early;
 use event::Place;
 pub use event::{Event, Fields};
+pub(crate) use guarded::Guarded;
 pub(crate) use hook::{Action, Hook, Member, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
@@ -51,7 +54,7 @@ pub(crate) use quiesce::{forget_other_threads, quiesce};
 pub use slot::lost_hits;
 #[cfg(feature = "profiler")]
 pub(crate) use slot::threads;
-pub(crate) use slot::{Guarded, Slot, TALLIES, TallyAt, prepare, slots};
+pub(crate) use slot::{Slot, TALLIES, TallyAt, prepare, slots};
 
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 

@@ -14,8 +14,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::Mark;
 use super::slot::{Slot, free_all, slots};
+use super::{Mark, ended};
 use crate::os;
 
 /// Looks before it sleeps, and before it asks whether the thread still exists.
@@ -62,6 +62,7 @@ fn wait(slot: &Slot) {
 /// After a fork, in the child: only the thread that forked is left, and it has another id. Others may have been on their way
 /// into a slot or out of one.
 pub(crate) fn forget_other_threads() {
+    ended::know_process();
     let own = Slot::known();
     let is_own = |slot: &Slot| own.is_some_and(|own| std::ptr::eq(own, slot));
     if let Some(slot) = own {

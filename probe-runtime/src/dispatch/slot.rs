@@ -2,21 +2,22 @@
 //!
 //! Life: taken at the thread's first hit, from the free ones or from new memory; given back when the thread
 //! ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may look at any slot at
-//! any time. Where the C library does not tell of a thread's end (no key is left that takes no heap), whoever needs a slot,
-//! or waits for one, asks the kernel whether its owner is still there: the thread with that id, and that start, since ids
-//! are used again. Cost: 32 MiB of address space a thread, of which the touched pages are real.
+//! any time. A thread that hits a probe after the C library has told of its end takes a slot once more, and where no key is left that takes
+//! no heap, no end is told: whoever needs a slot, or waits for one, then asks the kernel whether its owner is still there
+//! ([`ended`](super::ended)).
+//! Cost: 32 MiB of address space a thread, of which the touched pages are real.
 
 // Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
 // for ever, and on all their fields being atomics.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::mem::{offset_of, size_of};
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use super::ended;
 use super::presence::{Mark, Presence};
 use crate::arch::backend;
 use crate::os;
@@ -92,6 +93,8 @@ const _: () = {
 
 /// All slots, newest first.
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
+/// How many there are.
+static MADE: AtomicUsize = AtomicUsize::new(0);
 /// How many of them have no owner.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Hits of threads for which there was no memory.
@@ -100,11 +103,16 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 const NOBODY: u32 = 0;
 /// No thread's id, either.
 const CHANGING: u32 = u32::MAX;
+/// An owner that the kernel can't be asked for by an id, see [`ended`].
+const UNASKED: u32 = u32::MAX - 1;
 
 /// Gets ready for threads' first hits, before any site is active.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| os::thread::install(release));
+    ONCE.call_once(|| {
+        ended::know_process();
+        os::thread::install(release);
+    });
 }
 
 /// Hits, of all probes, that were lost because their threads could get no memory for their counters.
@@ -121,6 +129,11 @@ pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
+/// How many slots there are.
+pub(super) fn made() -> usize {
+    MADE.load(Ordering::Relaxed)
+}
+
 /// Frees slots whose threads are no more, whatever these were doing to them; all others have owners, and nobody takes or
 /// gives back any meanwhile. The counts stay.
 pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
@@ -131,7 +144,7 @@ pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
 /// The threads that have slots: their numbers, and the system's ids of them.
 #[cfg(feature = "profiler")]
 pub(crate) fn threads() -> impl Iterator<Item = (u64, u32)> {
-    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.owner()?)))
+    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.asked_for()?)))
 }
 
 impl Slot {
@@ -151,7 +164,7 @@ impl Slot {
         // Else the slot would be lost with the thread.
         let _whole = Uncancellable::new();
         let errno = os::thread::errno();
-        let id = os::thread::id();
+        let id = present_id();
         let slot = Self::reuse(id).or_else(|| Self::create(id));
         let slot = match (slot, Self::known()) {
             // A signal handler's hit was faster on this very thread.
@@ -176,8 +189,8 @@ impl Slot {
     }
 
     fn reuse(id: u32) -> Option<&'static Self> {
-        if !os::thread::tells_exit() && FREE.load(Ordering::Relaxed) == 0 {
-            Self::free_one_of_the_dead();
+        if FREE.load(Ordering::Relaxed) == 0 {
+            ended::free_the_dead();
         }
         if FREE.load(Ordering::Relaxed) == 0 {
             return None;
@@ -189,24 +202,8 @@ impl Slot {
         Some(slot)
     }
 
-    /// Where threads end unnoticed, looks for a slot whose thread no longer exists.
-    fn free_one_of_the_dead() {
-        slots().find(|slot| slot.give_back_of_dead());
-    }
-
-    /// Takes the slot back if its owner no longer exists; returns whether it did.
-    pub(super) fn give_back_of_dead(&self) -> bool {
-        // In this order: the birth is then this owner's, or not known yet.
-        let owner = self.owner();
-        let birth = self.birth.load(Ordering::Acquire);
-        let dead = owner.filter(|owner| !os::thread::is_alive(*owner, birth));
-        if let Some(owner) = dead {
-            self.give_back(owner);
-        }
-        dead.is_some()
-    }
-
-    /// Only where threads end unnoticed: it takes system calls.
+    /// Only where no end is told: it takes system calls. Of an owner whose id is another thread's by now, a slot is given back when
+    /// that thread has ended, too.
     fn note_birth(&self, id: u32) {
         let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
         self.birth.store(birth, Ordering::Release);
@@ -218,6 +215,7 @@ impl Slot {
         // SAFETY: zeroed memory is a `Slot`: all its fields are atomics.
         let slot = unsafe { memory.as_ref() }?;
         slot.owner.store(id, Ordering::Relaxed);
+        MADE.fetch_add(1, Ordering::Relaxed);
         let mut head = SLOTS.load(Ordering::Relaxed);
         loop {
             slot.next.store(head, Ordering::Relaxed);
@@ -230,7 +228,7 @@ impl Slot {
 
     /// Makes this thread, which has the slot, its owner under its present id.
     pub(super) fn own(&self) {
-        let id = os::thread::id();
+        let id = present_id();
         self.note_birth(id);
         self.owner.store(id, Ordering::Release);
     }
@@ -253,6 +251,16 @@ impl Slot {
 
     pub(super) fn owner(&self) -> Option<u32> {
         Some(self.owner.load(Ordering::Acquire)).filter(|owner| ![NOBODY, CHANGING].contains(owner))
+    }
+
+    /// The owner's id, if the kernel can be asked for it.
+    pub(super) fn asked_for(&self) -> Option<u32> {
+        self.owner().filter(|owner| *owner != UNASKED)
+    }
+
+    /// When the owner began; 0 where that is not known.
+    pub(super) fn birth(&self) -> u64 {
+        self.birth.load(Ordering::Acquire)
     }
 
     #[inline(always)]
@@ -306,37 +314,21 @@ impl Slot {
     }
 }
 
-/// While it lives, no consumer is called on this thread: hits are counted, calls suppressed.
-pub(crate) struct Guarded {
-    outer: Option<(&'static Slot, Mark)>,
-    // A mark belongs to its thread.
-    not_send: PhantomData<*mut ()>,
-}
-
-impl Guarded {
-    pub(crate) fn new() -> Self {
-        let outer = Slot::current().map(|slot| (slot, slot.mark()));
-        if let Some((slot, _)) = outer {
-            slot.set_mark(Mark::Consuming);
-        }
-        Self { outer, not_send: PhantomData }
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        if let Some((slot, mark)) = self.outer {
-            slot.set_mark(mark);
-        }
-    }
-}
-
 unsafe extern "C" fn release(slot: *mut c_void) {
+    // What a thread sets after its last destructor, glibc leaves to the next thread that gets its stack.
+    if !ptr::eq(backend::slot(), slot.cast()) {
+        return;
+    }
     backend::set_slot(ptr::null_mut());
     // SAFETY: `take` handed in a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
-        slot.give_back(os::thread::id());
+        slot.give_back(slot.owner.load(Ordering::Relaxed));
     }
+}
+
+/// This thread's id, as an owner.
+fn present_id() -> u32 {
+    if ended::is_process_known() { os::thread::id() } else { UNASKED }
 }
 
 #[cfg(all(test, probe_backend = "x86_64"))]

@@ -1,7 +1,7 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
 //! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there, mapped lazily;
-//! - `thread::{id, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
+//! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `kept::Kept`: what a thread keeps across one;

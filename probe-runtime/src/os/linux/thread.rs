@@ -12,6 +12,12 @@ pub(crate) fn id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) }.try_into().unwrap_or(u32::MAX)
 }
 
+/// The kernel's id of this process. Not through the C library's function, which may be a program's own, with probes in it.
+pub(crate) fn process() -> u32 {
+    // SAFETY: no arguments, no effect.
+    unsafe { libc::syscall(libc::SYS_getpid) }.try_into().unwrap_or(u32::MAX)
+}
+
 /// When the thread with this id began, in clock ticks since the system did: the kernel gives ids again, but not within
 /// one tick. 0 where the system does not say. No heap: it may be asked in an allocator. Cost: three system calls.
 pub(crate) fn birth(id: u32) -> u64 {
@@ -51,7 +57,7 @@ fn start_time(stat: &[u8]) -> Option<u64> {
 /// Whether the thread that had this id, and began then (0: unknown), still exists in this process.
 pub(crate) fn is_alive(id: u32, began: u64) -> bool {
     // SAFETY: signal 0 is not delivered, only checked.
-    let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, 0) };
+    let answer = unsafe { libc::syscall(libc::SYS_tgkill, process(), id, 0) };
     // Any other error says nothing of the thread.
     let exists = answer == 0 || errno() != libc::ESRCH;
     exists && (began == 0 || [0, began].contains(&birth(id)))

@@ -1,0 +1,30 @@
+//! A thread that is at work for this crate, outside of a hit.
+
+use std::marker::PhantomData;
+
+use super::{Mark, Slot};
+
+/// While it lives, no consumer is called on this thread: hits are counted, calls suppressed.
+pub(crate) struct Guarded {
+    outer: Option<(&'static Slot, Mark)>,
+    // A mark belongs to its thread.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl Guarded {
+    pub(crate) fn new() -> Self {
+        let outer = Slot::current().map(|slot| (slot, slot.mark()));
+        if let Some((slot, _)) = outer {
+            slot.set_mark(Mark::Consuming);
+        }
+        Self { outer, not_send: PhantomData }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if let Some((slot, mark)) = self.outer {
+            slot.set_mark(mark);
+        }
+    }
+}
