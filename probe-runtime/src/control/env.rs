@@ -2,6 +2,8 @@
 
 mod destination;
 mod file;
+mod help;
+mod listing;
 mod output;
 
 use std::env::{self, consts::EXE_SUFFIX};
@@ -9,14 +11,15 @@ use std::path::Path;
 use std::process;
 
 use destination::{Destination, Run};
+use listing::Listed;
 pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket, say};
 
 use super::lock::operate;
-use super::set::unread_objects;
+use super::set::{probes, select, unread_objects};
 use crate::error::{Error, Mistake};
 use crate::os;
-use crate::spec::{Request, requests};
+use crate::spec::{Format, Request, requests};
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";
@@ -26,6 +29,10 @@ const OUT: &str = "PROBES_OUT";
 /// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
 /// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
 /// which may have one too, and events, by their names: `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty one, nothing is attached.
+///
+/// `PROBES=help` says what the variable takes, on stderr: selectors, and the consumers of this build with their options. `PROBES=list` shows
+/// which probes the program has, and `PROBES='net::**=list'` those of a selector, each with its kind, sites, place and fields: on stderr, or
+/// where `PROBES_OUT` says, as text, JSON or CSV. Nothing is attached then, and the program goes on. What a plugin brings is not there yet.
 ///
 /// # Reports
 /// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any thread), each consumer reports: on stderr, or where
@@ -50,8 +57,8 @@ const OUT: &str = "PROBES_OUT";
 /// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
 ///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
 ///
-/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reports on stderr alone:
-/// `PROBES_OUT` is an error there.
+/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reads neither variable, and
+/// says so in one line.
 ///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
 /// [`EnvGuard::report`] has written before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
@@ -80,20 +87,39 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     if value.is_empty() {
         return Ok(EnvGuard { ticket: None });
     }
+    if os::privilege::is_raised() {
+        say(&format!(
+            "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
+             attaches nothing that its environment names"
+        ));
+        return Ok(EnvGuard { ticket: None });
+    }
+    if value == help::ASKED {
+        say(help::text().trim_end());
+        return Ok(EnvGuard { ticket: None });
+    }
     if has_no_probes() {
         let without = if cfg!(probe_backend = "off") { "was built without" } else { "has no" };
         say(&format!("{VARIABLE}: this program {without} probes; nothing is attached"));
         return Ok(EnvGuard { ticket: None });
     }
     let value = value.to_string_lossy();
-    let requests = requests(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
     let run = Run {
         base: env::current_dir().unwrap_or_default(),
         program: program(),
         process: process::id(),
         is_forked: output::is_forked(),
     };
-    let destination = destination(&requests, &run)?;
+    if let Some(listed) = listing::asked(&value).map_err(|it| malformed(VARIABLE, &value, it))? {
+        let destination = destination(&[(1, listing::NAME, listing::FORMATS)], &run)?;
+        list(listed, &run, &destination);
+        return Ok(EnvGuard { ticket: None });
+    }
+    let requests = requests(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
+    let consumers = requests.iter().enumerate();
+    let consumers: Vec<_> =
+        consumers.map(|(at, it)| (at + 1, it.reporter.name, it.reporter.formats)).collect();
+    let destination = destination(&consumers, &run)?;
     let attached: Vec<_> = requests.iter().enumerate().filter_map(|(at, it)| attach(at + 1, it)).collect();
     if attached.is_empty() {
         return Ok(EnvGuard { ticket: None });
@@ -154,15 +180,27 @@ fn program() -> String {
     name.strip_suffix(EXE_SUFFIX).unwrap_or(&name).to_owned()
 }
 
-/// Where these report, as the variable says.
-fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error> {
-    let value = env::var_os(OUT).unwrap_or_default();
-    if !value.is_empty() && value != "-" && os::privilege::is_raised() {
-        let problem = "this program has rights that whoever started it lacks (setuid, setgid, capabilities), and \
-                       writes no files that its environment names; unset it";
-        let problem = problem.to_owned();
-        return Err(malformed(OUT, &value.to_string_lossy(), Mistake { at: 0, problem }));
+/// Shows the probes that a selector names, or all, where reports would go.
+fn list(listed: Listed<'_>, run: &Run, destination: &Destination) {
+    let probes = match listed {
+        Listed::All => probes(),
+        Listed::Selected(selector) => match select(selector) {
+            Ok(set) => set.probes(),
+            Err(error) => return say(&format!("{VARIABLE}: {error}")),
+        },
+    };
+    match destination {
+        Destination::Stderr => say(listing::listing(probes, Format::Text).trim_end()),
+        Destination::Files(pattern) => {
+            let paths = pattern.paths(run, &[(1, listing::NAME)]);
+            output::write(&paths[0], &listing::listing(probes, pattern.format));
+        }
     }
+}
+
+/// Where these report, as the variable says: the number, name and formats of each.
+fn destination(consumers: &[(usize, &str, &[Format])], run: &Run) -> Result<Destination, Error> {
+    let value = env::var_os(OUT).unwrap_or_default();
     let value = value.into_string().map_err(|value| {
         let value = value.to_string_lossy();
         let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();
@@ -171,12 +209,7 @@ fn destination(requests: &[Request<'_>], run: &Run) -> Result<Destination, Error
     let malformed = |it: Mistake| malformed(OUT, &value, it);
     let destination = Destination::parse(&value, Path::new(&value).is_dir()).map_err(malformed)?;
     if let Destination::Files(pattern) = &destination {
-        let consumers: Vec<_> = requests
-            .iter()
-            .enumerate()
-            .map(|(at, it)| (at + 1, it.reporter.name, it.reporter.formats))
-            .collect();
-        pattern.check(run, &consumers).map_err(malformed)?;
+        pattern.check(run, consumers).map_err(malformed)?;
     }
     Ok(destination)
 }

@@ -8,6 +8,7 @@ use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 use super::path::{is_allowed, not_in_a_path, part_len};
 use super::{Group, Selector, Term};
 use crate::abi::Kind;
+use crate::error::Mistake;
 
 /// What is wrong with a selector, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +27,11 @@ impl SelectorError {
     /// What is wrong there, and what would be right.
     pub fn problem(&self) -> &str {
         &self.problem
+    }
+
+    /// The same, by its byte.
+    pub(crate) fn mistake(self) -> Mistake {
+        Mistake { at: self.at, problem: self.problem }
     }
 }
 

@@ -19,3 +19,4 @@ pub(crate) use options::Setting;
 pub(crate) use options::settings;
 pub(crate) use parse::{Request, requests};
 pub(crate) use reported::Reported;
+pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};

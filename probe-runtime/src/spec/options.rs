@@ -65,7 +65,7 @@ pub(super) fn with_options(
 ) -> Option<(usize, usize)> {
     let term = &value[at..end];
     let options = |name: &str| {
-        let open = term.match_indices('(').filter(|(open, _)| term[..*open].ends_with(name)).last()?.0;
+        let open = term.rmatch_indices('(').find(|(open, _)| term[..*open].ends_with(name))?.0;
         let before = term[..open - name.len()].trim_end().strip_suffix('=')?;
         let closed = at + open + value[at + open..].find(')')? + 1;
         let rest = value[closed..].split(',').next()?;

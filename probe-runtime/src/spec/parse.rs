@@ -7,7 +7,7 @@ use super::reported::Reported;
 use super::reporters::{FEATURES, REPORTERS, Reporter};
 use crate::control::select;
 use crate::error::{Error, Mistake};
-use crate::selector::{Assigned, Selector, SelectorError, assigned};
+use crate::selector::{Assigned, Selector, assigned};
 
 /// One consumer on what a selector names.
 #[derive(Clone, Copy)]
@@ -70,8 +70,7 @@ fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Reques
     let at_selector = start + selector.len() - selector.trim_start().len();
     let selector = selector.trim();
     if let Err(error) = Selector::parse(selector) {
-        let at = at_selector + offset(selector, &error);
-        return Err(Mistake { at, problem: error.problem().to_owned() });
+        return Err(error.mistake().after(at_selector));
     }
     Ok(Request { selector, reporter, options })
 }
@@ -86,11 +85,6 @@ fn unknown(name: &str) -> String {
     }
     let all: Vec<_> = REPORTERS.iter().map(|it| it.name).collect();
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
-}
-
-/// The byte that a selector's error points at.
-fn offset(selector: &str, error: &SelectorError) -> usize {
-    selector.char_indices().nth(error.column() - 1).map_or(selector.len(), |(at, _)| at)
 }
 
 #[cfg(test)]

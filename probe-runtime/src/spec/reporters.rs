@@ -20,6 +20,10 @@ use crate::patch::TextPolicy;
 /// A consumer that can be named, and reports.
 pub(crate) struct Reporter {
     pub(crate) name: &'static str,
+    /// What it reports, in a few words.
+    pub(crate) what: &'static str,
+    /// Its own options, as an example.
+    pub(crate) example: &'static str,
     /// What its reports may look like.
     pub(crate) formats: &'static [Format],
     /// The names of its own options.
@@ -48,12 +52,28 @@ const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
 };
 
 pub(crate) const REPORTERS: &[Reporter] = &[
-    Reporter { name: "count", formats: COLLECTED, options: &[], make: |_| Ok(attaching(Count::new())) },
+    Reporter {
+        name: "count",
+        what: "exact hits of each probe",
+        example: "",
+        formats: COLLECTED,
+        options: &[],
+        make: |_| Ok(attaching(Count::new())),
+    },
     #[cfg(feature = "latency")]
-    Reporter { name: "latency", formats: COLLECTED, options: &[], make: |_| Ok(attaching(Latency::new())) },
+    Reporter {
+        name: "latency",
+        what: "how long calls take: a histogram for each function",
+        example: "",
+        formats: COLLECTED,
+        options: &[],
+        make: |_| Ok(attaching(Latency::new())),
+    },
     #[cfg(feature = "call-tree")]
     Reporter {
         name: "call-tree",
+        what: "who calls whom, and for how long; flame graphs",
+        example: "",
         formats: &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded],
         options: &[],
         make: |_| Ok(attaching(CallTree::new())),
@@ -61,6 +81,8 @@ pub(crate) const REPORTERS: &[Reporter] = &[
     #[cfg(feature = "profiler")]
     Reporter {
         name: "profile",
+        what: "calls and times, sampled within a budget",
+        example: "budget=1%",
         formats: TABLE,
         options: &["budget"],
         make: |settings| {
@@ -75,6 +97,8 @@ pub(crate) const REPORTERS: &[Reporter] = &[
     #[cfg(feature = "perf")]
     Reporter {
         name: "perf",
+        what: "the processor's and the kernel's events",
+        example: "events=cycles+instructions, budget=1%",
         formats: TABLE,
         options: &["events", "budget"],
         make: |settings| Ok(attaching(Perf::from_settings(settings)?)),
@@ -82,7 +106,7 @@ pub(crate) const REPORTERS: &[Reporter] = &[
 ];
 
 /// Consumers of features that may be off, and the features.
-pub(super) const FEATURES: [(&str, &str); 4] =
+pub(crate) const FEATURES: [(&str, &str); 4] =
     [("latency", "latency"), ("call-tree", "call-tree"), ("profile", "profiler"), ("perf", "perf")];
 
 impl Reporter {

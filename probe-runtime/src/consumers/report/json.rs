@@ -31,7 +31,6 @@ impl Object {
     }
 
     /// What is JSON already.
-    #[cfg(any(test, feature = "latency", feature = "call-tree", feature = "profiler", feature = "metrics"))]
     pub(crate) fn json(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         self.0.push_str(value);

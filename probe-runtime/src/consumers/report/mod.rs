@@ -15,7 +15,7 @@ mod units;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use std::fmt;
 
-pub(super) use csv::Csv;
+pub(crate) use csv::Csv;
 #[cfg(feature = "perf")]
 pub(super) use functions::{Columns, Number, decimal};
 #[cfg(any(feature = "latency", feature = "profiler"))]
@@ -25,7 +25,7 @@ pub(super) use notes::footnotes;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;
 pub(crate) use notes::notes_of_counts;
-pub(super) use table::Table;
+pub(crate) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;
 

@@ -9,7 +9,7 @@
 //! A process that is killed, aborts, or becomes another program (`exec`) does not report.
 
 use std::mem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -123,13 +123,7 @@ impl Output {
                     self.say_notes();
                 }
                 for (path, content) in self.files(pattern) {
-                    if let Err(error) = file::write(&path, &content) {
-                        say(&format!(
-                            "PROBES_OUT: {} can't be written: {error}; it would say:",
-                            path.display()
-                        ));
-                        say(content.trim_end_matches('\n'));
-                    }
+                    write(&path, &content);
                 }
             }
         }
@@ -188,6 +182,14 @@ impl Output {
 impl Attached {
     fn say(&self, text: &str) {
         say(&format!("PROBES, consumer {} ({}): {text}", self.number, self.consumer));
+    }
+}
+
+/// Writes a file; where that fails, says so, and what it would say.
+pub(super) fn write(path: &Path, content: &str) {
+    if let Err(error) = file::write(path, content) {
+        say(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
+        say(content.trim_end_matches('\n'));
     }
 }
 

@@ -1,0 +1,110 @@
+//! `PROBES=help`: what the variable takes, in this build. Pure.
+
+use std::fmt::Write;
+
+use crate::spec::{FEATURES, REPORTERS, Reporter};
+
+/// What asks for it, alone.
+pub(super) const ASKED: &str = "help";
+
+const INTRODUCTION: &str = "\
+PROBES='SELECTOR=CONSUMER, …' attaches consumers to probes.
+PROBES=list shows which probes there are; PROBES='SELECTOR=list' those of a selector.
+
+A selector is one or more terms, separated by commas: what any of them names, less what those with
+`!` name. All parts of a term must match.
+";
+
+/// Selectors, and what they name.
+const SELECTORS: [(&[&str], &str); 9] = [
+    (&["net::handle"], "the probes with this path"),
+    (&["net::*", "**::handle"], "`*`: any part of one segment; `**`: any number of segments"),
+    (&["@server.rs", "@net/*.rs:42"], "the end of the source file's path, and the line"),
+    (&["kind=entry|exit"], "entry, exit, point, drop, suspend, resume or replace"),
+    (&["group=net|db::*"], "the group"),
+    (&["net::** kind=entry"], "the entries in `net`"),
+    (&["net::**, !net::poll"], "all in `net` but `net::poll`"),
+    (&["geo::Stack<*>::push"], "what is in brackets is part of its segment"),
+    (&[r"geo::operator\*"], r"`\` takes the next character as it is"),
+];
+
+const OUT: &str = "\
+PROBES_OUT=/tmp/%e-%p-%c.json sends the reports to files: %e is the program's name, %p the
+process, %c the consumer, %n its number. The ending says the format: txt, json, csv; of call-tree
+also svg (a flame graph) and folded; with the feature `metrics`, of count and latency also prom.
+";
+
+/// The whole text.
+pub(super) fn text() -> String {
+    let mut text = INTRODUCTION.to_owned();
+    let mut section = |heading: &str, rows: Vec<(String, String)>| {
+        if rows.is_empty() {
+            return;
+        }
+        let width = rows.iter().map(|(left, _)| left.len()).max().unwrap_or(0);
+        text.push_str(heading);
+        for (left, right) in rows {
+            // Writing to a `String` can't fail.
+            let _ = writeln!(text, "  {left:width$}  {right}");
+        }
+    };
+    let selectors = SELECTORS.iter().map(|(examples, what)| (examples.join("  "), (*what).to_owned()));
+    section("", selectors.collect());
+    let here = REPORTERS.iter().map(|it| (signature(it), it.what.to_owned()));
+    section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
+    let off = FEATURES.iter().filter(|(name, _)| Reporter::named(name).is_none());
+    let needs = |name: &str, feature: &str| {
+        (
+            name.to_owned(),
+            format!("needs the feature `{feature}`: cargo add probe-runtime --features {feature}"),
+        )
+    };
+    let mut off: Vec<_> = off.map(|(name, feature)| needs(name, feature)).collect();
+    if !cfg!(feature = "metrics") {
+        off.push(needs(".prom", "metrics"));
+    }
+    section("\nNot in this program:\n", off);
+    let _ = write!(text, "\n{OUT}");
+    text
+}
+
+/// A consumer with its options, as an example.
+fn signature(reporter: &Reporter) -> String {
+    let (name, example) = (reporter.name, reporter.example);
+    if example.is_empty() { name.to_owned() } else { format!("{name}({example})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selector::Selector;
+    use crate::spec::requests;
+
+    #[test]
+    fn every_consumer_is_named_once_with_what_it_takes() {
+        let text = text();
+        let count = |left: &str| {
+            let lefts = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
+            lefts.filter(|it| *it == left).count()
+        };
+        for reporter in REPORTERS {
+            assert_eq!(count(&signature(reporter)), 1, "{}: {text}", reporter.name);
+            assert!(requests(&format!("a={}", signature(reporter))).is_ok());
+        }
+        for (name, _) in FEATURES {
+            assert_eq!(
+                count(name) + REPORTERS.iter().filter(|it| it.name == name && !it.example.is_empty()).count(),
+                1
+            );
+        }
+        assert_eq!(text.contains("needs the feature"), text.contains("Not in this program:"));
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn its_selectors_are_selectors() {
+        for selector in SELECTORS.iter().flat_map(|(examples, _)| *examples) {
+            Selector::parse(selector).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}

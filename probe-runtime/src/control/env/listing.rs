@@ -1,0 +1,156 @@
+//! `PROBES=list`: the probes of the program, as a table, JSON or CSV. Pure.
+
+use std::fmt::Write;
+
+use crate::consumers::report::{Csv, Object, Table, array};
+use crate::error::Mistake;
+use crate::registry::{FieldInfo, ProbeInfo};
+use crate::selector::{Assigned, Selector, assigned};
+use crate::spec::Format;
+
+/// Alone, or in place of a consumer.
+pub(super) const NAME: &str = "list";
+
+pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
+
+/// Which probes are to be listed.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Listed<'a> {
+    All,
+    Selected(&'a str),
+}
+
+/// What is to be listed, if that is what the text asks for.
+pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
+    let Some(before) = text.trim_end().strip_suffix(NAME) else { return Ok(None) };
+    if before.trim().is_empty() {
+        return Ok(Some(Listed::All));
+    }
+    let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
+    let mut at = 0;
+    while at <= selector.len() {
+        let Assigned { end, equals } = assigned(selector, at);
+        if let Some(at) = equals {
+            let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
+            return Err(Mistake { at, problem });
+        }
+        at = end + 1;
+    }
+    let lead = selector.len() - selector.trim_start().len();
+    let selector = selector.trim();
+    match Selector::parse(selector) {
+        Ok(_) => Ok(Some(Listed::Selected(selector))),
+        Err(error) => Err(error.mistake().after(lead)),
+    }
+}
+
+/// These probes by path, kind and line, and what was left out.
+pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
+    probes.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
+    let (listed, left_out): (Vec<_>, Vec<_>) = probes.iter().partition(|probe| probe.skipped().is_none());
+    match format {
+        Format::Json => json(&listed),
+        Format::Csv => csv(&listed),
+        _ => text(&listed, &left_out),
+    }
+}
+
+fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
+    let has_groups = probes.iter().any(|probe| probe.group().is_some());
+    let heading = ["probe", "kind", "sites", "place", "fields", "group"];
+    let mut table = Table::new(heading[..heading.len() - usize::from(!has_groups)].iter().copied());
+    for probe in probes {
+        let mut row = vec![
+            probe.path().to_owned(),
+            probe.kind().name().to_owned(),
+            probe.sites().to_string(),
+            format!("{}:{}", probe.file(), probe.line()),
+            names(probe, ", "),
+        ];
+        if has_groups {
+            row.push(probe.group().unwrap_or_default().to_owned());
+        }
+        table.row(row);
+    }
+    let table = table.to_string();
+    let lines: Vec<_> = table.lines().map(str::trim_end).collect();
+    let count =
+        |number: usize, one: &str, more: &str| format!("{number} {}", if number == 1 { one } else { more });
+    let sites = probes.iter().map(|probe| probe.sites()).sum();
+    let mut text = format!(
+        "{}\n{}, {}\n",
+        lines.join("\n"),
+        count(probes.len(), "probe", "probes"),
+        count(sites, "site", "sites"),
+    );
+    if !left_out.is_empty() {
+        let functions = count(left_out.len(), "function was", "functions were");
+        // Writing to a `String` can't fail.
+        let _ = writeln!(text, "{functions} left out by the block around it:");
+        for probe in left_out {
+            let reason = probe.skipped().unwrap_or_default();
+            let _ = writeln!(text, "  {} ({reason})", probe.path());
+        }
+    }
+    text
+}
+
+fn names(probe: &ProbeInfo, separator: &str) -> String {
+    probe.fields().iter().map(FieldInfo::name).collect::<Vec<_>>().join(separator)
+}
+
+fn json(probes: &[&ProbeInfo]) -> String {
+    array(probes.iter().map(|probe| {
+        let fields =
+            array(probe.fields().iter().map(|field| Object::new().text("name", field.name()).finish()));
+        let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
+        let object = object.text("file", probe.file()).number("line", probe.line().into());
+        let object = object.number("sites", probe.sites() as u64).json("fields", &fields);
+        let object = probe.group().into_iter().fold(object, |object, group| object.text("group", group));
+        object.finish()
+    }))
+}
+
+fn csv(probes: &[&ProbeInfo]) -> String {
+    let mut csv = Csv::new(["probe", "kind", "file", "line", "sites", "fields", "group"]);
+    for probe in probes {
+        csv.row([
+            probe.path().to_owned(),
+            probe.kind().name().to_owned(),
+            probe.file().to_owned(),
+            probe.line().to_string(),
+            probe.sites().to_string(),
+            names(probe, " "),
+            probe.group().unwrap_or_default().to_owned(),
+        ]);
+    }
+    csv.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_list() {
+        for (text, expected) in [
+            ("list", Some(Listed::All)),
+            (" list ", Some(Listed::All)),
+            ("net::**=list", Some(Listed::Selected("net::**"))),
+            (" a kind=entry, !b = list", Some(Listed::Selected("a kind=entry, !b"))),
+            ("geo::operator==list", Some(Listed::Selected("geo::operator="))),
+            ("**=count", None),
+            ("a::list", None),
+        ] {
+            assert_eq!(asked(text), Ok(expected), "{text}");
+        }
+        for (text, at, problem) in [
+            ("**=count, a=list", 2, "`list` stands alone"),
+            (" a::=list", 4, "an empty segment"),
+            ("=list", 0, "a probe's path, `@file`, `kind=` or `group=` is missing here"),
+        ] {
+            let mistake = asked(text).unwrap_err();
+            assert!(mistake.at == at && mistake.problem.starts_with(problem), "{text}: {mistake:?}");
+        }
+    }
+}
