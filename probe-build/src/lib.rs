@@ -57,7 +57,8 @@
 //! # What has no sites, and why
 //! - Functions from the system's headers (mostly instances of the standard library's templates), unless [`Build::system_headers`];
 //!   those that [`Build::exclude_functions`], [`Build::exclude_files`] and [`Build::min_instructions`] name.
-//! - Functions that are not understood: naked ones, inline assembly that returns, an indirect jump of which the compiler does not say
+//! - Functions that are written in assembly (`asm("…")` at file scope): what they return in flags, or expect to survive, is theirs to know.
+//! - Functions that are not understood: naked ones (out of which hooks are taken again), inline assembly that returns, an indirect jump of which the compiler does not say
 //!   whether it leaves the function; what returns in a way of its own (`-mlvi-cfi`, `-mfunction-return=thunk-inline`). Each is named in a warning, a handful for each file; [`Report`] has them all.
 //! - Files that are not C or C++; code for targets other than x86-64 Linux with 64-bit pointers; what `-flto`, `-emit-llvm`,
 //!   `-fsplit-stack`, `-gsplit-dwarf`, `-gstabs`, `-masm=intel`, `-mcmodel=medium` and `large` make; what compilers other than gcc and clang make. These are plain objects,

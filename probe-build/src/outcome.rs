@@ -80,6 +80,10 @@ pub enum Cause {
     InlineAssembly(String),
     /// All of its code is inline assembly.
     Naked,
+    /// It is written in assembly, outside of any function (or in one, beside it): what lives where is not known.
+    Assembly,
+    /// clang does not name it beside its label, so it may be written in assembly.
+    Unannounced,
     /// It returns to an exception handler's frame.
     ExceptionReturn,
     /// It returns from an interrupt, or by another special return.
@@ -161,6 +165,10 @@ impl fmt::Display for Cause {
             Self::BelowStackPointer => f.write_str("a jump through memory below the stack pointer"),
             Self::InlineAssembly(what) => write!(f, "inline assembly with `{what}`"),
             Self::Naked => f.write_str("it is all inline assembly"),
+            Self::Assembly => f.write_str("it is written in assembly"),
+            Self::Unannounced => {
+                f.write_str("clang does not say that it is its own, so it may be written in assembly")
+            }
             Self::ExceptionReturn => f.write_str("it returns into an exception handler's frame"),
             Self::SpecialReturn(what) => write!(f, "it ends with `{what}`"),
             Self::CallOfLabel => f.write_str("a call of a label within the function"),

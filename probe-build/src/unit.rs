@@ -76,7 +76,7 @@ impl Workshop {
             None => return Ok(Err(PlainReason::Language(unit.extension().to_owned()))),
         };
         let files = Files::of(&unit.stem);
-        let mut compile = self.to_assembly(dialect.family, &unit.source, &files.assembly);
+        let mut compile = self.to_assembly(dialect.family, self.sites, &unit.source, &files.assembly);
         let compiled = match run(&mut compile) {
             Ok(output) => output,
             Err(message) => return Ok(Err(PlainReason::Assembly(message))),
@@ -94,6 +94,12 @@ impl Workshop {
             keep_debug: self.keeps_debug(),
             package: &package(),
             wants: &wants,
+            without_hooks: &|| {
+                let mut again =
+                    self.to_assembly(dialect.family, Sites::None, &unit.source, &files.without_hooks);
+                run(&mut again).ok()?;
+                text::decode(&fs::read(&files.without_hooks).ok()?)
+            },
         };
         let placed = match asm::place(&source, &request) {
             Ok(placed) => placed,
@@ -113,7 +119,7 @@ impl Workshop {
     }
 
     /// The command that compiles to assembly.
-    fn to_assembly(&self, family: Family, source: &Path, assembly: &Path) -> Command {
+    fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
         let mut command = command::again(&self.compiler);
         if !self.keeps_debug() {
             // For the functions' files and lines. What is made of it for debuggers is taken out again.
@@ -122,8 +128,11 @@ impl Workshop {
         if family == Family::Gnu {
             // Each instruction's pattern, which tells a tail call from a jump through a table.
             command.arg("-dp");
+        } else {
+            // Comments tell what it has made of C from what is assembly in the source.
+            command.arg("-fverbose-asm");
         }
-        if self.sites == Sites::InstrumentFunctions {
+        if sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
             if family == Family::Gnu {
                 // Or two functions that were inlined into one share a call of the exit hook, told apart at run time.
@@ -161,6 +170,7 @@ impl Workshop {
 #[derive(Debug)]
 struct Files {
     assembly: PathBuf,
+    without_hooks: PathBuf,
     placed: PathBuf,
     object: PathBuf,
 }
@@ -169,13 +179,14 @@ impl Files {
     fn of(stem: &Path) -> Self {
         Self {
             assembly: stem.with_extension("s"),
+            without_hooks: stem.with_extension("plain.s"),
             placed: stem.with_extension("probes.s"),
             object: stem.with_extension("o"),
         }
     }
 
     fn remove(&self) {
-        for file in [&self.assembly, &self.placed] {
+        for file in [&self.assembly, &self.without_hooks, &self.placed] {
             // What stays is of no harm.
             let _ = fs::remove_file(file);
         }

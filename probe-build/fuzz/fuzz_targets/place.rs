@@ -16,7 +16,14 @@ libfuzzer_sys::fuzz_target!(|source: &str| {
     for compiler in [asm::Family::Gnu, asm::Family::Clang] {
         for sites in [Sites::EntryReturn, Sites::InstrumentFunctions, Sites::None] {
             for keep_debug in [true, false] {
-                let request = asm::Request { sites, compiler, keep_debug, package: "", wants: &|_| Ok(()) };
+                let request = asm::Request {
+                    sites,
+                    compiler,
+                    keep_debug,
+                    package: "",
+                    wants: &|_| Ok(()),
+                    without_hooks: &|| None,
+                };
                 let Ok(placed) = asm::place(source, &request) else { continue };
                 if sites == Sites::EntryReturn && keep_debug && !source.contains(".Lprobe_") {
                     // Each line of the source is there, in order, but for conditional tail calls.

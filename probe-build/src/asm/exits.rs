@@ -84,6 +84,9 @@ pub(super) fn find(
     if seen == 0 && extent.parts.iter().any(inline) {
         return Err(reason((Cause::Naked, first.label)));
     }
+    if family == Family::Clang && !extents.all_announced {
+        return Err(reason((Cause::Unannounced, first.label)));
+    }
     Ok(found)
 }
 

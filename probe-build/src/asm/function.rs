@@ -54,6 +54,8 @@ pub(super) struct Extents<'a> {
     pub indirect: HashSet<&'a str>,
     /// Symbols that other files see.
     pub global: HashSet<&'a str>,
+    /// Whether each function's name stands beside its label, as clang prints it: it may print no comments.
+    pub all_announced: bool,
 }
 
 impl<'a> Extents<'a> {
@@ -69,7 +71,17 @@ impl<'a> Extents<'a> {
         }
         let functions = group(&reader.parts, &symbols.called);
         let Symbols { aliases, indirect, global, .. } = symbols;
-        Self { parts: reader.parts, functions, labels: reader.labels, aliases, indirect, global }
+        let mut labels = functions.iter().map(|extent| &lines[reader.parts[extent.parts[0]].label]);
+        let all_announced = labels.all(|label| label.comment.starts_with('@'));
+        Self {
+            parts: reader.parts,
+            functions,
+            labels: reader.labels,
+            aliases,
+            indirect,
+            global,
+            all_announced,
+        }
     }
 
     /// What a symbol stands for, through all of its aliases.

@@ -97,7 +97,7 @@ struct Tally {
 }
 
 /// The hook that an instruction calls, or jumps to.
-fn hook(it: &Instruction<'_>) -> Option<(Kind, bool)> {
+pub(super) fn hook(it: &Instruction<'_>) -> Option<(Kind, bool)> {
     let tail = match it.mnemonic {
         "call" | "callq" => false,
         "jmp" | "jmpq" => true,
@@ -134,7 +134,13 @@ impl<'a> File<'a> {
         let mut order = Vec::new();
         let mut unknown = Vec::new();
         let mut seen = HashSet::new();
-        for extent in &extents {
+        let naked = self.naked(&extents)?;
+        for (number, extent) in extents.iter().enumerate() {
+            if naked.contains(&number) {
+                seen.extend(self.without_hooks(extent));
+                unknown.push((Vec::new(), 0));
+                continue;
+            }
             let hooks = self.hooks_in(extent, &program);
             for hook in &hooks {
                 seen.insert(hook.line);
@@ -165,8 +171,15 @@ impl<'a> File<'a> {
         self.no_hook_is_left(&seen)?;
 
         let mut all: Vec<(Function, Outcome)> = Vec::new();
-        for (extent, (lost, hooks)) in extents.iter().zip(unknown) {
+        for (number, (extent, (lost, hooks))) in extents.iter().zip(unknown).enumerate() {
             let function = self.function(extent);
+            if naked.contains(&number) {
+                let line = self.extents.parts[extent.parts[0]].label + 1;
+                let left_out = Outcome::LeftOut(Reason { cause: Cause::Naked, line });
+                let outcome = (self.request.wants)(&function).map_or_else(Outcome::Excluded, |()| left_out);
+                all.push((function, outcome));
+                continue;
+            }
             let outcome = match (tallies.remove(function.symbol.as_str()), lost.first()) {
                 (Some(tally), _) => tally.outcome(lost.len()),
                 (None, Some(line)) => {
@@ -303,7 +316,7 @@ fn is_debug_text(line: &Line<'_>) -> bool {
 }
 
 /// The labels of a line, as lines of their own.
-fn labels(line: &Line<'_>) -> String {
+pub(super) fn labels(line: &Line<'_>) -> String {
     let end = line
         .labels
         .last()

@@ -26,9 +26,9 @@ pub(super) enum Statement<'a> {
         arguments: &'a str,
     },
     Instruction(Instruction<'a>),
-    /// `#APP`: what follows was written by the user.
+    /// `#APP`, or the start of clang's file-scope assembly: what follows was written by the user.
     App,
-    /// `#NO_APP`: what follows was written by the compiler.
+    /// `#NO_APP`, or the end of that: what follows was written by the compiler.
     NoApp,
     /// A line of inline assembly.
     Inline,
@@ -53,30 +53,51 @@ const PREFIXES: [&str; 18] = [
 /// Why a file that holds such a comment can't be read line by line.
 pub(super) const OPEN_COMMENT: &str = "a comment that goes on in the next line";
 
+/// The lines between which clang prints all of a file's own assembly, ahead of its first function.
+const FILE_SCOPE: [&str; 2] =
+    ["# Start of file scope inline assembly", "# End of file scope inline assembly"];
+
 /// Takes `source` apart. A line without an end is a line.
 pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
-    let mut inline = false;
-    source
-        .split_inclusive('\n')
-        .map(|text| {
-            let mut line = match text.trim() {
-                "#APP" => Line { text, labels: Vec::new(), statement: Statement::App, comment: "" },
-                "#NO_APP" => Line { text, labels: Vec::new(), statement: Statement::NoApp, comment: "" },
-                _ if inline => Line { text, labels: Vec::new(), statement: Statement::Inline, comment: "" },
-                _ => line(text),
-            };
-            match line.statement {
-                Statement::App if inline => line.statement = Statement::Inline,
-                Statement::App => inline = true,
-                Statement::NoApp => inline = false,
-                _ => {}
+    let [start, end] = FILE_SCOPE;
+    // clang keeps the comments of that assembly, so one of them may look like its end: the last one is.
+    let last = source.split_inclusive('\n').enumerate().filter(|(_, text)| text.trim() == end).last();
+    let last = last.map(|(at, _)| at);
+    let (mut inline, mut file_scope) = (false, false);
+    let take = |(at, text)| {
+        let plain = |statement, comment| Line { text, labels: Vec::new(), statement, comment };
+        match text.trim() {
+            word if file_scope && word == end && last == Some(at) => {
+                (inline, file_scope) = (false, false);
+                plain(Statement::NoApp, "")
             }
-            line
-        })
-        .collect()
+            word if !inline && word == start => {
+                (inline, file_scope) = (true, true);
+                plain(Statement::App, start)
+            }
+            "#APP" if !inline => {
+                inline = true;
+                plain(Statement::App, "")
+            }
+            "#NO_APP" if !file_scope => {
+                inline = false;
+                plain(Statement::NoApp, "")
+            }
+            _ if inline => plain(Statement::Inline, ""),
+            _ => line(text),
+        }
+    };
+    source.split_inclusive('\n').enumerate().map(take).collect()
 }
 
-fn line(text: &str) -> Line<'_> {
+impl Line<'_> {
+    /// Whether a file's own assembly begins here, in clang's output.
+    pub(super) fn opens_file_scope(&self) -> bool {
+        self.statement == Statement::App && self.comment == FILE_SCOPE[0]
+    }
+}
+
+pub(super) fn line(text: &str) -> Line<'_> {
     let mut line = Line { text, labels: Vec::new(), statement: Statement::Empty, comment: "" };
     let code = match split(text.trim()) {
         Ok((code, comment)) => {

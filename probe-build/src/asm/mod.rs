@@ -6,7 +6,8 @@
 //!        ──▶ debug     file and line; debug information taken out
 //!        ──▶ function  the lines of each function
 //!        ──▶ exits     EntryReturn: returns and tail calls             (entry; inline: what the user wrote himself)
-//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with; targets, transfer, state)
+//!        ──▶ hooks     InstrumentFunctions: calls of the hooks         (constants: what they are called with; targets, transfer, state; naked)
+//!        ──▶ written   functions that the user wrote in assembly: named only
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```
 //!
@@ -26,6 +27,7 @@ mod function;
 mod hooks;
 mod inline;
 mod line;
+mod naked;
 mod name;
 mod operand;
 mod register;
@@ -35,6 +37,7 @@ mod targets;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod written;
 
 pub(crate) use exits::Family;
 
@@ -48,6 +51,7 @@ use function::{Extent, Extents};
 use line::{Line, Statement};
 use section::Sections;
 use std::collections::BTreeSet;
+use written::Written;
 
 /// What to do with a file.
 pub(crate) struct Request<'a> {
@@ -59,6 +63,8 @@ pub(crate) struct Request<'a> {
     pub package: &'a str,
     /// Whether a function is to have sites.
     pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
+    /// The file's assembly as it is without hooks, if it can be had (`InstrumentFunctions`): asked for if a function may be naked.
+    pub without_hooks: &'a dyn Fn() -> Option<String>,
 }
 
 /// A function of the file.
@@ -120,11 +126,14 @@ pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unpla
         edits,
         definitions: Definitions::default(),
     };
-    let functions = match request.sites {
+    let mut functions = match request.sites {
         Sites::EntryReturn => file.entries_and_returns(&sections),
         Sites::InstrumentFunctions => file.hooks(&sections)?,
         Sites::None => Vec::new(),
     };
+    if request.sites != Sites::None {
+        functions.extend(written::functions(&lines).iter().map(|it| file.written(it)));
+    }
     let text = file.edits.apply(&lines, file.definitions.head(), &file.definitions.foot());
     Ok(Placed { text, functions })
 }
@@ -178,6 +187,22 @@ impl<'a> File<'a> {
             line: place.as_ref().map_or(0, |place| place.line),
             file: place.map_or_else(|| self.files.main().to_owned(), |place| place.file),
         }
+    }
+
+    /// What becomes of a function that is written in assembly.
+    fn written(&self, it: &Written<'_>) -> (Function, Outcome) {
+        let function = Function {
+            symbol: it.symbol.to_owned(),
+            path: name::path(it.symbol),
+            instructions: it.instructions,
+            line: 0,
+            file: self.files.main().to_owned(),
+        };
+        let outcome = match (self.request.wants)(&function) {
+            Err(why) => Outcome::Excluded(why),
+            Ok(()) => Outcome::LeftOut(Reason { cause: Cause::Assembly, line: it.label + 1 }),
+        };
+        (function, outcome)
     }
 
     /// The package that makes a function's probes, where other files don't see it.

@@ -1,8 +1,10 @@
 //! In which section each line stands.
 //!
-//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it found it.
+//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it found it. But clang's
+//! integrated assembler remembers where a file's own assembly has gone, and names the next section only if it is another.
 
-use super::line::{Line, Statement, operands, unquoted};
+use super::inline::statements;
+use super::line::{self, Line, Statement, operands, unquoted};
 use std::collections::HashMap;
 
 /// A section, as a number within the file.
@@ -24,9 +26,21 @@ impl<'a> Sections<'a> {
         let start = reader.number(vec![".text"], None);
         let (mut current, mut previous) = (start, start);
         let mut of_line = Vec::with_capacity(lines.len());
+        let mut is_file_scope = false;
         for line in lines {
-            if let Statement::Directive { name, arguments } = line.statement {
-                (current, previous) = reader.switch(name, arguments, current, previous);
+            match line.statement {
+                Statement::App => is_file_scope = line.opens_file_scope(),
+                Statement::Directive { name, arguments } => {
+                    (current, previous) = reader.switch(name, arguments, current, previous);
+                }
+                Statement::Inline if is_file_scope => {
+                    for text in statements(line.text).unwrap_or_default() {
+                        if let Statement::Directive { name, arguments } = line::line(text).statement {
+                            (current, previous) = reader.switch(name, arguments, current, previous);
+                        }
+                    }
+                }
+                _ => {}
             }
             of_line.push(current);
         }

@@ -8,7 +8,14 @@ mod properties;
 mod texts;
 
 pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
-    Request { sites, compiler, keep_debug: true, package: "package 1.0.0", wants: &|_| Ok(()) }
+    Request {
+        sites,
+        compiler,
+        keep_debug: true,
+        package: "package 1.0.0",
+        wants: &|_| Ok(()),
+        without_hooks: &|| None,
+    }
 }
 
 /// The compiler's text again: without head, sites and foot, and with conditional tail calls as they were.

@@ -4,6 +4,7 @@
 //! Whatever looks at the environment runs in a process of its own (`environment.rs`).
 #![cfg(target_os = "linux")]
 
+mod assembly;
 mod delegation;
 mod environment;
 mod exclusions;
