@@ -18,9 +18,9 @@ impl Control {
     /// Looks for objects that came or went, and at what was discovered, and makes sites that are new what their probes want.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
         #[cfg(probe_discovers)]
-        let news = std::mem::take(&mut self.news);
+        let mut news = std::mem::take(&mut self.news);
         #[cfg(probe_discovers)]
-        crate::finstrument::patch_waiting(frozen, &news, &mut self.loaded);
+        crate::finstrument::patch_waiting(frozen, &mut news, &mut self.loaded);
         let change = self.registry.refresh(
             frozen,
             #[cfg(probe_discovers)]

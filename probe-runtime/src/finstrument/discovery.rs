@@ -71,6 +71,8 @@ pub(crate) struct Discovery {
     is_tried: AtomicBool,
     /// Another one has its place in the table.
     is_left: AtomicBool,
+    /// Other functions' hits come by its call.
+    is_shared: AtomicBool,
     /// The growing attachment had no counter left for it, and says so.
     is_beyond: AtomicBool,
     /// How many hooks are about to change its bytes.
@@ -91,6 +93,8 @@ pub(crate) struct Discovery {
     pub(super) tails: AtomicPtr<Tails>,
     /// How many hits of these nobody has wanted.
     pub(super) strays: AtomicUsize,
+    /// Another call site of its probe's; see [`shared`](super::shared).
+    pub(super) twin: AtomicPtr<Discovery>,
 }
 
 // SAFETY: atomics, but for `early`, which is written before the discovery is published, and taken by the holder of the
@@ -144,6 +148,8 @@ impl Discovery {
         it.strays.store(0, Ordering::Relaxed);
         it.owners.store(1, Ordering::Relaxed);
         it.is_left.store(false, Ordering::Relaxed);
+        it.is_shared.store(false, Ordering::Relaxed);
+        it.twin.store(ptr::null_mut(), Ordering::Relaxed);
         it.is_beyond.store(false, Ordering::Relaxed);
         let is_wanted = member.as_ref().is_some_and(|member| !member.is_paused);
         it.is_wanted.store(is_wanted, Ordering::Relaxed);
@@ -288,6 +294,27 @@ impl Discovery {
     /// The hook has changed what it was to change.
     pub(super) fn end_change(&self) {
         self.busy.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Says that other functions' hits come by its call; tells whether that is new.
+    pub(super) fn become_shared(&self) -> bool {
+        !self.is_shared() && !self.is_shared.swap(true, Ordering::SeqCst)
+    }
+
+    pub(super) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::SeqCst)
+    }
+
+    /// No site any more: its bytes are about to be the call's again.
+    pub(super) fn end_site(&self) {
+        self.reason.store(Reason::Shared.encode(), Ordering::Relaxed);
+        let _ = self.state.compare_exchange(PATCHED, KEPT, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether its bytes are to lead to the hook, or to its stub.
+    pub(super) fn is_active(&self) -> bool {
+        // By a shared call hits come that another function's discovery has to judge.
+        self.is_wanted() || self.is_shared()
     }
 
     pub(super) fn is_wanted(&self) -> bool {

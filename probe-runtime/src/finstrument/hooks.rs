@@ -20,7 +20,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, first, growing, news, straddlers, tails};
+use super::{callback, counters, first, growing, news, shared, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -68,15 +68,22 @@ fn called(hit: Hit, returns: usize, hook: usize) {
     let errno = errno();
     if let Some(inside) = Inside::new() {
         match known(hit, returns, hook) {
-            Some(discovery) => deliver(discovery, || call_of(returns, hook)),
+            Some(known) => deliver(known, || call_of(returns, hook)),
             None => discovered(&inside, hit, returns, hook),
         }
     }
     set_errno(errno);
 }
 
+/// What is known of a hit.
+struct Known {
+    discovery: &'static Discovery,
+    /// Whose call site it came by, if that is another function's.
+    owner: Option<&'static Discovery>,
+}
+
 /// Lets a call be a hit, if somebody listens.
-fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
+fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call>) {
     // Before it is patched: from then on, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
@@ -101,7 +108,11 @@ fn deliver(discovery: &'static Discovery, call: impl FnOnce() -> Option<Call>) {
             news::note(discovery);
         }
     }
-    if let Some(definition) = discovery.definition().filter(|_| is_wanted) {
+    let definition = match owner {
+        Some(owner) if !is_wanted => shared::listening(discovery, owner),
+        _ => discovery.definition().filter(|_| is_wanted),
+    };
+    if let Some(definition) = definition {
         dispatch(definition, ptr::null(), 0);
     }
 }
@@ -116,36 +127,40 @@ pub(super) fn postpone(discovery: &Discovery) {
 fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     let call = call_of(returns, hook);
     if call.is_none()
-        && let Some(discovery) = known(hit, returns, hook)
+        && let Some(known) = known(hit, returns, hook)
     {
         // Another thread, or a signal handler of this one, was faster: it published what it found before it changed the call.
-        return deliver(discovery, || None);
+        return deliver(known, || None);
     }
+    let owner = owner_of(returns, hit, hook);
     let found = {
         let _whole = Blocked::new();
-        discover(inside, hit, call, hook)
+        discover(inside, hit, call, owner, hook)
     };
     let Some((discovery, is_new)) = found else { return counters::LOST.add() };
-    deliver(discovery, || call);
+    owner.into_iter().for_each(shared::note);
+    deliver(Known { discovery, owner }, || call);
     if is_new {
         callback::tell(inside, discovery);
     }
 }
 
 /// What was discovered of this call, if that still holds.
-fn known(hit: Hit, returns: usize, hook: usize) -> Option<&'static Discovery> {
-    let by_call = table::find(returns).and_then(Entry::discovery);
-    if let Some(discovery) = by_call {
+fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
+    let owner = table::find(returns).and_then(Entry::discovery);
+    if let Some(discovery) = owner {
         let is_same = discovery.hit() == hit;
         // What is a site does not come here, but for a thread that was late.
         if (discovery.is_site() || !is_same) && is_stale(discovery, hook) {
             return None;
         }
         if is_same {
-            return Some(discovery);
+            return Some(Known { discovery, owner: None });
         }
     }
-    table::find(hit.key()).and_then(Entry::discovery)
+    let discovery = table::find(hit.key()).and_then(Entry::discovery)?;
+    owner.into_iter().for_each(shared::note);
+    Some(Known { discovery, owner })
 }
 
 /// Whether another object is there by now, or the same one once more: a site is a call again, or the call is another.
@@ -156,10 +171,10 @@ fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
-/// Whether a call is known as another function's: two inlined functions may end in one.
-fn is_shared(call: Call, hit: Hit, hook: usize) -> bool {
-    let known = table::find(call.returns()).and_then(Entry::discovery);
-    known.is_some_and(|known| known.hit() != hit && !is_stale(known, hook))
+/// Whose a call is, if it is known as another function's: two inlined functions may end in one.
+fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
+    let known = table::find(returns).and_then(Entry::discovery);
+    known.filter(|known| known.hit() != hit && !is_stale(known, hook))
 }
 
 /// Puts a call into the table; tells whether it was not there before.
@@ -167,9 +182,10 @@ fn discover(
     inside: &Inside,
     hit: Hit,
     call: Option<Call>,
+    owner: Option<&'static Discovery>,
     hook: usize,
 ) -> Option<(&'static Discovery, bool)> {
-    let call = call.filter(|call| !is_shared(*call, hit, hook));
+    let call = call.filter(|_| owner.is_none());
     let (key, near, state) = match call {
         Some(call) => (call.returns(), call.site(), State::Waiting),
         None => (hit.key(), SiteAddr(hit.function), State::Kept(Reason::NotACall)),
@@ -186,6 +202,9 @@ fn discover(
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
         Discovery::write(place, key, call, hit, state, member);
+        if let Some(owner) = owner {
+            shared::find_twin(place.discovery(), owner);
+        }
         if entry.replace(old, Some(place.discovery())).is_ok() {
             counters::DISCOVERED.add();
             if is_beyond {

@@ -11,7 +11,7 @@ use super::discovery::State;
 use super::hooks::published;
 use super::news::{self, has_news};
 use super::policy;
-use super::reason::Kept;
+use super::reason::{Kept, Reason};
 use super::stats::Stats;
 use crate::consumers::Count;
 use crate::control;
@@ -91,11 +91,13 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 
 /// The call sites, of objects that are loaded, whose calls stay real ones, and why.
 pub fn kept() -> Vec<Kept> {
-    let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| match discovery.state() {
-        State::Kept(reason) => {
-            Some(Kept::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
-        }
-        State::Waiting | State::Patched => None,
+    let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| {
+        let reason = match discovery.state() {
+            State::Kept(reason) => reason,
+            State::Waiting | State::Patched if discovery.is_shared() => Reason::Shared,
+            State::Waiting | State::Patched => return None,
+        };
+        Some(Kept::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
     });
     kept.collect()
 }

@@ -99,7 +99,8 @@
 //! one's hits count as the other's.
 //!
 //! A compiler may let two inlined functions share one call of the exit hook, with different arguments. The site is then the one's that reached it first; while that is
-//! active, its stub tells the other's hits apart, and the hook delivers them. While it is latent, so are they. `-fno-crossjumping` forbids such calls.
+//! active, its stub tells the other's hits apart, and the hook delivers them: all of them, if its probe is attached. From then on the call is known for
+//! a shared one, and is a real call for good ([`Reason::Shared`]). Until then, while it is latent, the other's hits are not seen. `-fno-crossjumping` forbids such calls.
 //!
 //! A program's own `memcpy`, `memmove`, `memset`, `memcmp`, `__errno_location`, `syscall`, `pthread_setcancelstate` and `pthread_setspecific` must not be
 //! instrumented (`no_instrument_function`): the hooks are made of them. Its own `mmap`, `open`, `sigaction` and the like may be.
@@ -139,6 +140,8 @@ mod news;
 #[cfg(probe_discovers)]
 mod policy;
 mod reason;
+#[cfg(probe_discovers)]
+mod shared;
 mod stats;
 #[cfg(probe_discovers)]
 mod straddlers;

@@ -13,6 +13,8 @@ pub enum Reason {
     /// the compiler makes of a call that is the last thing to do, as long as no operation has looked at the function's code, and where
     /// that is not certain: stripped objects, conditional jumps, functions with jumps through tables (`-fno-optimize-sibling-calls` forbids such jumps).
     NotACall,
+    /// Two inlined functions end in it: the hook tells them apart (`-fno-crossjumping` forbids such calls).
+    Shared,
     /// The system does not let the call's page be written.
     Protected {
         /// The system's error number.
@@ -41,6 +43,7 @@ impl Reason {
             Self::NotACall => -1,
             Self::NoTrap => -2,
             Self::Straddles => -3,
+            Self::Shared => -4,
             Self::Protected { errno } => errno,
             Self::NoStub { errno } => NO_STUB - errno,
         }
@@ -52,6 +55,7 @@ impl Reason {
             -1 => Self::NotACall,
             -2 => Self::NoTrap,
             -3 => Self::Straddles,
+            -4 => Self::Shared,
             below if below <= NO_STUB => Self::NoStub { errno: NO_STUB - below },
             errno => Self::Protected { errno },
         }
@@ -63,6 +67,9 @@ impl fmt::Display for Reason {
         match self {
             Self::NotACall => f.write_str(
                 "the hook was not reached by a call that is understood; -fno-optimize-sibling-calls avoids jumps to it",
+            ),
+            Self::Shared => f.write_str(
+                "another inlined function ends in the same call; -fno-crossjumping avoids that",
             ),
             Self::Protected { errno } => write!(
                 f,
@@ -134,6 +141,7 @@ mod tests {
             Reason::NotACall,
             Reason::NoTrap,
             Reason::Straddles,
+            Reason::Shared,
             Reason::Protected { errno: 13 },
             errnos[0],
             errnos[1],

@@ -75,12 +75,12 @@ fn settle_through(
     done
 }
 
-/// Whether the bytes say what `is_wanted` says.
+/// Whether the bytes say what `is_active` says.
 pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     // SAFETY: mapped text.
     let word = unsafe { read_word(switch.word) };
     let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
-    Ok(is_active == discovery.is_wanted())
+    Ok(is_active == discovery.is_active())
 }
 
 /// The same in text that is writable.
@@ -88,7 +88,7 @@ pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool,
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
         // SAFETY: writable text; the call or what may stand in its place. Where another was faster, the loop sees it.
-        is_written |= unsafe { write_word(switch.write(discovery.is_wanted())) };
+        is_written |= unsafe { write_word(switch.write(discovery.is_active())) };
     }
     Ok(is_written)
 }

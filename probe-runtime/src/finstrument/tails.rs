@@ -190,7 +190,7 @@ pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switc
     if straddlers::is_settled(discovery, switch)? {
         return Ok(false);
     }
-    let (at, byte) = switch.first_byte(discovery.is_wanted());
+    let (at, byte) = switch.first_byte(discovery.is_active());
     let result = alias.write_byte(at, byte);
     result.map(|()| true).map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT)))
 }

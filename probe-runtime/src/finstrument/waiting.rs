@@ -10,19 +10,25 @@ use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
 use super::news::{self, News};
 use super::reason::Reason;
-use super::{policy, straddlers, tails};
+use super::{policy, shared, straddlers, tails};
 use crate::abi::Kind;
 use crate::os::objects::Frozen;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches what waits of what there is news of. What is left waiting is news again.
-pub(crate) fn patch_waiting(frozen: &Frozen, news: &News, loaded: &mut Loaded) {
+pub(crate) fn patch_waiting(frozen: &Frozen, news: &mut News, loaded: &mut Loaded) {
     let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
-    if waiting.is_empty() {
+    let shared: Vec<_> = news.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
+    if waiting.is_empty() && shared.is_empty() {
         return;
     }
     loaded.renew(frozen);
+    for discovery in shared {
+        let is_there = loaded.at(discovery.text()).is_some_and(|known| is_there(discovery, known));
+        // It may be in the lists of sites, which are made anew.
+        news.is_all |= is_there && shared::unpatch(discovery);
+    }
     let mut has_trap = true;
     for discovery in &waiting {
         has_trap = look_at(discovery, loaded, has_trap);

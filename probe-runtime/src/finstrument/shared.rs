@@ -1,0 +1,84 @@
+//! Calls that two functions share: inlined into one, with like ends, of which the compiler made one (crossjumping).
+//!
+//! Such a call is known as its *owner's*, the function that reached it first; another one is known by its own address, and delivered by the
+//! hook. Once that is seen, the call is no site any more: it becomes a real call for good, or, where it lies across two words, stays
+//! active, since a latent one would silence both. Before, while it is latent, nobody sees who passes.
+//!
+//! A function that is first seen there while its probe is active has no hook of its own yet: the next operation gives it one. Until
+//! then, its hits are those of its *twin*, a call site of the same function in the same object.
+
+// Safety: relies on the hook being in the owner's object, which stays mapped, and so does what else is in that object.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use super::call::Call;
+use super::discovery::{Discovery, State};
+use super::hooks::published;
+use super::reason::Reason;
+use super::{news, policy};
+use crate::abi::Definition;
+use crate::patch::word::Options;
+use crate::patch::{Instruction, SITE_LEN, TextPolicy};
+
+/// Another function came by this one's call.
+pub(super) fn note(owner: &'static Discovery) {
+    if owner.become_shared() {
+        owner.keep(Reason::Shared);
+        news::note(owner);
+    }
+}
+
+/// Finds another call site of a function's, for one that was reached by its owner's call. It takes a look at all there are, once.
+pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery) {
+    let Some(object) = owner.object() else { return };
+    let is_twin = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
+    if let Some(twin) = published().map(|place| place.discovery()).find(is_twin) {
+        discovery.twin.store(ptr::from_ref(twin).cast_mut(), Ordering::Release);
+    }
+}
+
+/// The definition of a function's twin, if somebody listens there.
+pub(super) fn listening(
+    discovery: &'static Discovery,
+    owner: &'static Discovery,
+) -> Option<&'static Definition> {
+    // SAFETY: a discovery, whose memory is never given back.
+    let twin: &'static Discovery = unsafe { discovery.twin.load(Ordering::Acquire).as_ref() }?;
+    // Its place may be another one's by now.
+    let is_twin = twin.object().is_some() && twin.object() == owner.object() && twin.hit() == discovery.hit();
+    (is_twin && is_listened_to(twin)).then(|| twin.definition())?
+}
+
+fn is_listened_to(twin: &'static Discovery) -> bool {
+    if !twin.is_site() {
+        return twin.is_wanted();
+    }
+    twin.site().is_some_and(|site| {
+        // SAFETY: in the owner's object, where the hook returns to.
+        let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
+        Instruction::from_bytes(bytes) == site.active
+    })
+}
+
+/// Whether a call is a site though it is shared.
+pub(super) fn is_site(discovery: &Discovery) -> bool {
+    discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
+}
+
+/// Makes a site the call again that it was. For the holder of the control lock, frozen, in a loaded object. Tells whether it is one.
+pub(super) fn unpatch(discovery: &'static Discovery) -> bool {
+    let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
+    let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };
+    let is_call = [active, Instruction::NOP5].into_iter().any(|now| {
+        let (at, original, value) = Call::rewritten(call, now);
+        // SAFETY: a site of the hook's, in a loaded object's text, and the call that it was.
+        unsafe { Options::new().text(text).replace(at, value, original) }.is_ok()
+    });
+    if is_call {
+        discovery.end_site();
+        debug_assert_eq!(discovery.state(), State::Kept(Reason::Shared));
+    }
+    is_call
+}
