@@ -41,7 +41,7 @@ fn scenario() {
     let after = object.counters();
     let latencies = latency.latencies();
     let mut found: BTreeMap<_, [u64; 3]> = BTreeMap::new();
-    for it in &*latencies {
+    for it in &latencies {
         let file = it.function().file().rsplit('/').next().unwrap_or_default().to_owned();
         let numbers = [it.calls(), it.unpaired().without_exit, it.unpaired().without_entry];
         let sums = found.entry((it.path().to_owned(), file)).or_default();

@@ -188,7 +188,10 @@ fn shape(tree: &probe_runtime::Tree) -> Vec<(String, u64)> {
 
 #[test]
 fn the_tree_is_who_called_whom() {
-    let calls = select("latency::tree::*").unwrap().attach(CallTree::new()).unwrap();
+    let set = select("latency::tree::*").unwrap();
+    let calls = set.attach(CallTree::new().unfolded()).unwrap();
+    let folded = set.attach(CallTree::new()).unwrap();
+    let cut = set.attach(CallTree::new().depth(2)).unwrap();
     let builder = |name: &str| thread::Builder::new().name(name.to_owned());
     thread::scope(|scope| {
         builder("one").spawn_scoped(scope, || tree::run(1)).unwrap();
@@ -208,6 +211,21 @@ fn the_tree_is_who_called_whom() {
         ("run right leaf", 18),
     ];
     assert_eq!(shape(&merged), expected.map(|(name, calls)| (name.to_owned(), calls)));
+    // A run inside of a run is at the place of the outer one, with all that is below it.
+    let folded = folded.tree();
+    let expected =
+        [("run", 7), ("run left", 7), ("run left leaf", 7), ("run right", 7), ("run right leaf", 21)];
+    assert_eq!(shape(&folded), expected.map(|(name, calls)| (name.to_owned(), calls)));
+    assert_eq!((folded[0].recursive_calls(), folded[0].recursion_depth()), (1, 1));
+    assert!(folded.iter().skip(1).all(|node| node.recursive_calls() == 0));
+    assert!(folded.to_string().contains("run (recursive: 1 call, 1 deep)"), "{folded}");
+    let own: u64 = folded.iter().map(probe_runtime::TreeNode::own).sum();
+    assert!(own.abs_diff(folded.total()) <= folded.len() as u64);
+    let cut = cut.tree();
+    assert_eq!(
+        cut.iter().map(|node| (node.depth(), node.below())).collect::<Vec<_>>(),
+        [(0, 0), (1, 1), (1, 1)]
+    );
     // What is below a node is in its time, to the tick's rounding.
     let leaves = merged.iter().filter(|node| node.name().ends_with("leaf"));
     assert!(leaves.clone().all(|leaf| leaf.own() == leaf.total()));
@@ -227,7 +245,7 @@ fn the_tree_is_who_called_whom() {
     assert!(names.contains(&"one") && names.contains(&"two") && names.len() == 2, "{names:?}");
     let leaves = |of: &str| {
         let from = threads.iter().position(|node| node.name().starts_with(of)).unwrap();
-        let below = threads[from + 1..].iter().take_while(|node| node.depth() > 0);
+        let below = threads.as_slice()[from + 1..].iter().take_while(|node| node.depth() > 0);
         below.filter(|node| node.name().ends_with("leaf")).map(probe_runtime::TreeNode::calls).sum::<u64>()
     };
     assert_eq!((leaves("one"), leaves("two")), (8, 20));

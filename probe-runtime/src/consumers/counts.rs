@@ -1,9 +1,8 @@
 //! What an attachment has counted, as it was when asked.
 
 use std::fmt;
-use std::ops::Deref;
 
-use super::report::{Csv, Object, Table, array};
+use super::report::{Csv, Object, Table, array, list};
 use crate::abi::Kind;
 use crate::registry::ProbeInfo;
 
@@ -17,7 +16,7 @@ pub struct ProbeCount {
 }
 
 /// What all probes of an attachment have counted, by path and kind: from
-/// [`Attachment::counts`](crate::Attachment::counts). Derefs to the list; prints as a table.
+/// [`Attachment::counts`](crate::Attachment::counts). A list of them; prints as a table.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts(Vec<ProbeCount>);
 
@@ -74,13 +73,7 @@ impl Counts {
     }
 }
 
-impl Deref for Counts {
-    type Target = [ProbeCount];
-
-    fn deref(&self) -> &[ProbeCount] {
-        &self.0
-    }
-}
+list!(Counts, 0, ProbeCount, "probes with their hits");
 
 impl IntoIterator for Counts {
     type Item = ProbeCount;

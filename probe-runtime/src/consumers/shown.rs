@@ -14,7 +14,8 @@ pub(super) trait Shown: Consumer {
 
 impl<C: Shown> fmt::Display for Attachment<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.shown())?;
+        // With the width that was asked for.
+        self.shown().fmt(f)?;
         footnotes(&notes(self), f)
     }
 }

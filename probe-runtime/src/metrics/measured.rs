@@ -61,7 +61,7 @@ impl Metrics {
 
 impl Measured for Count {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
-        for count in &*attachment.counts() {
+        for count in &attachment.counts() {
             let probe = &count.probe;
             let labels = [("probe", probe.path()), ("kind", probe.kind().name()), ("file", probe.file())];
             into.count("probe_hits_total", "Hits of the probe.", &labels, count.hits);

@@ -13,9 +13,9 @@ mod reported;
 mod reporters;
 
 pub(crate) use format::{Format, endings};
-#[cfg(feature = "perf")]
+#[cfg(any(feature = "perf", feature = "call-tree"))]
 pub(crate) use options::Setting;
-#[cfg(all(test, feature = "perf"))]
+#[cfg(all(test, any(feature = "perf", feature = "call-tree")))]
 pub(crate) use options::settings;
 pub(crate) use parse::{Request, requests};
 pub(crate) use reported::Reported;

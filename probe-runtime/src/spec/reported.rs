@@ -36,6 +36,12 @@ pub(crate) trait Reported: Send {
     /// The report as it is now. In a format that its consumer does not have, as text.
     fn report(&self, format: Format) -> Report;
 
+    /// The report as text for a terminal of so many columns.
+    fn text_within(&self, columns: usize) -> String {
+        let _ = columns;
+        self.report(Format::Text).content
+    }
+
     /// What a reader of the report has to know besides; its text ends with it, other formats have no place for it.
     fn notes(&self) -> Vec<String>;
 
@@ -92,6 +98,10 @@ impl Reported for Attachment<Latency> {
 impl Reported for Attachment<CallTree> {
     fn notes(&self) -> Vec<String> {
         notes(self)
+    }
+
+    fn text_within(&self, columns: usize) -> String {
+        format!("{self:columns$}")
     }
 
     fn report(&self, format: Format) -> Report {

@@ -75,8 +75,8 @@ pub(crate) const REPORTERS: &[Reporter] = &[
         what: "who calls whom, and for how long; flame graphs",
         example: "",
         formats: &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded],
-        options: &[],
-        make: |_| Ok(attaching(CallTree::new())),
+        options: &["depth", "recursion"],
+        make: |settings| Ok(attaching(CallTree::from_settings(settings)?)),
     },
     #[cfg(feature = "profiler")]
     Reporter {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::CallTree;
 use super::nodes::What;
 use super::tree::{Tree, TreeNode};
+use super::{CallTree, Shape};
 use crate::calls::Calls;
 use crate::clock::Scale;
 
@@ -13,8 +13,21 @@ struct Merged {
     key: Key,
     parent: Option<usize>,
     calls: u64,
+    polls: u64,
     own: u64,
     total: u64,
+    /// Of the calls, those inside of another one at this place; and how many such lie inside of each other.
+    recursive: u64,
+    levels: usize,
+}
+
+/// Where a node of one thread's memory has gone.
+struct Placed {
+    at: usize,
+    parent: Option<usize>,
+    function: Option<usize>,
+    /// How many calls of the same function it is inside of.
+    level: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -24,31 +37,49 @@ enum Key {
 }
 
 /// Merges, sums up, and sorts.
-pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool) -> Tree {
+pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, shape: Shape) -> Tree {
     let mut merged: Vec<Merged> = Vec::new();
     let mut known: HashMap<(Option<usize>, Key), usize> = HashMap::new();
     let mut lost = calls.lost();
     for local in calls.heads() {
         lost += local.head().lost();
-        // Where each node of this memory has gone; a thread that is no place of its own: nowhere.
-        let mut places: Vec<Option<usize>> = Vec::new();
+        // Of each node of this memory; a thread that is no place of its own: none.
+        let mut placed: Vec<Option<Placed>> = Vec::new();
         for found in local.head().iter() {
-            let key = match found.what {
-                What::Function(function) => Key::Function(function),
-                What::Thread { number, name } if by_thread => Key::Thread(number, name),
+            let (key, function) = match found.what {
+                What::Function(function) => (Key::Function(function), Some(function)),
+                What::Thread { number, name } if by_thread => (Key::Thread(number, name), None),
                 What::Thread { .. } => {
-                    places.push(None);
+                    placed.push(None);
                     continue;
                 }
             };
-            let parent = found.parent.and_then(|parent| places[parent]);
-            let at = *known.entry((parent, key.clone())).or_insert_with(|| {
-                merged.push(Merged { key, parent, calls: 0, own: 0, total: 0 });
-                merged.len() - 1
-            });
-            merged[at].calls += found.calls;
-            merged[at].own += found.own;
-            places.push(Some(at));
+            let parent = found.parent.and_then(|parent| placed[parent].as_ref());
+            let outer = if shape.is_unfolded { None } else { outer(&merged, parent.map(|it| it.at), &key) };
+            let (at, level) = if let Some(at) = outer {
+                // The nearest outer call of the function is this one's way up.
+                let mut above = parent;
+                while let Some(it) = above.filter(|it| it.function != function) {
+                    above = it.parent.and_then(|parent| placed[parent].as_ref());
+                }
+                (at, above.map_or(0, |it| it.level + 1))
+            } else {
+                let parent = parent.map(|it| it.at);
+                let at = *known.entry((parent, key.clone())).or_insert_with(|| {
+                    merged.push(Merged::new(key, parent));
+                    merged.len() - 1
+                });
+                (at, 0)
+            };
+            let it = &mut merged[at];
+            it.calls += found.calls;
+            it.polls += found.polls;
+            it.own += found.own;
+            if level > 0 {
+                it.recursive += found.calls;
+                it.levels = it.levels.max(level);
+            }
+            placed.push(Some(Placed { at, parent: found.parent, function, level }));
         }
     }
     // Children come after their parents.
@@ -77,14 +108,42 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool) -
         // The last is taken first.
         list.sort_by(|a, b| merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a])));
     }
-    let mut nodes = Vec::with_capacity(merged.len());
+    let mut nodes: Vec<TreeNode> = Vec::with_capacity(merged.len());
+    // The last node of each depth.
+    let mut path: Vec<usize> = Vec::new();
     let mut open: Vec<(usize, usize)> = children[0].iter().map(|at| (*at, 0)).collect();
     while let Some((at, depth)) = open.pop() {
-        let it = &merged[at];
-        let [total, own] = [it.total, it.own].map(|ticks| scale.nanoseconds(ticks));
-        let is_thread = matches!(it.key, Key::Thread(..));
-        nodes.push(TreeNode::new(names[at].clone(), is_thread, depth, it.calls, total, own));
         open.extend(children[at + 1].iter().map(|child| (*child, depth + 1)));
+        if let Some(deepest) = shape.depth.filter(|levels| depth >= *levels) {
+            nodes[path[deepest - 1]].below += 1;
+            continue;
+        }
+        path.truncate(depth);
+        path.push(nodes.len());
+        let it = &merged[at];
+        nodes.push(TreeNode {
+            name: names[at].clone(),
+            is_thread: matches!(it.key, Key::Thread(..)),
+            depth,
+            calls: it.calls,
+            polls: it.polls,
+            total: scale.nanoseconds(it.total),
+            own: scale.nanoseconds(it.own),
+            recursive: it.recursive,
+            levels: it.levels,
+            below: 0,
+        });
     }
     Tree::new(nodes, lost, calls.left_out().to_vec())
+}
+
+/// The place of a function's outer call, which a call inside of it counts at.
+fn outer(merged: &[Merged], parent: Option<usize>, key: &Key) -> Option<usize> {
+    std::iter::successors(parent, |at| merged[*at].parent).find(|at| merged[*at].key == *key)
+}
+
+impl Merged {
+    fn new(key: Key, parent: Option<usize>) -> Self {
+        Self { key, parent, calls: 0, polls: 0, own: 0, total: 0, recursive: 0, levels: 0 }
+    }
 }

@@ -1,19 +1,21 @@
-//! The flame graph: the tree as an SVG image, without scripts.
+//! The flame graph: the tree as an SVG image. Callers are above, so that it opens at its roots. A script of its own zooms and searches;
+//! without it the image is whole.
 
 use std::fmt::Write;
 
 use super::super::report::Time;
 use super::tree::{Tree, TreeNode, share};
 
-const WIDTH: f64 = 1200.0;
+/// As it is drawn; the script makes it as wide as the window.
+const WIDTH: f64 = 1184.0;
 /// Left and right of the flames.
 const MARGIN: f64 = 10.0;
 const ROW: f64 = 18.0;
-const HEADER: f64 = 34.0;
+const HEADER: f64 = 52.0;
 /// Of a letter, in the font that is asked for.
 const LETTER: f64 = 6.7;
-/// What is narrower is not drawn: nobody could see it.
-const NARROWEST: f64 = 0.2;
+/// What is narrower is not in the image: one would have to zoom in twenty times to see it. The image says how many places that are.
+const NARROWEST: f64 = 0.01;
 
 /// The image.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
@@ -21,35 +23,46 @@ pub(super) fn svg(tree: &Tree) -> String {
     let all = tree.total();
     let depth = tree.iter().map(TreeNode::depth).max().unwrap_or_default() + 1;
     let height = HEADER + (depth + 1) as f64 * ROW + MARGIN;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
-         font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"11\">\n\
-         <style>rect {{ stroke: #fff; stroke-width: 0.5 }} g:hover rect {{ stroke: #000 }}</style>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
-         <text x=\"{MARGIN}\" y=\"22\" font-size=\"15\">Flame graph: {} in all</text>\n",
-        Time(all)
-    );
     let scale = (WIDTH - 2.0 * MARGIN) / all.max(1) as f64;
-    let y = |depth: usize| height - MARGIN - (depth + 1) as f64 * ROW;
-    let whole = Bar { x: MARGIN, y: y(0), width: WIDTH - 2.0 * MARGIN };
-    whole.draw(&mut svg, "all", &format!("all: {}", Time(all)), "#d8d8d8");
+    let mut bars = String::new();
+    Bar { start: 0, total: all, depth: 0, scale }.draw(
+        &mut bars,
+        "all",
+        &format!("all: {}", Time(all)),
+        "#d8d8d8",
+    );
     // Where the next node of each depth begins.
     let mut starts = vec![0_u64; depth + 1];
+    let mut narrow = 0_usize;
     for node in tree.iter() {
         let start = starts[node.depth()];
         starts[node.depth()] += node.total();
         starts[node.depth() + 1] = start;
-        let bar = Bar {
-            x: MARGIN + start as f64 * scale,
-            y: y(node.depth() + 1),
-            width: node.total() as f64 * scale,
-        };
-        if bar.width >= NARROWEST {
-            bar.draw(&mut svg, node.name(), &tip(node, all), &colour(node));
+        let bar = Bar { start, total: node.total(), depth: node.depth() + 1, scale };
+        if bar.width() >= NARROWEST {
+            bar.draw(&mut bars, node.name(), &tip(node, all), &colour(node));
+        } else {
+            narrow += 1;
         }
     }
-    svg.push_str("</svg>\n");
-    svg
+    let narrow = match narrow {
+        0 => String::new(),
+        1 => ", 1 place too short to be seen".to_owned(),
+        more => format!(", {more} places too short to be seen"),
+    };
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" \
+         data-width=\"{WIDTH}\" data-margin=\"{MARGIN}\" data-letter=\"{LETTER}\" \
+         font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"11\">\n\
+         <style>g rect {{ stroke: #fff; stroke-width: 0.5 }} g {{ cursor: pointer }} g text {{ pointer-events: none }} \
+         g:hover rect {{ stroke: #000 }} .hit rect {{ fill: #e0218a }} .hit text {{ fill: #fff }}</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+         <text x=\"{MARGIN}\" y=\"22\" font-size=\"15\">Flame graph: {} in all{narrow}</text>\n\
+         <text x=\"{MARGIN}\" y=\"42\" id=\"info\"></text>\n\
+         {bars}<script><![CDATA[\n{}]]></script>\n</svg>\n",
+        Time(all),
+        include_str!("flame.js"),
+    )
 }
 
 /// What it says where the mouse is.
@@ -60,36 +73,64 @@ fn tip(node: &TreeNode, all: u64) -> String {
         return format!("{name}: {total} ({share})");
     }
     let calls = if node.calls() == 1 { "1 call".to_owned() } else { format!("{} calls", node.calls()) };
-    format!("{name}: {calls}, {total} ({share}), {own} in itself")
+    let polls = if node.polls() == 0 { String::new() } else { format!(" ({} polls)", node.polls()) };
+    let remarks = node.remarks().map(|remark| format!("; {remark}")).collect::<String>();
+    format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 
-/// Warm, and the same for each function everywhere; threads are grey.
+/// The module says the hue, the function the lightness: both are the same everywhere. Threads are grey.
 fn colour(node: &TreeNode) -> String {
     if node.is_thread() {
         return "#c8ccd4".to_owned();
     }
-    // FNV-1a.
-    let hash = node
-        .name()
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let (hue, lightness) = (8 + hash % 44, 62 + (hash >> 8) % 14);
-    format!("hsl({hue},85%,{lightness}%)")
+    let (hue, lightness) = (fnv(module(node.name())) % 360, 66 + fnv(node.name()) % 14);
+    format!("hsl({hue},65%,{lightness}%)")
 }
 
+/// FNV-1a.
+fn fnv(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A path without its last segment; `::` in what `<` and `>` enclose separates nothing. All of a path that has one segment.
+fn module(path: &str) -> &str {
+    let mut open = 0_usize;
+    for (at, pair) in path.as_bytes().windows(2).enumerate().rev() {
+        match pair {
+            [_, b'>'] => open += 1,
+            [_, b'<'] => open = open.saturating_sub(1),
+            b"::" if open == 0 => return &path[..at],
+            _ => (),
+        }
+    }
+    path
+}
+
+/// A call's part of the image: when it starts and how long it takes, in nanoseconds, and in which row.
 struct Bar {
-    x: f64,
-    y: f64,
-    width: f64,
+    start: u64,
+    total: u64,
+    depth: usize,
+    /// Pixels a nanosecond.
+    scale: f64,
 }
 
+#[expect(clippy::cast_precision_loss, reason = "pixels")]
 impl Bar {
+    fn width(&self) -> f64 {
+        self.total as f64 * self.scale
+    }
+
     fn draw(&self, svg: &mut String, name: &str, tip: &str, colour: &str) {
-        let Self { x, y, width } = self;
+        let Self { start, total, depth, scale } = self;
+        let (x, y) = (MARGIN + *start as f64 * scale, HEADER + *depth as f64 * ROW);
+        let width = self.width();
         // Writing to a `String` can't fail.
         let _ = write!(
             svg,
-            "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" rx=\"1.5\" fill=\"{colour}\"/>",
+            "<g data-s=\"{start}\" data-t=\"{total}\" data-d=\"{depth}\" data-n=\"{}\"><title>{}</title>\
+             <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{ROW}\" rx=\"1.5\" fill=\"{colour}\"/>",
+            escaped(name),
             escaped(tip)
         );
         if let Some(label) = label(name, (width - 6.0) / LETTER) {
@@ -118,8 +159,10 @@ fn escaped(text: &str) -> String {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
             // XML has no way to write these.
             c if c < ' ' && !['\t', '\n', '\r'].contains(&c) => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
@@ -131,30 +174,57 @@ mod tests {
     use super::*;
 
     fn node(name: &str, depth: usize, total: u64, own: u64) -> TreeNode {
-        TreeNode::new(name.to_owned(), false, depth, 1, total, own)
+        TreeNode { name: name.to_owned(), depth, calls: 1, total, own, ..TreeNode::default() }
     }
 
     #[test]
-    fn bars_are_as_wide_as_their_time_and_stand_on_their_callers() {
-        let nodes = vec![node("a", 0, 750, 250), node("b<c>&d", 1, 500, 500), node("e", 0, 250, 250)];
+    fn bars_are_as_wide_as_their_time_and_hang_below_their_callers() {
+        let nodes = vec![node("a", 0, 750, 250), node("b<\"c\">&d", 1, 500, 500), node("e", 0, 250, 250)];
         let svg = svg(&Tree::new(nodes, 0, Vec::new()));
         let rect = |x: &str, width: &str, y: u32| {
             format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"18\"")
         };
-        // Three rows above the margin of 10; 1180 pixels are all.
+        // Three rows below the header of 52; 1164 pixels are all.
         for expected in [
-            rect("10.00", "1180.00", 70),
-            rect("10.00", "885.00", 52),
-            rect("10.00", "590.00", 34),
-            rect("895.00", "295.00", 52),
+            rect("10.00", "1164.00", 52),
+            rect("10.00", "873.00", 70),
+            rect("10.00", "582.00", 88),
+            rect("883.00", "291.00", 70),
         ] {
             assert!(svg.contains(&expected), "{expected}\n{svg}");
         }
+        let name = "b&lt;&quot;c&quot;&gt;&amp;d";
         assert!(
-            svg.contains("<title>b&lt;c&gt;&amp;d: 1 call, 500 ns (50.0 %), 500 ns in itself</title>"),
+            svg.contains(&format!("<title>{name}: 1 call, 500 ns (50.0 %), 500 ns in itself</title>")),
             "{svg}"
         );
-        assert_eq!(svg.matches("<g>").count(), svg.matches("</g>").count());
+        assert!(
+            svg.contains(&format!("data-s=\"0\" data-t=\"500\" data-d=\"2\" data-n=\"{name}\"")),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count());
+        // Nothing in the script ends it before its end.
+        assert_eq!(svg.matches("]]>").count(), 1);
+    }
+
+    #[test]
+    fn what_is_too_short_is_told() {
+        let nodes = vec![node("long", 0, 1_000_000, 1_000_000), node("short", 0, 8, 8)];
+        let svg = svg(&Tree::new(nodes, 0, Vec::new()));
+        assert!(svg.contains("in all, 1 place too short to be seen</text>"), "{svg}");
+        assert!(!svg.contains("short:"), "{svg}");
+    }
+
+    #[test]
+    fn modules_have_one_hue() {
+        let hue = |name: &str| colour(&node(name, 0, 1, 1)).split(',').next().map(str::to_owned);
+        assert_eq!(hue("net::http::get"), hue("net::http::put"));
+        assert_ne!(hue("net::http::get"), hue("net::tcp::get"));
+        assert_ne!(colour(&node("net::http::get", 0, 1, 1)), colour(&node("net::http::put", 0, 1, 1)));
+        assert_eq!(module("geo::Stack<a::b>::push"), "geo::Stack<a::b>");
+        assert_eq!(module("geo::push<a::b>"), "geo");
+        assert_eq!(module("main"), "main");
+        assert_eq!(module(":"), ":");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 mod build;
 mod flame;
 mod nodes;
+mod options;
+mod text;
 mod tree;
 
 use std::fmt;
@@ -21,11 +23,19 @@ use crate::per_thread::Local;
 
 /// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for each thread, and merged.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Of a future, each poll is a
-/// call, below whatever has polled it. Its attachment prints as a text tree; [`tree`](Self::tree) gives it as folded stacks, a flame graph,
-/// JSON and CSV, too.
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Its attachment prints as a
+/// text tree, `format!("{attachment:100}")` in no more than 100 columns; [`tree`](Self::tree) gives it as folded stacks, a flame graph, JSON and CSV, too.
 ///
-/// Calls that have not ended are in the tree, with a time of their own as soon as they end; the calls inside of them are there before.
+/// | column | of |
+/// |---|---|
+/// | `total` | the time in the function and all below it; of a future, in its polls |
+/// | `share` | the part of all time |
+/// | `self` | the time in the function, and in no other of the tree |
+/// | `calls` | calls that have ended; a future's call is all of its polls, and counts where its last poll was |
+/// | `polls` | futures only, if there are any: their polls that have ended, below whatever has polled them |
+///
+/// Calls that have not ended are in the tree, with a time of their own as soon as they end; the calls inside of them are there before. Recursion is
+/// [folded](Self::unfolded).
 ///
 /// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
 /// the pages that are touched are real; room for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
@@ -57,12 +67,75 @@ use crate::per_thread::Local;
 pub struct CallTree {
     clock: Clock,
     calls: OnceCalls<1, Self>,
+    shape: Shape,
+}
+
+/// What of the calls becomes a place of the tree.
+#[derive(Clone, Copy, Default, Debug)]
+struct Shape {
+    /// How deep it goes, if not as deep as the calls.
+    depth: Option<usize>,
+    /// Whether a call of a function inside of itself has a place of its own.
+    is_unfolded: bool,
 }
 
 impl CallTree {
     /// A new one, with the best [`Clock`] of this machine.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Limits the tree to this many levels, at least one. A place at the last level has all of its time, and [says](TreeNode::below) how many places are
+    /// below it.
+    ///
+    /// ```
+    /// use probe_runtime::{CallTree, probe, select};
+    ///
+    /// #[probe]
+    /// fn outer() {
+    ///     inner();
+    /// }
+    ///
+    /// #[probe]
+    /// fn inner() {}
+    ///
+    /// let calls = select("**::outer, **::inner")?.attach(CallTree::new().depth(1))?;
+    /// outer();
+    /// let tree = calls.tree();
+    /// assert_eq!(tree.len(), 1);
+    /// assert_eq!(tree[0].below(), 1);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn depth(mut self, levels: usize) -> Self {
+        self.shape.depth = Some(levels.max(1));
+        self
+    }
+
+    /// Gives each level of a recursion a place of its own. Without it, recursion is folded: a call of a function inside of itself counts at the
+    /// place of the outer call, which [says](TreeNode::recursive_calls) so.
+    ///
+    /// ```
+    /// use probe_runtime::{CallTree, probe, select};
+    ///
+    /// #[probe]
+    /// fn factorial(n: u64) -> u64 {
+    ///     if n < 2 { 1 } else { n * factorial(n - 1) }
+    /// }
+    ///
+    /// let folded = select("**::factorial")?.attach(CallTree::new())?;
+    /// let unfolded = select("**::factorial")?.attach(CallTree::new().unfolded())?;
+    /// assert_eq!(factorial(4), 24);
+    /// let tree = folded.tree();
+    /// assert_eq!(tree.len(), 1);
+    /// assert_eq!((tree[0].calls(), tree[0].recursive_calls()), (4, 3));
+    /// assert_eq!(unfolded.tree().len(), 4);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unfolded(mut self) -> Self {
+        self.shape.is_unfolded = true;
+        self
     }
 
     /// The tree so far, of all threads as one, also of those that have ended.
@@ -76,9 +149,9 @@ impl CallTree {
     }
 
     fn build(&self, by_thread: bool) -> Tree {
-        self.calls
-            .get()
-            .map_or_else(Tree::default, |calls| build::build(calls, self.clock.scale(), by_thread))
+        self.calls.get().map_or_else(Tree::default, |calls| {
+            build::build(calls, self.clock.scale(), by_thread, self.shape)
+        })
     }
 }
 
@@ -105,7 +178,7 @@ impl Meter<1> for CallTree {
 
     #[inline]
     fn end(&self, ended: &Ended<'_, 1, Nodes, ()>) {
-        ended.head.end(ended.note, ended.own()[0]);
+        ended.head.end(ended.note, ended.own()[0], ended.is_poll, ended.whole.is_some());
     }
 }
 

@@ -44,6 +44,7 @@ struct Node {
     function: AtomicU32,
     parent: AtomicU32,
     calls: AtomicU64,
+    polls: AtomicU64,
     own: AtomicU64,
     /// Of a root: the thread, and its name.
     thread: AtomicU64,
@@ -70,6 +71,7 @@ pub(super) struct Found {
     pub(super) what: What,
     pub(super) parent: Option<usize>,
     pub(super) calls: u64,
+    pub(super) polls: u64,
     pub(super) own: u64,
 }
 
@@ -84,13 +86,18 @@ impl Nodes {
         if parent == NO_ROOM { NO_ROOM.into() } else { self.child(parent, function).into() }
     }
 
-    /// The call with this note has ended.
+    /// The call, or the poll, with this note has ended. A poll may be the last of its call.
     #[inline]
-    pub(super) fn end(&self, note: u64, own: u64) {
+    pub(super) fn end(&self, note: u64, own: u64, is_poll: bool, is_whole: bool) {
         let Some(place) = usize::try_from(note).ok().and_then(|at| self.all.get(at)) else {
             return add(&self.lost, 1);
         };
-        add(&place.calls, 1);
+        if is_poll {
+            add(&place.polls, 1);
+        }
+        if is_whole {
+            add(&place.calls, 1);
+        }
         add(&place.own, own);
     }
 
@@ -169,7 +176,9 @@ impl Nodes {
                 What::Function(node.function.load(Relaxed) as usize)
             };
             let parent = (parent as usize).checked_sub(1);
-            Found { what, parent, calls: node.calls.load(Relaxed), own: node.own.load(Relaxed) }
+            let [calls, polls, own] =
+                [&node.calls, &node.polls, &node.own].map(|number| number.load(Relaxed));
+            Found { what, parent, calls, polls, own }
         })
     }
 }

@@ -1,29 +1,28 @@
 //! The tree, as it was when asked.
 
 use std::fmt::{self, Write};
-use std::ops::Deref;
 
-use super::super::report::{Csv, Object, Table, Time, array, missing};
-use super::flame;
+use super::super::report::{Csv, Object, array, list, missing};
+use super::{flame, text};
 use crate::calls::LeftOut;
 
 /// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
 /// [`CallTree::threads`](super::CallTree::threads).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TreeNode {
-    name: String,
-    is_thread: bool,
-    depth: usize,
-    calls: u64,
-    total: u64,
-    own: u64,
+    pub(super) name: String,
+    pub(super) is_thread: bool,
+    pub(super) depth: usize,
+    pub(super) calls: u64,
+    pub(super) polls: u64,
+    pub(super) total: u64,
+    pub(super) own: u64,
+    pub(super) recursive: u64,
+    pub(super) levels: usize,
+    pub(super) below: usize,
 }
 
 impl TreeNode {
-    pub(super) fn new(name: String, is_thread: bool, depth: usize, calls: u64, total: u64, own: u64) -> Self {
-        Self { name, is_thread, depth, calls, total, own }
-    }
-
     /// The function's path; the name and number of a thread.
     pub fn name(&self) -> &str {
         &self.name
@@ -39,9 +38,42 @@ impl TreeNode {
         self.depth
     }
 
-    /// Its calls that have ended; of a future, its polls. 0 of a thread.
+    /// Its calls that have ended; a future's call is all of its polls, and counts where its last poll was. 0 of a thread.
     pub fn calls(&self) -> u64 {
         self.calls
+    }
+
+    /// Of a future: its polls that have ended. 0 of other functions.
+    pub fn polls(&self) -> u64 {
+        self.polls
+    }
+
+    /// Of its calls, those made inside of another call at this place: the function is recursive, itself or by way of others.
+    pub fn recursive_calls(&self) -> u64 {
+        self.recursive
+    }
+
+    /// How many of these were inside of each other, at most.
+    pub fn recursion_depth(&self) -> usize {
+        self.levels
+    }
+
+    /// How many places below it are not in the tree, which has [a limit](super::CallTree::depth).
+    pub fn below(&self) -> usize {
+        self.below
+    }
+
+    /// What a reader of its name should know besides.
+    pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
+        let recursive = (self.levels != 0).then(|| {
+            let calls = if self.recursive == 1 { "1 call" } else { &format!("{} calls", self.recursive) };
+            format!("recursive: {calls}, {} deep", self.levels)
+        });
+        let below = (self.below != 0).then(|| {
+            let places = if self.below == 1 { "1 place" } else { &format!("{} places", self.below) };
+            format!("{places} below")
+        });
+        recursive.into_iter().chain(below)
     }
 
     /// The time in it and in all that is below it, in nanoseconds, of calls that have ended.
@@ -55,9 +87,9 @@ impl TreeNode {
     }
 }
 
-/// A tree of calls, from [`CallTree`](super::CallTree). Derefs to its nodes: each is followed by those below it, which have a greater
+/// A tree of calls, from [`CallTree`](super::CallTree): a list of nodes, each followed by those below it, which have a greater
 /// [depth](TreeNode::depth), those with more time first. Prints as a text tree; nodes with less than a thousandth of all time are left out there,
-/// and counted.
+/// and counted. `format!("{tree:100}")` keeps its lines within 100 columns: what is deeper than that allows is left out, too, and long names lose their beginning.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tree {
     nodes: Vec<TreeNode>,
@@ -99,7 +131,8 @@ impl Tree {
         folded
     }
 
-    /// A flame graph, as a file that browsers show: callers below, as wide as their time; each says more where the mouse is over it.
+    /// A flame graph, as a file that browsers show: callers above, each as wide as its time, in the colour of its module. A click zooms in, the mouse shows calls and
+    /// times, and names can be searched for. The file needs nothing else; where scripts are off, the whole tree is shown.
     pub fn to_svg(&self) -> String {
         flame::svg(self)
     }
@@ -117,7 +150,9 @@ impl Tree {
             };
             open.push(at);
             let object = object.number("depth", node.depth as u64).number("calls", node.calls);
-            object.number("total_ns", node.total).number("self_ns", node.own).finish()
+            let object = object.number("total_ns", node.total).number("self_ns", node.own);
+            let object = object.number("polls", node.polls).number("recursive_calls", node.recursive);
+            object.number("recursion_depth", node.levels as u64).number("below", node.below as u64).finish()
         });
         let nodes = array(nodes);
         Object::new().json("nodes", &nodes).number("lost", self.lost).finish()
@@ -126,11 +161,23 @@ impl Tree {
     /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by
     /// semicolons.
     pub fn to_csv(&self) -> String {
-        let mut csv = Csv::new(["stack", "depth", "calls", "total_ns", "self_ns"]);
+        let mut csv = Csv::new([
+            "stack",
+            "depth",
+            "calls",
+            "total_ns",
+            "self_ns",
+            "polls",
+            "recursive_calls",
+            "recursion_depth",
+            "below",
+        ]);
         for (stack, node) in self.stacks() {
             let names: Vec<_> = stack.iter().map(|node| node.name.replace(';', ":")).collect();
+            let TreeNode { depth, calls, polls, total, own, recursive, levels, below, .. } = node;
             let numbers =
-                [node.depth as u64, node.calls, node.total, node.own].map(|number| number.to_string());
+                [*depth as u64, *calls, *total, *own, *polls, *recursive, *levels as u64, *below as u64];
+            let numbers = numbers.map(|number| number.to_string());
             csv.row([names.join(";")].into_iter().chain(numbers));
         }
         csv.finish()
@@ -147,42 +194,11 @@ impl Tree {
     }
 }
 
-impl Deref for Tree {
-    type Target = [TreeNode];
-
-    fn deref(&self) -> &[TreeNode] {
-        &self.nodes
-    }
-}
+list!(Tree, nodes, TreeNode, "nodes");
 
 impl fmt::Display for Tree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.total();
-        let is_shown = |node: &&TreeNode| node.total.saturating_mul(1000) >= all;
-        let shown: Vec<_> = self.nodes.iter().filter(is_shown).collect();
-        let mut table = Table::new(["total", "share", "self", "calls", "call tree"]);
-        // Of each depth on the way: whether a brother follows below.
-        let mut follows: Vec<bool> = Vec::new();
-        for (at, node) in shown.iter().enumerate() {
-            let mut later = shown[at + 1..].iter().take_while(|other| other.depth >= node.depth);
-            follows.truncate(node.depth);
-            follows.push(later.any(|other| other.depth == node.depth));
-            let mut line = String::new();
-            if node.depth > 0 {
-                let bars = follows[1..node.depth].iter();
-                line.extend(bars.map(|follows| if *follows { "│  " } else { "   " }));
-                line.push_str(if follows[node.depth] { "├─ " } else { "└─ " });
-            }
-            let calls = if node.is_thread { "-".to_owned() } else { node.calls.to_string() };
-            let times = [Time(node.total).to_string(), share(node.total, all), Time(node.own).to_string()];
-            table.row(times.into_iter().chain([calls, line + &node.name]));
-        }
-        write!(f, "{table}")?;
-        let hidden = self.nodes.len() - shown.len();
-        if hidden != 0 {
-            let places = if hidden == 1 { "1 place" } else { &format!("{hidden} places") };
-            write!(f, "\n{places} with less than 0.1 % each not shown")?;
-        }
+        text::write(self, f)?;
         missing(self.lost, &self.left_out, f)
     }
 }
@@ -195,12 +211,17 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn tree() -> Tree {
-        let node = |name: &str, depth, calls, total, own| {
-            TreeNode::new(name.to_owned(), false, depth, calls, total, own)
+    pub(in super::super) fn tree() -> Tree {
+        let node = |name: &str, depth, calls, total, own| TreeNode {
+            name: name.to_owned(),
+            depth,
+            calls,
+            total,
+            own,
+            ..TreeNode::default()
         };
         Tree::new(
             vec![
@@ -214,20 +235,6 @@ mod tests {
             0,
             Vec::new(),
         )
-    }
-
-    #[test]
-    fn text() {
-        assert_eq!(
-            tree().to_string(),
-            "  total   share     self  calls  call tree\n\
-             10.0 µs  95.2 %  1.00 µs      1  app::run\n\
-             7.00 µs  66.7 %  4.00 µs     20  ├─ app::parse<A;B>\n\
-             3.00 µs  28.6 %  3.00 µs    300  │  └─ app::lex\n\
-             2.00 µs  19.0 %  2.00 µs      2  └─ app::print\n \
-              500 ns   4.8 %   500 ns      1  app::other\n\
-             1 place with less than 0.1 % each not shown"
-        );
     }
 
     #[test]
@@ -254,11 +261,11 @@ mod tests {
             assert_eq!(node.contains("\"parent\":"), parent.is_some(), "{node}");
             assert!(node.contains(&member.unwrap_or_default()), "{node}");
         }
-        let parse = r#"{"function":"app::parse<A;B>","parent":0,"depth":1,"calls":20,"total_ns":7000,"self_ns":4000},"#;
+        let parse = r#"{"function":"app::parse<A;B>","parent":0,"depth":1,"calls":20,"total_ns":7000,"self_ns":4000,"polls":0,"recursive_calls":0,"recursion_depth":0,"below":0},"#;
         assert_eq!(nodes[1], parse);
         let csv = tree().to_csv();
         assert_eq!(csv.lines().count(), 7);
-        assert_eq!(csv.lines().nth(3), Some("app::run;app::parse<A:B>;app::lex,2,300,3000,3000"));
+        assert_eq!(csv.lines().nth(3), Some("app::run;app::parse<A:B>;app::lex,2,300,3000,3000,0,0,0,0"));
     }
 
     #[test]

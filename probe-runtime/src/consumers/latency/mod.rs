@@ -62,7 +62,7 @@ use crate::per_thread::{Local, Zeroed};
 /// handle(100);
 /// let latencies = latency.latencies();
 /// assert_eq!(latencies.iter().map(|function| function.calls()).sum::<u64>(), 101);
-/// for function in &*latencies {
+/// for function in &latencies {
 ///     println!("{}: {} ns at most in 99 of 100 calls", function.path(), function.quantile(0.99));
 /// }
 /// println!("{latency}");

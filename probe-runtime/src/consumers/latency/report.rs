@@ -1,12 +1,11 @@
 //! What has been measured, as it was when asked.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 
-use super::super::report::{FixedColumns, Object, Table, Time, left_out, missing};
+use super::super::report::{FixedColumns, Object, Table, Time, left_out, list, missing};
 use super::buckets::{BUCKETS, values};
 use super::distribution::Distribution;
 use super::{Latency, Times};
@@ -115,7 +114,7 @@ impl FunctionLatency {
     }
 }
 
-/// What was measured of all functions, from [`Latency::latencies`]; the function with the most time in itself first. Derefs to the list; prints
+/// What was measured of all functions, from [`Latency::latencies`]; the function with the most time in itself first. A list of them; prints
 /// as a table of those that were called.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Latencies {
@@ -188,13 +187,7 @@ const COLUMNS: FixedColumns<FunctionLatency, u64> = FixedColumns {
     ],
 };
 
-impl Deref for Latencies {
-    type Target = [FunctionLatency];
-
-    fn deref(&self) -> &[FunctionLatency] {
-        &self.functions
-    }
-}
+list!(Latencies, functions, FunctionLatency, "functions");
 
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

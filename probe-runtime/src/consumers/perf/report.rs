@@ -1,10 +1,10 @@
 //! What has been counted, as it was when asked.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
+use super::super::report::list;
 use super::Perf;
 use super::counts::Sums;
 use super::event::{MissingEvent, PerfEvent};
@@ -14,7 +14,7 @@ use super::plan::{Counted, Source};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 
-/// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. Derefs to the
+/// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. A
 /// list; prints as a table of those that were called, with what was not counted, and why.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct EventCounts {
@@ -148,13 +148,7 @@ impl EventCounts {
     }
 }
 
-impl Deref for EventCounts {
-    type Target = [FunctionEvents];
-
-    fn deref(&self) -> &[FunctionEvents] {
-        &self.functions
-    }
-}
+list!(EventCounts, functions, FunctionEvents, "functions");
 
 impl Threads {
     fn and(self, group: &Group) -> Self {

@@ -113,7 +113,7 @@ use crate::patch::Visibility;
 /// let profiler = select("**::handle, **::parse")?.attach(profiler)?;
 /// handle(100);
 /// let profile = profiler.profile();
-/// for function in &*profile {
+/// for function in &profile {
 ///     println!("{}: {:.0} ± {:.0} calls", function.path(), function.calls().value, function.calls().error);
 /// }
 /// println!("{profiler}");

@@ -1,10 +1,9 @@
 //! What is known, as it was when asked.
 
 use std::fmt;
-use std::ops::Deref;
 use std::time::Duration;
 
-use super::super::report::{FixedColumns, Object, Table, Time, left_out, missing};
+use super::super::report::{FixedColumns, Object, Table, Time, left_out, list, missing};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
@@ -125,7 +124,7 @@ impl ProfileCost {
     }
 }
 
-/// What is known of all functions, from [`Profiler::profile`](super::Profiler::profile); the function with the most time first. Derefs to the
+/// What is known of all functions, from [`Profiler::profile`](super::Profiler::profile); the function with the most time first. A
 /// list; prints as a table of those that were called, with what it has cost.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Profile {
@@ -305,13 +304,7 @@ fn percent(part: f64) -> String {
     format!("{:.2} %", 100.0 * part)
 }
 
-impl Deref for Profile {
-    type Target = [FunctionProfile];
-
-    fn deref(&self) -> &[FunctionProfile] {
-        &self.functions
-    }
-}
+list!(Profile, functions, FunctionProfile, "functions");
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

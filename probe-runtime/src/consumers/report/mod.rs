@@ -7,6 +7,7 @@ mod csv;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
+mod list;
 mod notes;
 mod table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
@@ -21,6 +22,7 @@ pub(super) use functions::{Columns, Number, decimal};
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) use functions::{FixedColumns, left_out};
 pub(crate) use json::{Object, array};
+pub(super) use list::list;
 pub(super) use notes::footnotes;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;

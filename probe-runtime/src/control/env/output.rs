@@ -116,7 +116,12 @@ impl Output {
     fn report(&self) {
         match &self.destination {
             Destination::Stderr => {
-                self.attached.iter().for_each(|it| say(&it.reported.report(Format::Text).content));
+                let columns = os::stderr::columns();
+                let text = |it: &dyn Reported| match columns {
+                    Some(columns) => it.text_within(columns),
+                    None => it.report(Format::Text).content,
+                };
+                self.attached.iter().for_each(|it| say(&text(&*it.reported)));
             }
             Destination::Files(pattern) => {
                 if pattern.format != Format::Text {

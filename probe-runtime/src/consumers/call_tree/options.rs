@@ -1,0 +1,50 @@
+//! A call tree as `PROBES` asks for it: `call-tree(depth=8, recursion=full)`. Pure.
+
+use super::CallTree;
+use crate::error::Mistake;
+use crate::spec::Setting;
+
+impl CallTree {
+    /// One with these options.
+    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+        settings.iter().try_fold(Self::new(), |tree, it| match (it.name, it.value) {
+            ("depth", levels) => match levels.parse() {
+                Ok(levels) if levels > 0 => Ok(tree.depth(levels)),
+                _ => Err(it.mistaken_value(0, format!("`{levels}` is not a depth; write `depth=8`"))),
+            },
+            (_, "full") => Ok(tree.unfolded()),
+            (_, "folded") => Ok(tree),
+            (_, other) => {
+                Err(it.mistaken_value(0, format!("recursion is `folded` or `full`, not `{other}`")))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::settings;
+
+    fn read(options: &str) -> Result<(Option<usize>, bool), (usize, String)> {
+        let settings: Vec<_> = settings(options).collect();
+        let tree = CallTree::from_settings(&settings).map_err(|it| (it.at, it.problem))?;
+        Ok((tree.shape.depth, tree.shape.is_unfolded))
+    }
+
+    #[test]
+    fn they_are_read() {
+        assert_eq!(read("depth=8"), Ok((Some(8), false)));
+        assert_eq!(read("recursion=full, depth = 1"), Ok((Some(1), true)));
+        assert_eq!(read("recursion=folded"), Ok((None, false)));
+    }
+
+    #[test]
+    fn a_mistake_is_pointed_at() {
+        for depth in ["0", "-1", "deep", ""] {
+            let error = (6, format!("`{depth}` is not a depth; write `depth=8`"));
+            assert_eq!(read(&format!("depth={depth}")), Err(error));
+        }
+        assert_eq!(read("recursion=no"), Err((10, "recursion is `folded` or `full`, not `no`".to_owned())));
+    }
+}

@@ -1,0 +1,154 @@
+//! The tree as text: a table whose last column is drawn as a tree.
+
+use std::fmt;
+
+use super::super::report::{Table, Time};
+use super::tree::{Tree, TreeNode, share};
+
+/// Columns that a level takes.
+const INDENT: usize = 3;
+/// A name is cut to no less.
+const SHORTEST: usize = 20;
+
+/// Writes it, within as many columns as the formatter's width says.
+pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let all = tree.total();
+    let long: Vec<_> = tree.iter().filter(|node| node.total().saturating_mul(1000) >= all).collect();
+    let has_polls = long.iter().any(|node| node.polls() != 0);
+    let cells: Vec<_> = long.iter().map(|node| numbers(node, all, has_polls)).collect();
+    let room = f.width().map(|width| width.saturating_sub(columns(&cells, has_polls)));
+    let levels = room.map(|room| room.saturating_sub(SHORTEST) / INDENT + 1);
+    let shown: Vec<_> = long.iter().zip(cells).filter(|(node, _)| is_shown(node, levels)).collect();
+    let mut table = Table::new(heading(has_polls).iter().chain(&["call tree"]).copied());
+    // Of each depth on the way: whether a brother follows below.
+    let mut follows: Vec<bool> = Vec::new();
+    for (at, (node, cells)) in shown.iter().enumerate() {
+        let depth = node.depth();
+        let mut later = shown[at + 1..].iter().take_while(|(other, _)| other.depth() >= depth);
+        follows.truncate(depth);
+        follows.push(later.any(|(other, _)| other.depth() == depth));
+        let mut line = String::new();
+        if depth > 0 {
+            let bars = follows[1..depth].iter();
+            line.extend(bars.map(|follows| if *follows { "│  " } else { "   " }));
+            line.push_str(if follows[depth] { "├─ " } else { "└─ " });
+        }
+        line.push_str(&cut(node.name(), room.map(|room| room.saturating_sub(depth * INDENT))));
+        let remarks: Vec<_> = node.remarks().collect();
+        if !remarks.is_empty() {
+            line = format!("{line} ({})", remarks.join("; "));
+        }
+        table.row(cells.iter().cloned().chain([line]));
+    }
+    write!(f, "{table}")?;
+    let places = |count: usize| if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
+    let (short, deep) = (tree.len() - long.len(), long.len() - shown.len());
+    if short != 0 {
+        write!(f, "\n{} with less than 0.1 % each not shown", places(short))?;
+    }
+    if deep != 0 {
+        write!(f, "\n{} too deep for this width not shown", places(deep))?;
+    }
+    Ok(())
+}
+
+fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
+    levels.is_none_or(|levels| node.depth() < levels)
+}
+
+fn heading(has_polls: bool) -> &'static [&'static str] {
+    if has_polls {
+        &["total", "share", "self", "calls", "polls"]
+    } else {
+        &["total", "share", "self", "calls"]
+    }
+}
+
+/// What stands before a node's name.
+fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
+    let calls = if node.is_thread() { "-".to_owned() } else { node.calls().to_string() };
+    let times = [Time(node.total()).to_string(), share(node.total(), all), Time(node.own()).to_string()];
+    let polls = if node.polls() == 0 { "-".to_owned() } else { node.polls().to_string() };
+    times.into_iter().chain([calls]).chain(has_polls.then_some(polls)).collect()
+}
+
+/// The width of all columns but the last, with the gap before that.
+fn columns(rows: &[Vec<String>], has_polls: bool) -> usize {
+    let heading = heading(has_polls).iter().map(|name| name.len());
+    let width = |(column, heading): (usize, usize)| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default().max(heading) + 2
+    };
+    heading.enumerate().map(width).sum()
+}
+
+/// The end of a name that has no room: functions differ there.
+fn cut(name: &str, room: Option<usize>) -> String {
+    let letters = name.chars().count();
+    match room.map(|room| room.max(SHORTEST)) {
+        Some(room) if letters > room => {
+            ['…'].into_iter().chain(name.chars().skip(letters + 1 - room)).collect()
+        }
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::tests::tree;
+    use super::*;
+
+    #[test]
+    fn text() {
+        assert_eq!(
+            tree().to_string(),
+            "  total   share     self  calls  call tree\n\
+             10.0 µs  95.2 %  1.00 µs      1  app::run\n\
+             7.00 µs  66.7 %  4.00 µs     20  ├─ app::parse<A;B>\n\
+             3.00 µs  28.6 %  3.00 µs    300  │  └─ app::lex\n\
+             2.00 µs  19.0 %  2.00 µs      2  └─ app::print\n \
+              500 ns   4.8 %   500 ns      1  app::other\n\
+             1 place with less than 0.1 % each not shown"
+        );
+    }
+
+    #[test]
+    fn polls_recursion_and_limits_are_told() {
+        let node = |name: &str, total| TreeNode {
+            name: name.to_owned(),
+            calls: 7,
+            total,
+            own: total,
+            ..TreeNode::default()
+        };
+        let recursive = TreeNode { recursive: 6, levels: 3, below: 1, ..node("app::walk", 500) };
+        let polled = TreeNode { polls: 9, ..node("app::poll", 400) };
+        assert_eq!(
+            Tree::new(vec![recursive, polled], 0, Vec::new()).to_string(),
+            " total   share    self  calls  polls  call tree\n\
+             500 ns  55.6 %  500 ns      7      -  app::walk (recursive: 6 calls, 3 deep; 1 place below)\n\
+             400 ns  44.4 %  400 ns      7      9  app::poll"
+        );
+    }
+
+    #[test]
+    fn it_keeps_to_a_width() {
+        let nodes = (0..30).map(|depth| TreeNode {
+            name: format!("a::quite::long::module::of::function_{depth}"),
+            depth,
+            calls: 1,
+            total: 1_000,
+            ..TreeNode::default()
+        });
+        let tree = Tree::new(nodes.collect(), 0, Vec::new());
+        let text = format!("{tree:80}");
+        let widths = text.lines().map(|line| line.chars().count());
+        assert_eq!(widths.max(), Some(80), "{text}");
+        // Columns take 33; names no less than 20 of the other 47.
+        assert_eq!(text.lines().count(), 1 + 10 + 1, "{text}");
+        assert!(
+            text.contains("└─ …odule::of::function_9\n20 places too deep for this width not shown"),
+            "{text}"
+        );
+    }
+}
