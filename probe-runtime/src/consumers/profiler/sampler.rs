@@ -18,6 +18,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+#[cfg(feature = "perf")]
 pub(in crate::consumers) use super::part::DEPTH;
 use super::part::Part;
 pub(super) use super::part::Seen;
