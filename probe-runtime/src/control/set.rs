@@ -198,7 +198,7 @@ impl ProbeSet {
         // Asked before the lock is taken: it is the consumer's own code.
         let wants = consumer.wants();
         let consumer = Arc::new(consumer);
-        let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer)));
+        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
         ready::require()?;
         consumer.prepare(self)?;
         let (attachment, report) =
