@@ -166,13 +166,13 @@ fn reports_say_it_all() {
     pass(999_999_000);
     let profile = profiler.profile();
     assert_eq!(profile.left_out().len(), 1);
-    let row = "4,0,4,250,0,1000,0,4,4,250,250,0,0";
+    let row = "4,0,4,250,0,1000,0,4,4,250,250,0,0,,";
     let csv = profile.to_csv();
     let (heading, rows) = csv.split_once('\n').unwrap();
     assert_eq!(
         heading,
         "function,file,line,future,calls,calls_error,calls_per_second,mean_ns,mean_error_ns,total_ns,total_error_ns,\
-         counted,samples,min_ns,max_ns,latent,rearmed"
+         counted,samples,min_ns,max_ns,latent,rearmed,polls,polls_error"
     );
     assert!(rows.starts_with("profiler::hot,tests/tests/profiler.rs,"), "{rows}");
     assert!(rows.ends_with(&format!(",false,{row}\n")), "{rows}");

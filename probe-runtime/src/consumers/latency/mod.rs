@@ -31,10 +31,10 @@ use crate::per_thread::{Local, Zeroed};
 ///
 /// | column | of |
 /// |---|---|
-/// | `calls` | calls that have ended |
+/// | `calls` | calls that have ended; a future's call is all of its polls |
 /// | `total` | them, from entry to exit. Calls of a function inside of itself count twice |
 /// | `self` | the time in the function, and in no other that is measured; also of polls of futures that have not ended yet |
-/// | `busy` | futures only: their polls |
+/// | `polls`, `busy` | futures only: how often they were polled, and the time in these polls |
 /// | `mean`, `p50`, `p99`, `max` | a call, from entry to exit |
 /// | `unpaired` | hits that found no partner, and are in no other column |
 /// | `cancelled`, `pending` | futures that were dropped before their end, and that have not ended yet |
@@ -81,6 +81,8 @@ pub struct Times {
     /// From entry to exit: of futures only. That of other calls is `busy`.
     total: AtomicU64,
     own: AtomicU64,
+    /// Of futures only.
+    polls: AtomicU64,
     longest: AtomicU64,
     /// The bits of the shortest, inverted: zero is as good as none.
     shortest: AtomicU64,
@@ -127,6 +129,9 @@ impl Meter<1> for Latency {
         };
         add(&times.busy, ended.elapsed[0]);
         add(&times.own, ended.own()[0]);
+        if ended.is_poll {
+            add(&times.polls, 1);
+        }
         let Some(whole) = ended.whole else { return };
         let [total] = whole.total;
         if ended.is_poll {

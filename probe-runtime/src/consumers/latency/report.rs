@@ -20,6 +20,7 @@ pub struct FunctionLatency {
     total: u64,
     busy: u64,
     own: u64,
+    polls: u64,
     min: u64,
     max: u64,
     unpaired: Unpaired,
@@ -36,6 +37,7 @@ impl FunctionLatency {
             total: scale.nanoseconds(sums.total),
             busy: scale.nanoseconds(sums.busy),
             own: scale.nanoseconds(sums.own),
+            polls: sums.polls,
             min,
             max,
             unpaired,
@@ -55,6 +57,11 @@ impl FunctionLatency {
     /// Calls that have ended; of futures, those that were not cancelled.
     pub fn calls(&self) -> u64 {
         self.times.calls()
+    }
+
+    /// Of a future: its polls that have ended, also of calls that have not. 0 of other functions.
+    pub fn polls(&self) -> u64 {
+        self.polls
     }
 
     /// All of them together, from entry to exit. Calls of the function inside of itself count twice.
@@ -184,6 +191,7 @@ const COLUMNS: FixedColumns<FunctionLatency, u64> = FixedColumns {
         ("without_exit", |it| it.unpaired.without_exit),
         ("cancelled", |it| it.unpaired.cancelled),
         ("pending", |it| it.unpaired.pending),
+        ("polls", FunctionLatency::polls),
     ],
 };
 
@@ -195,7 +203,7 @@ impl fmt::Display for Latencies {
         // Columns for what there is none of would only hide the others.
         let has_futures = seen().any(|it| it.function.is_future());
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
-        let futures: &[&str] = if has_futures { &["busy", "cancelled", "pending"] } else { &[] };
+        let futures: &[&str] = if has_futures { &["polls", "busy", "cancelled", "pending"] } else { &[] };
         let unpaired: &[&str] = if has_unpaired { &["unpaired"] } else { &[] };
         let heading = ["function", "calls", "self", "total", "mean", "p50", "p99", "max"];
         let mut table = Table::new(heading.iter().chain(futures).chain(unpaired).copied());
@@ -206,6 +214,7 @@ impl fmt::Display for Latencies {
             row.extend([it.total, it.mean(), it.quantile(0.5), it.quantile(0.99), it.max].map(of_calls));
             if has_futures {
                 let numbers = [it.unpaired.cancelled, it.unpaired.pending].map(|number| number.to_string());
+                row.push(of_futures(it.polls.to_string()));
                 row.push(of_futures(Time(it.busy).to_string()));
                 row.extend(numbers.map(of_futures));
             }
@@ -224,6 +233,7 @@ struct Sums {
     total: u64,
     busy: u64,
     own: u64,
+    polls: u64,
     longest: u64,
     shortest: u64,
     buckets: Box<[u64; BUCKETS]>,
@@ -231,7 +241,15 @@ struct Sums {
 
 impl Default for Sums {
     fn default() -> Self {
-        Self { total: 0, busy: 0, own: 0, longest: 0, shortest: u64::MAX, buckets: Box::new([0; BUCKETS]) }
+        Self {
+            total: 0,
+            busy: 0,
+            own: 0,
+            polls: 0,
+            longest: 0,
+            shortest: u64::MAX,
+            buckets: Box::new([0; BUCKETS]),
+        }
     }
 }
 
@@ -244,6 +262,7 @@ impl Sums {
         self.total += if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
         self.busy += times.busy.load(Relaxed);
         self.own += times.own.load(Relaxed);
+        self.polls += times.polls.load(Relaxed);
         self.longest = self.longest.max(times.longest.load(Relaxed));
         self.shortest = self.shortest.min(!times.shortest.load(Relaxed));
     }

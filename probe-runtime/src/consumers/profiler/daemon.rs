@@ -136,8 +136,10 @@ impl Core {
             functions.iter().flat_map(|function| sampler.probes(*function).0).copied().collect();
         let mut counted = switch.counted(&entries).into_iter();
         let reading = |(function, seen): (&usize, Seen)| {
-            let counted = counted.by_ref().take(sampler.probes(*function).0.len()).sum();
-            Reading { at, progress, seen: Seen { counted, ..seen } }
+            let mut of_this = counted.by_ref().take(sampler.probes(*function).0.len());
+            let resumed: u64 = of_this.by_ref().take(sampler.resuming(*function)).sum();
+            let counted = resumed + of_this.sum::<u64>();
+            Reading { at, progress, seen: Seen { counted, resumed: seen.resumed + resumed, ..seen } }
         };
         functions.iter().zip(sampler.seen(functions)).map(reading).collect()
     }

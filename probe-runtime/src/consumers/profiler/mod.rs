@@ -50,16 +50,17 @@ use crate::patch::Visibility;
 /// yet stays armed, and each gets at least one sample. Most functions are counted whole: all that together are not called more than some million
 /// times a second. Estimates are those of the others, and of times.
 ///
-/// Select entries and exits (`net::*`, without a `kind`). Of a future, each poll is a call. Its attachment prints as a table, the
+/// Select entries and exits (`net::*`, without a `kind`). Its attachment prints as a table, the
 /// function with the most time first; [`profile`](Self::profile) is the same for programs:
 ///
 /// | column | of |
 /// |---|---|
-/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where each was counted |
+/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where each was counted. A future's call is all of its polls |
 /// | `rate` | calls a second, since it was attached |
-/// | `mean` | a call, from entry to exit |
+/// | `mean` | a call, from entry to exit; of a future, its polls without the waits between them |
 /// | `total`, `±` | all calls, estimated |
-/// | `samples` | calls that were timed |
+/// | `samples` | calls that were timed; of a future, polls |
+/// | `polls`, `±` | polls that began, estimated, if there are futures |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
 /// Where a function is called too often for that, its calls are counted in *windows*. What there was between them is told in the one of two ways that has foretold

@@ -22,7 +22,10 @@ const COLD: u32 = 2;
 /// What a thread has seen of one function.
 #[repr(C)]
 pub(super) struct Part {
+    /// Calls that began, and polls.
     pub(super) calls: AtomicU64,
+    /// Of these, polls after a future's first.
+    pub(super) resumed: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
     times: Told,
@@ -59,9 +62,11 @@ unsafe impl Zeroed for Part {}
 /// What all threads have seen of a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Seen {
-    /// Calls that began: those that the runtime has counted, and those whose hits were delivered.
+    /// Calls that began, and polls: those that the runtime has counted, and those whose hits were delivered.
     pub(super) counted: u64,
     pub(super) delivered: u64,
+    /// Of both, polls after a future's first.
+    pub(super) resumed: u64,
     /// Calls that were timed: begun, and ended.
     pub(super) begun: u64,
     pub(super) ended: u64,
@@ -79,14 +84,22 @@ impl Seen {
         self.times = self.times.and(&part.times.get());
         self.ended += part.ended.load(Acquire);
         self.begun += part.begun.load(Relaxed);
+        self.resumed += part.resumed.load(Relaxed);
         self.delivered += part.calls.load(Relaxed);
         self.shortest = self.shortest.min(!part.shortest.load(Relaxed));
         self.longest = self.longest.max(part.longest.load(Relaxed));
     }
 
-    /// All calls that began.
+    /// All calls that began, and polls.
     pub(super) fn calls(&self) -> u64 {
         self.counted + self.delivered
+    }
+
+    /// The part of them that were no later polls of a future.
+    #[expect(clippy::cast_precision_loss, reason = "a part")]
+    pub(super) fn first_polls(&self) -> f64 {
+        let all = self.calls();
+        if all == 0 { 1.0 } else { all.saturating_sub(self.resumed) as f64 / all as f64 }
     }
 }
 

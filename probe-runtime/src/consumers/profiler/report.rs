@@ -7,6 +7,7 @@ use super::super::report::{FixedColumns, Object, Table, Time, left_out, list, mi
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
+use super::sampler::Seen;
 use super::schedule::Cost;
 use crate::calls::{Function, LeftOut};
 
@@ -15,6 +16,7 @@ use crate::calls::{Function, LeftOut};
 pub struct FunctionProfile {
     function: Function,
     calls: Estimated,
+    polls: Option<Estimated>,
     rate: f64,
     mean: Option<Estimated>,
     total: Option<Estimated>,
@@ -38,9 +40,14 @@ impl FunctionProfile {
         &self.function
     }
 
-    /// Calls that began since it was attached; of a future, polls.
+    /// Calls that began since it was attached; a future's call is all of its polls.
     pub fn calls(&self) -> Estimated {
         self.calls
+    }
+
+    /// Polls that began since it was attached; `None` of what is no future.
+    pub fn polls(&self) -> Option<Estimated> {
+        self.polls
     }
 
     /// Calls a second, since it was attached.
@@ -48,7 +55,7 @@ impl FunctionProfile {
         self.rate
     }
 
-    /// A call, from entry to exit; `None` where none was timed.
+    /// A call, from entry to exit; of a future, its polls without the waits between them. `None` where none was timed.
     pub fn mean(&self) -> Option<Estimated> {
         self.mean
     }
@@ -58,22 +65,22 @@ impl FunctionProfile {
         self.total
     }
 
-    /// Calls that were counted, one by one.
+    /// Calls, and of a future polls, that were counted one by one.
     pub fn counted(&self) -> u64 {
         self.counted
     }
 
-    /// Calls that were timed.
+    /// Calls, and of a future polls, that were timed.
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// The shortest call that was timed; 0 where none was.
+    /// The shortest call, or poll, that was timed; 0 where none was.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// The longest call that was timed; 0 where none was.
+    /// The longest call, or poll, that was timed; 0 where none was.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -149,7 +156,7 @@ impl Profile {
         let estimates = core.estimates(sampler, running);
         let function = |(number, function): (usize, &Function)| {
             let (estimate, seen) = &estimates[number];
-            let mut profile = FunctionProfile::new(function, estimate, scale, elapsed);
+            let mut profile = FunctionProfile::new(function, estimate, seen, scale, elapsed);
             if seen.ended != 0 {
                 profile.min = whole(nanoseconds(seen.shortest, scale));
                 profile.max = whole(nanoseconds(seen.longest, scale));
@@ -241,20 +248,27 @@ const COLUMNS: FixedColumns<FunctionProfile, Option<f64>> = FixedColumns {
         ("max_ns", |it| (it.samples != 0).then_some(it.max as f64)),
         ("latent", |it| Some(it.latent)),
         ("rearmed", |it| Some(it.rearmed as f64)),
+        ("polls", |it| it.polls.map(|polls| polls.value)),
+        ("polls_error", |it| it.polls.map(|polls| polls.error)),
     ],
 };
 
 impl FunctionProfile {
-    fn new(function: &Function, estimate: &Estimate, scale: f64, elapsed: f64) -> Self {
-        let in_ns = |it: Estimated| Estimated { value: it.value * scale, error: it.error * scale };
-        let calls = estimate.calls();
+    fn new(function: &Function, estimate: &Estimate, seen: &Seen, scale: f64, elapsed: f64) -> Self {
+        let times =
+            |it: Estimated, factor: f64| Estimated { value: it.value * factor, error: it.error * factor };
+        // What is estimated begins at an entry, or is a poll of a future: as many of its polls are the first of a call as were seen to be.
+        let (polls, first) = (estimate.calls(), seen.first_polls());
+        let calls = times(polls, first);
+        let mean = estimate.mean(scale).filter(|_| first > 0.0);
         let all = estimate.armed + estimate.latent;
         Self {
             function: function.clone(),
             calls,
+            polls: function.is_future().then_some(polls),
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
-            mean: estimate.mean(scale).map(in_ns),
-            total: estimate.total(scale).map(in_ns),
+            mean: mean.map(|it| times(it, scale / first)),
+            total: estimate.total(scale).map(|it| times(it, scale)),
             counted: whole(estimate.counted),
             samples: whole(estimate.timed),
             min: 0,
@@ -308,12 +322,19 @@ list!(Profile, functions, FunctionProfile, "functions");
 
 impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let called = || self.functions.iter().filter(|it| it.polls.unwrap_or(it.calls).value > 0.0);
+        let has_futures = called().any(|it| it.polls.is_some());
+        let polls: &[&str] = if has_futures { &["polls", "±"] } else { &[] };
         let heading = ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent"];
-        let mut table = Table::new(heading);
-        for it in self.functions.iter().filter(|it| it.calls.value > 0.0) {
+        let mut table = Table::new(heading.iter().chain(polls).copied());
+        for it in called() {
             let time =
                 |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
-            table.row([
+            let polls = it.polls.map_or_else(
+                || ["-", "-"].map(str::to_owned),
+                |polls| [polls.value, polls.error].map(|number| whole(number).to_string()),
+            );
+            let row = [
                 it.path().to_owned(),
                 whole(it.calls.value).to_string(),
                 whole(it.calls.error).to_string(),
@@ -323,7 +344,8 @@ impl fmt::Display for Profile {
                 time(it.total.map(|total| total.error)),
                 it.samples.to_string(),
                 percent(it.latent),
-            ]);
+            ];
+            table.row(row.into_iter().chain(polls.into_iter().filter(|_| has_futures)));
         }
         write!(f, "{table}")?;
         if let Some(budget) = self.budget {

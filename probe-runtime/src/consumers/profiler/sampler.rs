@@ -57,6 +57,8 @@ struct Probes {
     /// Those at which calls begin are first.
     all: Vec<ProbeId>,
     beginning: usize,
+    /// Of those, the ones at which a future's later polls begin are first.
+    resuming: usize,
 }
 
 /// The hits of a selection's functions.
@@ -80,7 +82,7 @@ impl Sampler {
         for id in probes.ids() {
             match selected.acts.get(id.index()) {
                 Some(Act { step: Step::Nothing | Step::Cancel, .. }) | None => idle.push(*id),
-                Some(act) => of_functions[act.function as usize].add(*id, begins(act.step)),
+                Some(act) => of_functions[act.function as usize].add(*id, act.step),
             }
         }
         Self::of(selected, of_functions, idle, quota, time)
@@ -117,8 +119,13 @@ impl Sampler {
 
     /// A function's probes at which calls begin, and the others.
     pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
-        let Probes { all, beginning } = &self.probes[function];
+        let Probes { all, beginning, .. } = &self.probes[function];
         all.split_at(*beginning)
+    }
+
+    /// How many of a function's first probes are those at which a future's later polls begin.
+    pub(super) fn resuming(&self, function: usize) -> usize {
+        self.probes[function].resuming
     }
 
     /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
@@ -176,6 +183,9 @@ impl Sampler {
         add(hits, 1);
         if begins {
             add(&part.calls, 1);
+            if step == Step::Resume {
+                add(&part.resumed, 1);
+            }
         }
         let era = era.load(Acquire);
         if era & IS_TIMED == 0 {
@@ -201,8 +211,12 @@ fn begins(step: Step) -> bool {
 }
 
 impl Probes {
-    fn add(&mut self, id: ProbeId, begins: bool) {
-        if begins {
+    fn add(&mut self, id: ProbeId, step: Step) {
+        if step == Step::Resume {
+            self.all.insert(0, id);
+            self.resuming += 1;
+            self.beginning += 1;
+        } else if begins(step) {
             self.all.insert(self.beginning, id);
             self.beginning += 1;
         } else {
