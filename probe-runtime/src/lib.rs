@@ -115,7 +115,7 @@ pub use {
     },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
-    patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
+    patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},

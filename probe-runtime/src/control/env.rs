@@ -16,12 +16,10 @@ pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket, say};
 
 use super::lock::operate;
-use super::select::select;
-use super::set::{probes, unread_objects};
+use super::set::{probes, select, unread_objects};
 use crate::error::{Error, Mistake};
 use crate::os;
-use crate::patch::unmatched_lines;
-use crate::spec::{Format, Listening, Request, requests};
+use crate::spec::{Format, Request, requests};
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";
@@ -145,10 +143,7 @@ fn has_no_probes() -> bool {
 /// What can't be attached is said, and the program goes on: it may be another one than the variable was written for.
 fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
     match request.attach() {
-        Ok(Listening { reported, unmatched }) => {
-            unmatched_lines(&unmatched).for_each(|line| say(&format!("{VARIABLE}: {line}")));
-            Some(Attached { number, consumer: request.reporter.name.to_owned(), reported })
-        }
+        Ok(reported) => Some(Attached { number, consumer: request.reporter.name.to_owned(), reported }),
         Err(error) => {
             say(&format!("{VARIABLE}: {error}; `{request}` is not attached"));
             None

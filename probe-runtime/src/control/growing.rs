@@ -39,7 +39,7 @@ pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
 pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment<Count>, Error> {
     ready::require()?;
     let consumer = Arc::new(count);
-    let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
+    let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer)));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
     retired::settle(Policy::default().visibility);
     Ok(Attachment::new(number, consumer, subscription, report, Policy::default()))

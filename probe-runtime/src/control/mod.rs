@@ -26,7 +26,6 @@ mod refresh;
 mod remembered;
 mod replacement;
 mod retired;
-mod select;
 mod set;
 mod state;
 mod switch;
@@ -48,8 +47,7 @@ pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
-pub use select::select;
-pub use set::{ProbeSet, probes, unread_objects, unread_records};
+pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
 
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]

@@ -6,14 +6,11 @@
 use std::any::Any;
 use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::delivery::{Deliver, deliver, each};
 use super::slot::UNREAD;
 use super::{Event, Slot, TallyAt, Wrapper, Wrappers};
-use crate::abi::Definition;
 use crate::consumer::Consumer;
 use crate::registry::ProbeId;
 
@@ -22,26 +19,15 @@ use crate::registry::ProbeId;
 pub(crate) struct Hook {
     /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads it.
     sole_tally: AtomicUsize,
-    /// What else there is to do. `enter` calls it.
-    pub(super) deliver: Deliver,
-    /// Whose consumer it calls, if it is one alone: that of the sole member.
-    pub(super) sole: *const Subscription,
     probe: ProbeId,
+    /// Whose consumer to call, if that is all there is to do.
+    sole_call: Option<Arc<Subscription>>,
     members: Box<[Member]>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
 
-const _: () = {
-    assert!(offset_of!(Hook, sole_tally) == 0);
-    assert!(offset_of!(Hook, deliver) == 8);
-    assert!(offset_of!(Hook, sole) == 16);
-};
-
-// SAFETY: `sole` points to what a member shares.
-unsafe impl Send for Hook {}
-// SAFETY: as above; what it points to is `Sync`.
-unsafe impl Sync for Hook {}
+const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
 
 /// Somebody listens who [needs order](Consumer::needs_order): a hit begins when what came before it is done. As a signed number less than 0,
 /// unlike where to count.
@@ -53,13 +39,11 @@ impl Hook {
         // Else the box stays as it is: it may stand for memory that is no box.
         let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
         let sole_tally = AtomicUsize::new(way(&members));
-        let (deliver, sole) = match &*members {
-            [Member { action: Action::Call { .. }, subscription, .. }] => {
-                (subscription.deliver, Arc::as_ptr(subscription))
-            }
-            _ => (each as Deliver, ptr::null()),
+        let sole_call = match &*members {
+            [Member { action: Action::Call { .. }, subscription, .. }] => Some(Arc::clone(subscription)),
+            _ => None,
         };
-        Self { sole_tally, deliver, sole, probe, members, wrappers }
+        Self { sole_tally, probe, sole_call, members, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -76,6 +60,12 @@ impl Hook {
     #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
         &self.members
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    pub(super) fn sole_call(&self) -> Option<&Subscription> {
+        self.sole_call.as_deref()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -184,9 +174,6 @@ impl Member {
 /// An attachment, as its hits see it: the consumer, and whether it has failed.
 pub(crate) struct Subscription {
     consumer: Arc<dyn Consumer>,
-    /// The same, of whatever type `deliver` was made for.
-    address: Address,
-    deliver: Deliver,
     wrapper: Option<Arc<Wrapper>>,
     /// Whether it needs a thread that a forked child does not have.
     needs_thread: bool,
@@ -197,14 +184,6 @@ pub(crate) struct Subscription {
     /// See [`Event::generation`]. Even numbers are given under the control lock.
     generation: AtomicU32,
 }
-
-/// Where a consumer lies.
-struct Address(*const ());
-
-// SAFETY: consumers are `Sync`; who owns it is beside it.
-unsafe impl Send for Address {}
-// SAFETY: as above.
-unsafe impl Sync for Address {}
 
 /// A switch of an attachment's sites that is under way.
 #[must_use = "without its end, nothing is paired any more"]
@@ -229,11 +208,9 @@ const ORPHANED: &str =
 
 impl Subscription {
     /// Asks the consumer what it needs: not under the control lock.
-    pub(crate) fn new<C: Consumer>(consumer: Arc<C>) -> Self {
+    pub(crate) fn new(consumer: Arc<dyn Consumer>) -> Self {
         Self {
             wrapper: None,
-            address: Address(Arc::as_ptr(&consumer).cast()),
-            deliver: deliver::<C>,
             needs_thread: consumer.needs_thread(),
             needs_order: consumer.needs_order(),
             consumer,
@@ -242,16 +219,6 @@ impl Subscription {
             orphaned: AtomicBool::new(false),
             generation: AtomicU32::new(Unsettled::FIRST.0),
         }
-    }
-
-    /// The consumer.
-    ///
-    /// # Safety
-    /// It is of this type: `deliver` was made for it.
-    #[inline(always)]
-    pub(super) unsafe fn consumer_as<C: Consumer>(&self) -> &C {
-        // SAFETY: the caller's promise; it lives as long as `consumer` does.
-        unsafe { &*self.address.0.cast() }
     }
 
     #[inline(always)]
@@ -285,7 +252,6 @@ impl Subscription {
         Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
     }
 
-    #[inline(always)]
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -307,22 +273,23 @@ impl Subscription {
     }
 
     /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.
+    #[inline(always)]
     pub(super) fn call(&self, event: &Event<'_>) {
         if self.failed.load(Ordering::Relaxed) {
             return;
         }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) {
-            self.fail(event.definition(), payload);
+            self.fail(event, payload);
         }
     }
 
     #[cold]
-    pub(super) fn fail(&self, probe: &Definition, payload: Box<dyn Any + Send>) {
+    fn fail(&self, event: &Event<'_>, payload: Box<dyn Any + Send>) {
         self.failed.store(true, Ordering::Relaxed);
         let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
             .or_else(|| payload.downcast_ref::<String>().cloned())
             .unwrap_or_else(|| "a payload that is not text".to_owned());
-        let failure = format!("panicked at {} ({}): {said}", probe.path(), probe.kind().name());
+        let failure = format!("panicked at {} ({}): {said}", event.path(), event.kind().name());
         let _ = self.failure.set(failure);
         // Dropping the payload could panic again.
         std::mem::forget(payload);

@@ -34,16 +34,9 @@ pub(super) struct Presence {
     /// `enter` of the x86-64 backend sets it, too.
     mark: AtomicU32,
     /// How many hits have ended on the long way: tells a detacher that a marked thread has moved on. A hit
-    /// that is nested in another does not count: the outer one may hold what it has read. `enter` counts, too.
+    /// that is nested in another does not count: the outer one may hold what it has read.
     sequence: AtomicU64,
 }
-
-#[cfg(not(all(test, loom)))]
-const _: () = {
-    use std::mem::offset_of;
-    assert!(offset_of!(Presence, mark) == 0);
-    assert!(offset_of!(Presence, sequence) == 8);
-};
 
 /// Which hit a thread was in.
 #[derive(Clone, Copy, Debug)]

@@ -52,7 +52,7 @@ pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
 }
 
 /// The same where they are delivered to a consumer; `each` is called after each round.
-pub(crate) fn hits_that_call<C: Consumer>(clock: Clock, consumer: Arc<C>, each: impl FnMut()) -> Option<f64> {
+pub(crate) fn hits_that_call(clock: Clock, consumer: Arc<dyn Consumer>, each: impl FnMut()) -> Option<f64> {
     // Nothing is suppressed on a thread that is idle.
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
     let subscription = Subscription::new(consumer);

@@ -17,6 +17,6 @@ pub(crate) use format::{Format, endings};
 pub(crate) use options::Setting;
 #[cfg(all(test, any(feature = "perf", feature = "call-tree")))]
 pub(crate) use options::settings;
-pub(crate) use parse::{Listening, Request, requests};
+pub(crate) use parse::{Request, requests};
 pub(crate) use reported::Reported;
 pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};

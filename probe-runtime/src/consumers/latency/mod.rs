@@ -148,7 +148,6 @@ impl Consumer for Latency {
         self.calls.prepare(probes)
     }
 
-    #[inline]
     fn hit(&self, event: &Event<'_>) {
         self.calls.hit(event, self);
     }

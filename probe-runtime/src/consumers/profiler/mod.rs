@@ -287,7 +287,6 @@ impl Consumer for Profiler {
         Ok(())
     }
 
-    #[inline]
     fn hit(&self, event: &Event<'_>) {
         if let Some(sampler) = self.core.sampler.get() {
             let _ = sampler.hit(event);
