@@ -6,6 +6,7 @@ mod endings;
 mod folder;
 mod forks;
 mod missing;
+mod signals;
 
 use std::env;
 use std::fs;
