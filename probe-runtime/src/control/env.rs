@@ -8,7 +8,7 @@ mod output;
 mod watch;
 mod when;
 
-use std::env::{self, consts::EXE_SUFFIX};
+use std::env;
 use std::path::Path;
 use std::process;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use when::When;
 
 use super::lock::operate;
 use super::set::{probes, select, unread_objects};
+use crate::consumers::report::program;
 use crate::error::{Error, Mistake};
 use crate::os;
 use crate::spec::{Format, Request, requests};
@@ -212,13 +213,6 @@ fn when() -> Result<When, Error> {
         };
         malformed(variable, value, mistake)
     })
-}
-
-/// The name of its file.
-fn program() -> String {
-    let path = env::current_exe().unwrap_or_default();
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.strip_suffix(EXE_SUFFIX).unwrap_or(&name).to_owned()
 }
 
 /// Shows the probes that a selector names, or all, where reports would go.
