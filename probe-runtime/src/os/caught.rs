@@ -246,8 +246,9 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) {
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler;
-        // Who waits in a system call goes on to wait.
-        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+        // Who waits in a system call goes on to wait. It runs on the thread's own stack: the standard library unmaps the other one of
+        // the main thread when any thread exits.
+        action.sa_flags = libc::SA_RESTART;
         libc::sigaction(signal, &raw const action, ptr::null_mut());
     }
 }

@@ -138,10 +138,10 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             return;
         }
         "awaited" => {
-            send(SIGTERM);
             let mut signal = 0;
-            // SAFETY: a set, of one signal, and a place.
+            // SAFETY: a set, of one signal, and a place. Other threads of this program do not block it.
             unsafe {
+                assert_eq!(libc::raise(SIGTERM), 0);
                 let mut only = mem::zeroed();
                 libc::sigemptyset(&raw mut only);
                 libc::sigaddset(&raw mut only, SIGTERM);
@@ -220,7 +220,8 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             drop(guard);
             let mut command = Command::new(env::current_exe().unwrap());
             command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "signal: first");
-            assert_eq!(command.status().unwrap().code(), Some(7));
+            let status = command.status().unwrap();
+            assert_eq!(status.code(), Some(7), "{status}");
             return;
         }
         "first" => {
@@ -317,7 +318,7 @@ fn so_does_the_time() {
     let more = [("PROBES_EVERY", "2ms"), ("PROBES_SIGNALS", "none")];
     let output = folder.run_with("signal: every", COUNT, "@/counts.json", &more);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
-    assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 5));
+    assert_eq!(hits(&folder.json("counts.json")), 5, "whole, whatever was under way");
 }
 
 #[test]
