@@ -132,9 +132,11 @@
 #define PROBE_STUB_(key) "\"__probe_stub:" key "\""
 #define PROBE_DEFINITION_(key) "\"__probe_definition:" key "\""
 
-/* The site: a NOP in one aligned word, and its record, linked to the section (and in the group) of its code. */
+/* The site: a NOP in one aligned word, and its record, linked to the section (and in the group) of its code. At least one byte of
+ * padding stands ahead of it, so that it is never a function's first instruction: tracers put their breakpoints there. */
 #define PROBE_SITE_(key)                                                       \
-    PROBE_ASM_ goto(".p2align 3, , 4\n"                                         \
+    PROBE_ASM_ goto(".Lpoint_ahead_%=: .p2align 3, , 5\n"                       \
+                    ".Lpoint_one_%=: .skip !(.Lpoint_one_%= - .Lpoint_ahead_%=), 0x90\n" \
                     ".Lpoint_%=: {nopl 8(%%rax,%%rax,1)|nop DWORD PTR [rax + rax + 8]}\n\t"   \
                     ".pushsection probe_sites, \"ao?\", @progbits, .Lpoint_%=\n\t" \
                     ".p2align 2\n\t"                                            \

@@ -7,7 +7,8 @@ use crate::error::Error;
 /// Listens to probes. `Count` is one; a program's own are written the same way.
 ///
 /// Life: moved into [`ProbeSet::attach`](crate::ProbeSet::attach); called on every thread that hits one of the
-/// probes; dropped when its attachment is gone and no thread is inside it.
+/// probes; dropped when its attachment is gone and no thread is inside it. A hit that lasts is [in nobody's
+/// way](crate::Attachment#what-waits) but of those who take this consumer away.
 ///
 /// A panic in [`hit`](Self::hit), unless it is that of a field which is being [shown](crate::failed_captures), ends there: the consumer is called no more, its sites become latent, and its
 /// attachment [tells](crate::Attachment::failure). Probes that the consumer itself hits are not delivered (to

@@ -1,5 +1,6 @@
 //! What can go wrong, for whoever asked.
 
+use std::borrow::Cow;
 use std::error;
 use std::fmt;
 use std::io;
@@ -8,7 +9,7 @@ use std::ops::Range;
 #[cfg(feature = "perf")]
 use crate::consumers::{MissingEvent, PerfEvent};
 use crate::patch::Report;
-use crate::selector::SelectorError;
+use crate::selector::{SelectorError, pointed};
 
 /// Why a request could not be met. Its `Debug` is its `Display`, so that `main` may return it.
 #[non_exhaustive]
@@ -21,6 +22,8 @@ pub enum Error {
         selector: String,
         /// How many probes there are.
         probes: usize,
+        /// Selectors like it that name some, what was probably meant first; and how many each names.
+        wider: Vec<(String, usize)>,
         /// The paths of those that were probably meant, best first.
         nearest: Vec<String>,
         /// Objects with probes of a later version, see [`unread_objects`](crate::unread_objects).
@@ -90,14 +93,21 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Selector(error) => fmt::Display::fmt(error, f),
-            Self::NoMatch { selector, probes, nearest, unread } => {
-                write!(f, "no probe matches `{selector}`")?;
-                match (nearest.as_slice(), probes) {
-                    _ if cfg!(probe_backend = "off") => write!(f, "; this program was built without probes"),
-                    (_, 0) => write!(f, "; this program has no probes"),
-                    ([], 1) => write!(f, "; this program has one other probe"),
-                    ([], n) => write!(f, "; this program has {n} others (see `probes()`)"),
-                    (nearest, _) => write!(f, "; did you mean `{}`?", nearest.join("`, `")),
+            Self::NoMatch { selector, probes, wider, nearest, unread } => {
+                write!(f, "no probe matches `{}`; ", shortened(selector))?;
+                match (wider.as_slice(), nearest.as_slice(), probes) {
+                    _ if cfg!(probe_backend = "off") => write!(f, "this program was built without probes"),
+                    (_, _, 0) => write!(f, "this program has no probes"),
+                    ([], [], 1) => write!(f, "this program has one other probe"),
+                    ([], [], n) => write!(f, "this program has {n} others (see `probes()`, or run it with PROBES=list)"),
+                    ([], nearest, _) => write!(f, "did you mean `{}`?", nearest.join("`, `")),
+                    (wider, ..) => {
+                        let wider = wider.iter().map(|(selector, n)| {
+                            let s = if *n == 1 { "" } else { "s" };
+                            format!("`{}` ({n} probe{s})", shortened(selector))
+                        });
+                        write!(f, "did you mean {}?", wider.collect::<Vec<_>>().join(", "))
+                    }
                 }?;
                 for object in unread {
                     write!(
@@ -109,7 +119,7 @@ impl fmt::Display for Error {
                 Ok(())
             }
             Self::Skipped { selector, skipped } => {
-                write!(f, "`{selector}` matches only functions that were left out: ")?;
+                write!(f, "`{}` matches only functions that were left out: ", shortened(selector))?;
                 for (at, (path, reason)) in skipped.iter().take(3).enumerate() {
                     let comma = if at == 0 { "" } else { ", " };
                     write!(f, "{comma}`{path}` ({reason})")?;
@@ -158,10 +168,18 @@ impl fmt::Display for Error {
             Self::Environment { variable, value, at, problem } => {
                 let column = value[..*at].chars().count() + 1;
                 writeln!(f, "{variable}, column {column}: {problem}")?;
-                writeln!(f, "  {}", value.replace(char::is_control, " "))?;
-                write!(f, "  {:>column$}", "^")
+                pointed(value, *at, f)
             }
         }
+    }
+}
+
+/// The beginning of a selector that is longer than anybody reads.
+fn shortened(selector: &str) -> Cow<'_, str> {
+    const SHOWN: usize = 200;
+    match selector.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &selector[..end]).into(),
+        None => selector.into(),
     }
 }
 

@@ -91,8 +91,6 @@ pub mod patch;
 #[cfg(feature = "std")]
 mod per_thread;
 #[cfg(feature = "std")]
-mod period;
-#[cfg(feature = "std")]
 mod registry;
 #[cfg(feature = "std")]
 mod selector;
@@ -117,7 +115,7 @@ pub use {
     },
     dispatch::{Event, Fields, lost_hits},
     error::Error,
-    patch::{Refusal, RefusalReason, Report, TextPolicy, Visibility},
+    patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
     registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},

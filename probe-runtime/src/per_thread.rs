@@ -98,6 +98,10 @@ pub struct PerThread<H: Zeroed, P: Zeroed> {
     made: PhantomData<fn() -> (H, P)>,
 }
 
+/// Where the head begins in its pages. A processor takes a load for one of what was just stored 4 KiB away, until it has seen all of both
+/// addresses (Intel's optimization manual, "4-KByte aliasing"): each hit writes to the first bytes of a slot, which begins a page.
+const HEAD_AT: usize = 2048;
+
 /// What the first cell holds where there was no memory: no address.
 const REFUSED: u64 = 1;
 
@@ -112,9 +116,10 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     pub fn new(parts: usize) -> Result<Self, Error> {
         const {
             assert!(!needs_drop::<H>() && !needs_drop::<P>());
-            assert!(align_of::<H>() <= 4096 && align_of::<P>() <= 4096);
+            assert!(align_of::<H>() <= HEAD_AT && align_of::<P>() <= HEAD_AT);
         };
-        let bytes = parts.checked_mul(size_of::<P>()).and_then(|bytes| bytes.checked_add(Self::parts_at()));
+        let bytes =
+            parts.checked_mul(size_of::<P>()).and_then(|bytes| bytes.checked_add(HEAD_AT + Self::parts_at()));
         assert!(
             bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()),
             "{parts} parts are more than can be addressed"
@@ -160,7 +165,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
         // Addresses of this target fit.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
-        // SAFETY: memory of `bytes` bytes, zeroed at first, aligned to a page, and unmapped by `drop` only; see `Zeroed`.
+        // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and unmapped by `drop` only; see `Zeroed`.
         let (head, parts) = unsafe {
             (&*start.cast::<H>(), slice::from_raw_parts(start.add(Self::parts_at()).cast::<P>(), self.parts))
         };
@@ -176,7 +181,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
             slot.tally(self.cells.at()[1]);
             return None;
         }
-        let known = start.expose_provenance() as u64;
+        let known = (start.expose_provenance() + HEAD_AT) as u64;
         slot.word(self.memory()).store(known, Ordering::Release);
         Some(self.local(slot, known))
     }
@@ -187,7 +192,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     }
 
     fn bytes(&self) -> usize {
-        Self::parts_at() + self.parts * size_of::<P>() + 64
+        HEAD_AT + Self::parts_at() + self.parts * size_of::<P>() + 64
     }
 }
 
@@ -196,8 +201,8 @@ impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
         for slot in slots() {
             let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
             if known > REFUSED {
-                let start = ptr::with_exposed_provenance_mut(usize::try_from(known).unwrap_or_default());
-                os::memory::give_back(start, self.bytes());
+                let start = usize::try_from(known).unwrap_or_default() - HEAD_AT;
+                os::memory::give_back(ptr::with_exposed_provenance_mut(start), self.bytes());
             }
         }
     }

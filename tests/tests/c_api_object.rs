@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection, ObjectSymbol};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use probe_tests::c_library::{compile, makes, run, shared_library, source};
-use probe_tests::fixture::site_table::{RECORDS, SiteTable};
+use probe_tests::fixture::site_table::{RECORDS, Site, SiteTable};
 
 const DEFINITIONS: &str = "linkme_PROBE_DEFINITIONS_V1";
 
@@ -28,6 +28,31 @@ fn library(compiler: &str, name: &str, flags: &[&str], content: &str) -> Vec<u8>
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
     usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+}
+
+/// A function that begins with a probe has an instruction ahead of the site, at every alignment that compilers give functions: cold
+/// ones, and those compiled for size, have none. `SiteTable::sites` checks each site.
+#[test]
+fn no_function_begins_with_a_site() {
+    let mut content = "#include <probe.h>\nint sum;\n".to_owned();
+    for (number, attribute) in ["", "__attribute__((cold)) "].into_iter().cycle().take(32).enumerate() {
+        let body = format!("{{ PROBE(\"begin\"); sum += {}; }}", number * 40);
+        content.push_str(&format!("{attribute}void f{number}(void) {body}\n"));
+    }
+    for make in makes() {
+        for level in ["-O0", "-O1", "-O2", "-Os"] {
+            let flags = [level, "-fcf-protection=none", "-fomit-frame-pointer"];
+            let bytes = library(make.c, &format!("begin{level}"), &flags, &content);
+            let table = SiteTable::parse(&bytes);
+            let sites = table.sites();
+            assert_eq!(sites.len(), 32, "{make:?} {level}");
+            let functions = || table.file().symbols().filter(|it| it.kind() == SymbolKind::Text);
+            let ahead = |site: &Site| functions().map(|it| site.addr.wrapping_sub(it.address())).min();
+            let ahead: Vec<_> = sites.iter().filter_map(ahead).collect();
+            let is_padding = |bytes: &u64| (1..=5).contains(bytes);
+            assert!(ahead.iter().all(is_padding), "{make:?} {level}: {ahead:?}");
+        }
+    }
 }
 
 #[test]

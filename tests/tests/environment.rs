@@ -208,7 +208,8 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     says(
         "zzz=latency, environment::store kind=exit=count",
         true,
-        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`); `zzz=latency` is not attached\n\
+        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list); \
+         `zzz=latency` is not attached\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );
@@ -264,8 +265,8 @@ fn select_names_the_nearest_of_what_there_is() {
     let all = probes().len();
     assert_eq!(all, 7);
     let nearest_to = |selector: &str| match select(selector).unwrap_err() {
-        Error::NoMatch { selector: named, probes, nearest, unread } => {
-            assert_eq!(unread, [""; 0]);
+        Error::NoMatch { selector: named, probes, wider, nearest, unread } => {
+            assert_eq!((unread, wider), (Vec::new(), Vec::new()));
             assert_eq!((named.as_str(), probes), (selector, all));
             nearest
         }
@@ -276,9 +277,85 @@ fn select_names_the_nearest_of_what_there_is() {
     assert_eq!(nearest_to("zzz"), Vec::<String>::new());
     assert_eq!(
         select("zzz").unwrap_err().to_string(),
-        "no probe matches `zzz`; this program has 7 others (see `probes()`)"
+        "no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list)"
     );
     assert_eq!(select("net::store").unwrap_err().to_string().split('`').nth(3), Some("environment::store"));
     // A kind that this probe does not have.
     assert!(matches!(select("environment::store kind=point"), Err(Error::NoMatch { .. })));
+}
+
+#[test]
+fn select_suggests_what_people_mean() {
+    net::accept();
+    store();
+    assert_eq!(net::handle("x"), 1);
+    for (selector, expected) in [
+        ("environment", "`environment::**` (7 probes)"),
+        ("*", "`**` (7 probes)"),
+        ("net::*", "`**::net::*` (5 probes)"),
+        ("net::**", "`**::net::**` (5 probes)"),
+        ("handle", "`**::handle` (2 probes)"),
+        ("net", "`**::net::**` (5 probes)"),
+        ("net::* kind=point", "`**::net::* kind=point` (1 probe)"),
+        ("environment::*::* kind=drop", "`environment::*::*` (5 probes)"),
+        ("environment::store kind=point, zzz", "`environment::store` (2 probes)"),
+    ] {
+        let error = select(selector).unwrap_err().to_string();
+        assert_eq!(error, format!("no probe matches `{selector}`; did you mean {expected}?"));
+    }
+    // What it suggests is taken.
+    let Error::NoMatch { wider, .. } = select("net").unwrap_err() else { panic!() };
+    assert_eq!(wider, [("**::net::**".to_owned(), 5)]);
+    assert_eq!(select(&wider[0].0).unwrap().len(), 5);
+}
+
+#[test]
+fn terms_that_match_nothing_are_in_the_report() {
+    net::accept();
+    store();
+    let set = select("environment::store, nonexistent::foo, net::*, !environment::acept").unwrap();
+    let hits = set.attach(probe_runtime::Count::new()).unwrap();
+    let report = hits.report();
+    let terms: Vec<_> = report.unmatched().iter().map(probe_runtime::UnmatchedTerm::term).collect();
+    assert_eq!(terms, ["nonexistent::foo", "net::*", "environment::acept"]);
+    assert!(report.is_complete(), "all that there is");
+    assert_eq!(
+        report.to_string(),
+        "2 patched, 0 unchanged, 0 refused\n  \
+         no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n  \
+         no probe matches `net::*`; did you mean `**::net::*` (5 probes)?\n  \
+         no probe matches `environment::acept`; did you mean `environment::net::accept`, `environment::store`, \
+         `environment::net::parsed`?"
+    );
+    drop(hits);
+    let many: Vec<_> = (0..100).map(|n| format!("gone{n}")).collect();
+    let hits =
+        select(&format!("{},**", many.join(","))).unwrap().attach(probe_runtime::Count::new()).unwrap();
+    assert_eq!(hits.report().unmatched().len(), 100);
+    assert_eq!(hits.report().to_string().lines().count(), 10);
+    assert!(hits.report().to_string().ends_with("\n  and 92 more terms match no probe"));
+}
+
+#[test]
+fn so_they_are_on_stderr() {
+    says(
+        "environment::store kind=entry, nonexistent::foo=count",
+        true,
+        "PROBES: no probe matches `nonexistent::foo`; this program has 7 others (see `probes()`, or run it with PROBES=list)\n\
+         probe               kind   sites  hits\n\
+         environment::store  entry      1     1",
+    );
+}
+
+#[test]
+fn a_value_has_a_limit() {
+    let (success, stderr) = run(Some(&("a,".repeat(50_000) + "b=count")));
+    assert!(!success && stderr.len() < 600, "{stderr}");
+    assert!(
+        stderr.starts_with(
+            "Error: PROBES, column 65537: at most 65536 bytes are read, and these are 100007; name many probes at \
+             once, by `**`, `@file` or `group=`\n  …a,a,"
+        ),
+        "{stderr}"
+    );
 }

@@ -69,8 +69,9 @@ pub(super) struct Definitions {
 pub(super) const SITE: &str = "\t__probe_site ";
 
 impl Definitions {
-    /// The line that makes a site of a probe, in a section.
-    pub(super) fn site(&mut self, identity: &Identity, section: Section) -> String {
+    /// The line that makes a site of a probe, in a section. A site that would be the `first` instruction of a symbol has a NOP
+    /// ahead of it: tracers put their breakpoints on first instructions, and write back what the file has there.
+    pub(super) fn site(&mut self, identity: &Identity, section: Section, first: bool) -> String {
         let hash = if let Some(hash) = self.hashes.get(identity) {
             *hash
         } else {
@@ -82,7 +83,8 @@ impl Definitions {
         let number = self.sites;
         self.sites += 1;
         let anchor = *self.anchors.entry(section).or_insert(number);
-        format!("{SITE}{number}, __probe_stub_{hash:016x}, {anchor}\n")
+        let ahead = if first { ", nop" } else { "" };
+        format!("{SITE}{number}, __probe_stub_{hash:016x}, {anchor}{ahead}\n")
     }
 
     /// Before the compiler's first line; empty without sites.
@@ -106,7 +108,8 @@ impl Definitions {
 /// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All records of a section name the
 /// section's first site, so that they make one section: assemblers search those of one name from the first to the last.
 pub(super) const HEAD: &str = "\
-\t.macro __probe_site n, stub, anchor
+\t.macro __probe_site n, stub, anchor, ahead
+\t\\ahead
 \t.p2align 3, , 4
 .Lprobe_site_\\n: .byte 0x0f, 0x1f, 0x44, 0x00, 0x08
 \t.pushsection probe_sites, \"ao?\", @progbits, .Lprobe_site_\\anchor

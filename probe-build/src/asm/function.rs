@@ -13,7 +13,10 @@
 //!
 //! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has its own open part.
 
+use super::debug::is_data;
+use super::directives::is_alignment;
 use super::exits;
+use super::hooks;
 use super::line::{Line, Statement, operands, unquoted};
 use super::name::whole_of;
 use super::section::{Section, Sections};
@@ -82,6 +85,21 @@ impl<'a> Extents<'a> {
             global,
             all_announced,
         }
+    }
+
+    /// Whether what is put before a line may be the first instruction of one of these parts. Inline assembly, and calls of
+    /// hooks, may make no bytes.
+    pub(super) fn begin_at(&self, parts: &[usize], line: usize, lines: &[Line<'_>]) -> bool {
+        let makes_bytes = |at: &&usize| match &lines[**at].statement {
+            Statement::Instruction(it) => it.operands.iter().all(|operand| !operand.contains(hooks::HOOK)),
+            Statement::Directive { name, .. } => is_data(name) && !is_alignment(name),
+            _ => false,
+        };
+        let holds = |at: usize| {
+            parts.iter().map(|part| &self.parts[*part]).find(|part| part.lines.binary_search(&at).is_ok())
+        };
+        let Some(part) = holds(line).or_else(|| holds(line.checked_sub(1)?)) else { return false };
+        part.lines.iter().find(makes_bytes).is_none_or(|first| *first >= line)
     }
 
     /// What a symbol stands for, through all of its aliases.

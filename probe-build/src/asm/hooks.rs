@@ -18,7 +18,7 @@ use std::collections::{HashMap, HashSet};
 const ENTER: &str = "__cyg_profile_func_enter";
 const EXIT: &str = "__cyg_profile_func_exit";
 /// What both begin with.
-const HOOK: &str = "__cyg_profile_func_";
+pub(super) const HOOK: &str = "__cyg_profile_func_";
 
 /// A call of a hook.
 struct Hook<'a> {
@@ -155,7 +155,7 @@ impl<'a> File<'a> {
                 }
             }
             for hook in &hooks {
-                self.replace(hook, &tallies, sections);
+                self.replace(extent, hook, &tallies, sections);
             }
             let lost: Vec<usize> =
                 hooks.iter().filter(|hook| hook.of.is_empty()).map(|hook| hook.line).collect();
@@ -250,7 +250,14 @@ impl<'a> File<'a> {
     }
 
     /// Puts a site in place of a hook's call. Where the call may be of several functions, the address that is passed tells.
-    fn replace(&mut self, hook: &Hook<'a>, tallies: &HashMap<&'a str, Tally>, sections: &Sections<'a>) {
+    fn replace(
+        &mut self,
+        extent: &Extent,
+        hook: &Hook<'a>,
+        tallies: &HashMap<&'a str, Tally>,
+        sections: &Sections<'a>,
+    ) {
+        let first = self.extents.begin_at(&extent.parts, hook.line, self.lines);
         let mut text = labels(&self.lines[hook.line]);
         let mut sites = Vec::new();
         for symbol in &hook.of {
@@ -267,7 +274,7 @@ impl<'a> File<'a> {
                 kind: hook.kind,
                 convention: Convention::Call,
             };
-            sites.push((*symbol, self.definitions.site(&identity, sections.of(hook.line))));
+            sites.push((*symbol, self.definitions.site(&identity, sections.of(hook.line), first)));
         }
         let end = format!(".Lprobe_hook_{}", hook.line);
         let is_last_sure = sites.len() == hook.of.len();

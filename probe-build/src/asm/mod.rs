@@ -253,12 +253,15 @@ impl<'a> File<'a> {
             kind,
             convention: Convention::KeepAll,
         };
-        let entry = self.definitions.site(&identity(Kind::Entry), sections.of(found.entry - 1));
+        let first = self.extents.begin_at(&extent.parts[..1], found.entry, self.lines);
+        let entry = self.definitions.site(&identity(Kind::Entry), sections.of(found.entry - 1), first);
         self.edits.before(found.entry, &entry);
         let (before_exit, after_exit) = self.around_exit(extent);
         for exit in &found.leaving {
             let (Exit::Before(line) | Exit::Conditional(line)) = *exit;
-            let site = self.definitions.site(&identity(Kind::Exit), sections.of(line));
+            // In the first part, the entry's site stands before it.
+            let first = self.extents.begin_at(&extent.parts[1..], line, self.lines);
+            let site = self.definitions.site(&identity(Kind::Exit), sections.of(line), first);
             let (before, after) =
                 if self.in_unwind_table[line] { (&*before_exit, after_exit) } else { ("", "") };
             let site = format!("{before}{site}");

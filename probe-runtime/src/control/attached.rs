@@ -7,7 +7,7 @@ use super::HeldText;
 use super::switch::{Run, runs};
 use super::tallies::{counts, sums};
 use crate::consumer::Wants;
-use crate::dispatch::Subscription;
+use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;
 
@@ -33,6 +33,8 @@ pub(super) struct Attached {
     /// Its counters: what [`Wants::counters`] says.
     pub(super) tallies: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
+    /// When hits may have found it first.
+    pub(super) since: Era,
     pub(super) policy: Policy,
     pub(super) is_paused: bool,
     /// On how many of its probes it alone decides.
@@ -71,6 +73,7 @@ impl Attached {
             wants,
             tallies,
             subscription: Arc::clone(subscription),
+            since: Era::UNKNOWN,
             policy,
             is_paused: false,
             sole: 0,

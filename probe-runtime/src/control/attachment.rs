@@ -11,16 +11,25 @@ use super::pause::pause;
 use super::retired::settle;
 use crate::consumer::Consumer;
 use crate::consumers::{Counts, ProbeCount};
-use crate::dispatch::Subscription;
+use crate::dispatch::{Awaited, Subscription};
+use crate::os::cancel::Uncancellable;
 use crate::patch::{Report, Visibility};
-use crate::period::Since;
 use crate::registry::ProbeInfo;
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
-/// it detaches: sites that nobody else listens to become latent, and the call returns when no thread is inside
-/// the consumer any more. (Dropped inside the consumer's own `hit`, it does not wait; the consumer is then
-/// freed by a later operation.) Don't drop it while holding a lock that the consumer's `hit` takes: each would wait for
-/// the other.
+/// it detaches: sites that nobody else listens to become latent, and the consumer is dropped.
+///
+/// # What waits
+/// Dropping it, [`detach`](Self::detach) and [`pause`](Self::pause) return when no thread is inside this attachment's consumer any more:
+/// whoever calls them may then take away what the consumer uses. So don't call them while holding a lock that the consumer's `hit`
+/// takes: each would wait for the other. They, and [`hold`](crate::ProbeSet::hold), also wait for threads on their way between a site and a
+/// consumer, which takes these some instructions, so that counts have come to rest.
+///
+/// Nothing waits for a hit of another consumer, however long it may last, be it on the same probe. What such a hit may still
+/// be reading is freed by a later operation; of all operations beside one hit, that is no more than what was published when it was first seen.
+///
+/// Inside a consumer's `hit`, no operation waits. An attachment that is dropped there leaves its consumer to a later operation, which drops it.
+/// A consumer that leaves its hit by `longjmp` is waited for until its thread ends.
 ///
 /// # What may happen meanwhile
 /// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;
@@ -50,7 +59,6 @@ pub struct Attachment<C: Consumer> {
     live: Option<Live<C>>,
     report: Report,
     policy: Policy,
-    since: Since,
 }
 
 /// What an attachment is until it is detached.
@@ -68,7 +76,7 @@ impl<C: Consumer> Attachment<C> {
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { live: Some(Live { number, consumer, subscription }), report, policy, since: Since::now() }
+        Self { live: Some(Live { number, consumer, subscription }), report, policy }
     }
 
     fn live(&self) -> &Live<C> {
@@ -107,8 +115,8 @@ impl<C: Consumer> Attachment<C> {
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
     /// [`Visibility::Synchronous`], no call that starts after it has returned is a hit,
-    /// and no thread is inside the consumer. (A thread that had passed the site before, and is still on its way, say
-    /// evaluating a field, delivers that one hit.)
+    /// and no thread is inside the consumer: it [waits](Self#what-waits) for that. A thread that has passed a site before, and is still on its
+    /// way, say evaluating a field, delivers that hit no more; where its hits are counted and nobody else listens, it counts it.
     ///
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
     /// its site and two on the control lock.
@@ -116,7 +124,7 @@ impl<C: Consumer> Attachment<C> {
         self.switch_all(true)
     }
 
-    /// Starts the hits again, after [`pause`](Self::pause). The attachment of a consumer that has
+    /// Starts the hits again, after [`pause`](Self::pause). It waits for no hit. The attachment of a consumer that has
     /// [failed](Self::failure) can't be resumed: its sites are refused, with
     /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
@@ -134,17 +142,23 @@ impl<C: Consumer> Attachment<C> {
         Switch::new(*number, subscription)
     }
 
-    /// Detaches, and tells what making the sites latent did.
+    /// Detaches, as dropping does, and tells what making the sites latent did. It [waits](Self#what-waits) until no thread is inside the
+    /// consumer, and drops that.
     pub fn detach(mut self) -> Report {
         self.leave()
     }
 
     /// The second time, from `drop` after `detach`, there is nothing left to do.
     fn leave(&mut self) -> Report {
-        let Some(Live { number, .. }) = self.live.take() else { return Report::default() };
+        let Some(Live { number, consumer, subscription }) = self.live.take() else {
+            return Report::default();
+        };
         let report = operate(|control| control.detach(number));
-        // Whatever the visibility: another thread may be about to free what was retired here.
-        settle(Visibility::Synchronous);
+        // Whatever the visibility: nobody knows otherwise when the consumer may be dropped.
+        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&subscription))) {
+            let _whole = Uncancellable::new();
+            drop((subscription.take_consumer(&left), consumer));
+        }
         report
     }
 
@@ -168,7 +182,7 @@ impl<C: Consumer> Attachment<C> {
                 .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(id)?, hits }));
             Some(counts.collect())
         });
-        Counts::new(counts.unwrap_or_default(), self.since.period())
+        Counts::new(counts.unwrap_or_default())
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal

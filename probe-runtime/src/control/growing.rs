@@ -9,17 +9,17 @@ use super::attachment::Attachment;
 use super::lock::operate;
 use super::members::{Members, Part};
 use super::ready;
-use super::retired::{self, Retired};
+use super::retired::{Garbage, settle};
 use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
 use crate::consumer::Wants;
 use crate::consumers::Count;
-use crate::dispatch::{Action, Member, Subscription, TallyAt};
+use crate::dispatch::{Action, Awaited, Era, Member, Subscription, TallyAt};
 use crate::error::Error;
 use crate::finstrument::{self, Discovery};
 use crate::os::objects::Frozen;
-use crate::patch::Report;
+use crate::patch::{Report, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
 
 /// The probe of a discovery, as it is now.
@@ -39,15 +39,20 @@ pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
 pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment<Count>, Error> {
     ready::require()?;
     let consumer = Arc::new(count);
-    let subscription = Arc::new(Subscription::new(Arc::<Count>::clone(&consumer)));
+    let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
-    retired::settle(Policy::default().visibility);
+    settle(Policy::default().visibility, None);
     Ok(Attachment::new(number, consumer, subscription, report, Policy::default()))
 }
 
-/// Adds no more to it; what is returned is dropped after `quiesce`.
-pub(crate) fn end_growing() -> Option<Box<finstrument::Growing>> {
-    operate(|_| finstrument::end())
+/// Adds no more to it. Returns whether no thread can be about to give a probe one of its counters; not known inside a hit.
+pub(crate) fn end_growing() -> bool {
+    operate(|control| {
+        if let Some(growing) = finstrument::end() {
+            control.limbo.retire(Era::UNKNOWN, Garbage::Growing(growing));
+        }
+    });
+    settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
 }
 
 /// Looks for what is new, and nothing else.
@@ -101,7 +106,6 @@ impl Control {
         let mut report = Report::default();
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
         let mut adopted = Vec::new();
-        let mut retired = Retired::default();
         for &(id, discovery) in discoveries {
             let early = discovery.tally();
             let is_part =
@@ -120,14 +124,15 @@ impl Control {
                     self.add_part(attachment, id, tally);
                 }
             }
-            retired.hooks.extend(self.publish(id));
-            retired.early.extend(discovery.take_early());
+            self.publish(id);
+            if let Some(early) = discovery.take_early() {
+                self.limbo.retire(Era::UNKNOWN, Garbage::Early(early));
+            }
             adopted.push(id);
         }
         if adopted.is_empty() {
             return report;
         }
-        self.retired.push(retired);
         adopted.sort_unstable();
         adopted.dedup();
         self.remember(&adopted);

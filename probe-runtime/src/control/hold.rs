@@ -11,6 +11,8 @@ use crate::patch::Report;
 use crate::registry::ProbeId;
 
 /// Keeps probes latent while it lives, whoever is attached to them. From [`ProbeSet::hold`](super::ProbeSet::hold).
+///
+/// No consumer is taken away, so neither holding probes nor letting them go waits for one: a hit that is in a consumer goes on.
 #[must_use = "dropping the hold lets the probes go"]
 pub struct Hold {
     ids: Arc<[ProbeId]>,
@@ -57,7 +59,7 @@ impl Hold {
             let unsettled = control.unsettle(&self.ids);
             (unsettled, control.release(&self.ids, policy, text))
         });
-        settle(policy.visibility);
+        settle(policy.visibility, None);
         unsettled.settle();
         report
     }

@@ -84,9 +84,11 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
     let done = locked.with_objects(run);
     #[cfg(probe_discovers)]
     {
-        let retired = locked.take_discovered();
+        let has_vanished = mem::take(&mut locked.has_vanished);
         drop(locked);
-        super::retired::tidy(retired);
+        if has_vanished {
+            super::retired::tidy();
+        }
     }
     done
 }

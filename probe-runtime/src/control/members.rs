@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::abi::Definition;
 use crate::arch::backend;
-use crate::dispatch::{Hook, Member};
+use crate::dispatch::{Era, Hook, Member};
 use crate::registry::{ProbeId, ProbeState};
 
 /// One attachment's part in one probe.
@@ -39,16 +39,29 @@ pub(super) struct Members {
     hook: Option<Published>,
 }
 
-/// A hook that hits may be reading.
-pub(super) struct Published(*mut Hook);
+/// A hook that hits may be reading, and since when.
+pub(super) struct Published {
+    hook: *mut Hook,
+    since: Era,
+}
+
+impl Published {
+    fn new(hook: Hook, since: Era) -> Self {
+        Self { hook: Box::into_raw(Box::new(hook)), since }
+    }
+
+    pub(super) fn since(&self) -> Era {
+        self.since
+    }
+}
 
 // SAFETY: the pointer is an owning one, to something `Send`.
 unsafe impl Send for Published {}
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // SAFETY: from `Box::into_raw`; dropped by `Retired` after `quiesce`.
-        drop(unsafe { Box::from_raw(self.0) });
+        // SAFETY: from `Box::into_raw`; once it was replaced, it is in `limbo` until no hit can be reading it.
+        drop(unsafe { Box::from_raw(self.hook) });
     }
 }
 
@@ -105,7 +118,7 @@ impl Members {
         part.member.set_counting(is_counting);
         if let Some(hook) = &self.hook {
             // SAFETY: it is freed by who replaces it, and that takes the control lock, too.
-            unsafe { &*hook.0 }.set_counting(part.member.subscription(), is_counting);
+            unsafe { &*hook.hook }.set_counting(part.member.subscription(), is_counting);
         }
     }
 
@@ -117,28 +130,28 @@ impl Members {
         self.holds -= 1;
     }
 
-    /// Publishes the hook of those who listen; returns the one it replaces, to be freed after `quiesce`. A sole part's
+    /// Publishes the hook of those who listen; returns the one it replaces, for `limbo`. A sole part's
     /// hook is published even while it is paused or off, so that switching it takes its sites alone.
     pub(super) fn publish(
         &mut self,
         id: ProbeId,
         definitions: impl Iterator<Item = &'static Definition>,
         is_paused: impl Fn(usize) -> bool,
+        now: Era,
     ) -> Option<Published> {
         let is_sole = self.parts.len() == 1;
         let listening: Box<[Member]> = (self.parts.iter())
             .filter(|part| is_sole || !part.is_off && !is_paused(part.attachment))
             .map(|part| part.member.clone())
             .collect();
-        let hook =
-            (!listening.is_empty()).then(|| Published(Box::into_raw(Box::new(Hook::new(id, listening)))));
+        let hook = (!listening.is_empty()).then(|| Published::new(Hook::new(id, listening), now));
         let old = std::mem::replace(&mut self.hook, hook);
         if cfg!(probe_backend = "x86_64") {
             self.show(definitions, true);
         } else if let Some(hook) = &self.hook {
             // The switch that follows shows or hides it; what is shown already must not be the old one.
             for definition in definitions.filter(|definition| definition.is_hooked()) {
-                definition.hook().store(hook.0.cast(), Ordering::Release);
+                definition.hook().store(hook.hook.cast(), Ordering::Release);
             }
         }
         old
@@ -152,7 +165,7 @@ impl Members {
         is_visible: bool,
     ) -> (usize, usize) {
         let hook: *mut () =
-            self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.0.cast());
+            self.hook.as_ref().filter(|_| is_visible).map_or(ptr::null_mut(), |hook| hook.hook.cast());
         let (mut switched, mut unchanged) = (0, 0);
         for definition in definitions {
             if !claim(definition) {

@@ -2,7 +2,7 @@
 //!
 //! Life of an attachment: [`select`] ▸ [`ProbeSet::attach`] publishes a new hook for each probe, then
 //! activates its sites ▸ [`Attachment::pause`] and `resume` toggle them ▸ dropping it publishes hooks without
-//! it, makes sites that nobody else listens to latent, waits until no thread is inside, and frees.
+//! it, makes sites that nobody else listens to latent, waits until no thread is inside of its consumer, and drops that.
 //!
 //! [`Switch`] does the same to some of its probes, from any thread.
 //!
@@ -26,6 +26,7 @@ mod refresh;
 mod remembered;
 mod replacement;
 mod retired;
+mod select;
 mod set;
 mod state;
 mod switch;
@@ -47,7 +48,8 @@ pub use env::{EnvGuard, init_from_env};
 pub use hold::Hold;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
-pub use set::{ProbeSet, probes, select, unread_objects, unread_records};
+pub use select::select;
+pub use set::{ProbeSet, probes, unread_objects, unread_records};
 
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]

@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 
 use super::attached::Attached;
 use super::lock::{Locked, lock};
-use super::retired::Retired;
+use super::retired::tidy_hooks;
 use super::state::Control;
 use crate::consumer::Wants;
-use crate::dispatch::{Subscription, quiesce};
+use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Access, RefusalReason, Report, Visibility};
@@ -137,25 +137,19 @@ impl Switch {
         #[cfg(probe_discovers)]
         crate::finstrument::get_ready();
         let mut locked = lock();
-        let retired = self.switch(&mut locked, probes, is_off, &mut report);
+        self.switch(&mut locked, probes, is_off, &mut report);
+        let has_retired = locked.limbo.has_new();
         drop(locked);
-        // Others' retired things are left to them: a consumer is never dropped here, which may be on a thread of its own.
-        let has_retired = !retired.hooks.is_empty();
         if has_retired {
-            let _whole = Uncancellable::new();
-            if quiesce() {
-                drop(retired);
-                return report;
-            }
-            lock().retired.push(retired);
-        }
-        if visibility == Visibility::Synchronous {
+            // A consumer is never dropped here, which may be on a thread of its own.
+            tidy_hooks();
+        } else if visibility == Visibility::Synchronous {
             os::heavy_barrier();
         }
         report
     }
 
-    fn switch(&self, locked: &mut Locked, probes: &[ProbeId], is_off: bool, report: &mut Report) -> Retired {
+    fn switch(&self, locked: &mut Locked, probes: &[ProbeId], is_off: bool, report: &mut Report) {
         // As for pausing: in text that is open nothing can be in the way.
         if locked.registry.is_main_only() && self.find(locked).is_some_and(Attached::is_open) {
             return self.switch_known(locked, probes, is_off, Some(Access::Held), report);
@@ -163,7 +157,7 @@ impl Switch {
         let _whole = Uncancellable::new();
         #[cfg(probe_discovers)]
         locked.name_discovered();
-        locked.with_objects(|control| self.switch_known(control, probes, is_off, None, report))
+        locked.with_objects(|control| self.switch_known(control, probes, is_off, None, report));
     }
 
     fn switch_known(
@@ -173,13 +167,10 @@ impl Switch {
         is_off: bool,
         access: Option<Access>,
         report: &mut Report,
-    ) -> Retired {
-        match self.find(control) {
-            Some(attached) => {
-                let access = access.unwrap_or_else(|| attached.policy.access());
-                control.set_off(self.number, probes, is_off, access, report)
-            }
-            None => Retired::default(),
+    ) {
+        if let Some(attached) = self.find(control) {
+            let access = access.unwrap_or_else(|| attached.policy.access());
+            control.set_off(self.number, probes, is_off, access, report);
         }
     }
 
@@ -198,15 +189,14 @@ impl Control {
         is_off: bool,
         access: Access,
         report: &mut Report,
-    ) -> Retired {
+    ) {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        let mut retired = Retired::default();
-        let Some(attached) = self.attached(attachment) else { return retired };
+        let Some(attached) = self.attached(attachment) else { return };
         if !is_off && attached.subscription.has_failed() {
             self.refuse(&ids, &RefusalReason::Failed, report);
-            return retired;
+            return;
         }
         ids.retain(|id| {
             let changed = self.members.get_mut(id.index()).and_then(|it| it.set_off(attachment, is_off));
@@ -215,12 +205,11 @@ impl Control {
             }
             // Where it listens alone, the hook stays, and only the sites change.
             if changed == Some(true) && self.members[id.index()].attachments().nth(1).is_some() {
-                retired.hooks.extend(self.publish(*id));
+                self.publish(*id);
             }
             changed.is_some()
         });
         self.switch_each(&ids, access, report);
-        retired
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
 use super::lock::lock;
-use super::retired::{Retired, settle};
+use super::retired::settle;
 use super::state::Control;
-use crate::dispatch::{Subscription, Unsettled};
+use crate::dispatch::{Awaited, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 use crate::finstrument;
 use crate::os::cancel::Uncancellable;
@@ -49,14 +49,13 @@ pub(super) fn pause(
                 control.set_paused(attachment, is_paused, is_main_only, &mut report)
             })
         };
-    // Nobody is waited for, unless something of another operation's is left to be freed.
-    let is_done = visibility == Visibility::Eventual && control.retired.is_empty();
+    let is_done = visibility == Visibility::Eventual && !control.limbo.has_new();
     if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {
         subscription.settle_locked(unsettled);
     }
     drop(locked);
     if !is_done {
-        settle(visibility);
+        settle(visibility, is_paused.then_some(Awaited::Subscription(subscription)));
     }
     #[cfg(probe_discovers)]
     if is_growing && finstrument::has_news() {
@@ -92,6 +91,7 @@ impl Control {
             return None;
         }
         attached.is_paused = is_paused;
+        attached.subscription.set_paused(is_paused);
         let unsettled = attached.subscription.unsettle();
         if attached.decides_alone() && cfg!(probe_backend = "x86_64") {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
@@ -115,11 +115,7 @@ impl Control {
     #[cold]
     fn republish(&mut self, ids: &[ProbeId], policy: Policy, report: &mut Report) {
         let _whole = Uncancellable::new();
-        let mut retired = Retired::default();
-        for &id in ids {
-            retired.hooks.extend(self.publish(id));
-        }
-        self.retired.push(retired);
+        ids.iter().for_each(|id| self.publish(*id));
         self.switch_each(ids, policy.access(), report);
     }
 }

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use super::forget_unloaded_text;
 use super::members::Members;
 #[cfg(probe_discovers)]
-use super::retired::Retired;
+use super::retired::Garbage;
 use super::state::Control;
+#[cfg(probe_discovers)]
+use crate::dispatch::Era;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, Report, TextPolicy};
 use crate::registry::{ProbeId, ProbeState};
@@ -37,8 +39,9 @@ impl Control {
         }
         #[cfg(probe_discovers)]
         {
-            if !change.vanished.is_empty() {
-                self.retired.push(Retired { vanished: change.vanished, ..Retired::default() });
+            for vanished in change.vanished {
+                self.has_vanished = true;
+                self.limbo.retire(Era::UNKNOWN, Garbage::Vanished(vanished));
             }
             let all = self.registry.discovered().to_vec();
             self.adopt(&all);

@@ -12,7 +12,7 @@ use super::retired::settle;
 use super::state::Control;
 use crate::abi::Definition;
 use crate::consumer::Wants;
-use crate::dispatch::{Action, Subscription, Wrapper};
+use crate::dispatch::{Action, Awaited, Subscription, Wrapper};
 use crate::error::Error;
 use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibility};
 use crate::registry::ProbeInfo;
@@ -22,8 +22,8 @@ use crate::replaced::Passed;
 /// Dropping it removes the closure; several for one function are removed in any order.
 ///
 /// When the drop returns, no call of the function that begins runs the closure any more. Calls that are in it go on, whatever they
-/// may be waiting for: each keeps all that it runs alive, and the last of them drops the closure. So the guard may be
-/// dropped anywhere, also inside of the closure.
+/// may be waiting for: each keeps all that it runs alive, and the last of them drops the closure; where a consumer's hit is under
+/// way meanwhile, a later operation may. So the guard may be dropped anywhere, also inside of the closure.
 ///
 /// Of objects that come and go, forks, the end of the process and cancelled threads holds what [`Attachment`](crate::Attachment)
 /// says; a forked child has the replacement, too. Objects that hold a function that was replaced, or a closure that was installed, stay
@@ -81,7 +81,7 @@ impl Replacement {
     fn leave(&mut self) -> Report {
         let Some(number) = self.number.take() else { return Report::default() };
         let report = operate(|control| control.detach(number));
-        settle(Visibility::Synchronous);
+        settle(Visibility::Synchronous, Some(Awaited::Passing));
         report
     }
 }
@@ -118,7 +118,7 @@ where
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));
     let subscription = Arc::new(Subscription::of_wrapper(Wrapper::new::<O>(definition, call)));
     let (number, report) = operate(|control| control.install(definition, &subscription));
-    settle(Visibility::Synchronous);
+    settle(Visibility::Synchronous, None);
     let replacement = Replacement { number, report };
     if replacement.report.refused() != 0 {
         return Err(Error::NotReplaced(replacement.report.clone()));

@@ -1,88 +1,98 @@
-//! What was unpublished, and is freed once no thread can be using it any more.
+//! What was unpublished, and how operations end: who is waited for, and what is freed.
+//!
+//! | operation | waits for hits |
+//! |---|---|
+//! | attach, resume, release, install, switch, discoveries | of nobody |
+//! | hold, remove a replacement | of nobody, but for threads between a site and a consumer |
+//! | pause, detach | the same, and of its own consumer |
+//!
+//! Threads between a site and a consumer are there for some instructions, so counts have come to rest afterwards. Whatever else
+//! hits may still be reading is freed by a later operation ([`Limbo`](crate::dispatch::Limbo)).
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
 use super::members::Published;
-#[cfg(probe_discovers)]
-use super::state::Control;
-use crate::dispatch::{Subscription, quiesce};
-use crate::os;
+use crate::dispatch::{Awaited, Fenced, Left, Subscription, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 
-/// What may still be in use by threads inside a hit.
-#[derive(Default)]
-pub(super) struct Retired {
-    pub(super) hooks: Vec<Published>,
+/// What threads inside of a hit may still be using. It is there to be dropped.
+pub(super) enum Garbage {
+    Hook(#[expect(dead_code, reason = "to be dropped")] Published),
+    Detached(Box<Detached>),
     #[cfg(probe_discovers)]
-    pub(super) early: Vec<crate::finstrument::Taken>,
+    Early(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Taken),
     #[cfg(probe_discovers)]
-    pub(super) vanished: Vec<crate::finstrument::Vanished>,
-    pub(super) subscription: Option<Arc<Subscription>>,
+    Vanished(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Vanished),
+    #[cfg(probe_discovers)]
+    Growing(#[expect(dead_code, reason = "to be dropped")] Box<crate::finstrument::Growing>),
+}
+
+/// What an attachment leaves. Its consumer is among it where nobody has waited for that.
+pub(super) struct Detached {
+    pub(super) subscription: Arc<Subscription>,
     pub(super) tallies: Range<usize>,
 }
 
-impl Retired {
-    /// Whether something of it is to be freed, and not only to be used again.
-    fn is_urgent(&self) -> bool {
-        let is_empty = self.hooks.is_empty() && self.subscription.is_none();
-        #[cfg(probe_discovers)]
-        let is_empty = is_empty && self.early.is_empty() && self.vanished.is_empty();
-        !is_empty
-    }
-}
-
-#[cfg(probe_discovers)]
-impl Control {
-    /// What is retired, if discoveries are among it whose places others can use.
-    pub(super) fn take_discovered(&mut self) -> Vec<Retired> {
-        let has_any = self.retired.iter().any(|it| !it.vanished.is_empty());
-        if has_any { std::mem::take(&mut self.retired) } else { Vec::new() }
-    }
-}
-
-/// Ends an operation, after the lock is released: waits as its visibility asks, and frees what was retired.
-pub(super) fn settle(visibility: Visibility) {
+/// Ends an operation, after the lock is released: has every thread see it, and waits for hits, if its visibility asks for either; frees
+/// what none can be using. `None` where nobody was waited for: so in a hit, where it may be one further down this very
+/// stack.
+pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Left> {
     // It sleeps, and drops consumers.
     let _whole = Uncancellable::new();
-    let retired = std::mem::take(&mut lock().retired);
-    let has_garbage = retired.iter().any(Retired::is_urgent);
-    if visibility == Visibility::Eventual && !has_garbage {
-        return;
+    let is_synchronous = visibility == Visibility::Synchronous;
+    if !is_synchronous && !lock().limbo.has_new() {
+        return None;
     }
-    if quiesce() {
-        free(retired);
-    } else {
-        // Inside a hit: what is retired may be in use further down this very stack. The next operation frees it.
-        lock().retired.extend(retired);
-        if visibility == Visibility::Synchronous {
-            os::heavy_barrier();
+    let (garbage, fenced) = collect(|_| true);
+    free(garbage);
+    let left = wait(&fenced?, awaited.filter(|_| is_synchronous)?);
+    // Those who were passing have moved on.
+    if left.is_some() && !lock().limbo.is_empty() {
+        free(collect(|_| true).0);
+    }
+    left
+}
+
+/// Frees what no thread can be using, of all that was retired. Nobody is waited for.
+#[cfg(probe_discovers)]
+pub(super) fn tidy() {
+    let _whole = Uncancellable::new();
+    free(collect(|_| true).0);
+}
+
+/// The same of hooks. No consumer is dropped here: what its attachment leaves is retired with its hooks, or after them, and not
+/// given out before.
+pub(super) fn tidy_hooks() {
+    let _whole = Uncancellable::new();
+    drop(collect(|garbage| matches!(garbage, Garbage::Hook(_))).0);
+}
+
+fn collect(is_asked_for: impl Fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
+    let mut locked = lock();
+    if locked.limbo.is_empty() {
+        drop(locked);
+        return (Vec::new(), Fenced::new());
+    }
+    let fenced = Fenced::new();
+    let garbage = fenced.as_ref().map(|fenced| locked.limbo.collect(fenced, is_asked_for));
+    (garbage.unwrap_or_default(), fenced)
+}
+
+fn free(garbage: Vec<Garbage>) {
+    let mut ranges = Vec::new();
+    for one in garbage {
+        // Consumers are dropped here, and may do what they like: the lock is free.
+        if let Garbage::Detached(detached) = one {
+            let Detached { subscription, tallies } = *detached;
+            drop(subscription);
+            ranges.push(tallies);
         }
     }
-}
-
-/// Frees what no thread can be using any more.
-fn free(retired: Vec<Retired>) {
-    let ranges: Vec<_> = retired.iter().map(|retired| retired.tallies.clone()).collect();
-    // Consumers are dropped here, and may do what they like: the lock is free.
-    drop(retired);
-    let mut locked = lock();
-    ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
-}
-
-/// Frees what unloaded discoveries have left, if no thread is in a hit at the moment; else a later operation does. It does not wait: who
-/// only looks at something may hold a lock that a consumer waits for.
-#[cfg(probe_discovers)]
-pub(super) fn tidy(retired: Vec<Retired>) {
-    if retired.is_empty() {
-        return;
-    }
-    let _whole = Uncancellable::new();
-    if crate::dispatch::is_quiet() {
-        free(retired);
-    } else {
-        lock().retired.extend(retired);
+    if ranges.iter().any(|range| !range.is_empty()) {
+        let mut locked = lock();
+        ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
     }
 }

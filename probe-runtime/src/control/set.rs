@@ -9,17 +9,15 @@ use super::hold::Hold;
 use super::lock::operate;
 use super::ready;
 use super::retired::settle;
-use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
-use crate::dispatch::{Subscription, Unsettled};
+use crate::dispatch::{Awaited, Subscription, Unsettled};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
 use crate::os::objects::freeze;
-use crate::patch::{TextPolicy, Visibility};
+use crate::patch::{TextPolicy, UnmatchedTerm, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
-use crate::selector::{Selector, nearest};
 
 /// All probes of the program, by path: the objects loaded now, latent and active, with and without sites.
 ///
@@ -62,77 +60,20 @@ pub fn unread_objects() -> Vec<String> {
     return Vec::new();
 }
 
-/// The probes that a selector names, see [`Selector`].
-///
-/// # Errors
-/// [`Error::Selector`] where it is malformed, [`Error::NoMatch`] with the nearest probes where it names none,
-/// [`Error::Skipped`] where it names only functions that a block with `#[probe]` has left out.
-///
-/// ```
-/// use probe_runtime::{Error, select};
-/// #[probe_runtime::probe]
-/// fn selected() {}
-/// selected();
-/// assert_eq!(select("**::selected")?.len(), 2);
-/// assert!(matches!(select("**::seletced"), Err(Error::NoMatch { .. })));
-/// # Ok::<(), Error>(())
-/// ```
-pub fn select(selector: &str) -> Result<ProbeSet, Error> {
-    let parsed = Selector::parse(selector)?;
-    operate(|control| {
-        let all = || {
-            let ids = (0..control.registry.len()).map(ProbeId::new);
-            ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
-        };
-        let matching = || all().filter(|(_, definition)| parsed.matches(*definition));
-        let ids: Arc<[_]> =
-            matching().filter(|(_, definition)| definition.skipped().is_none()).map(|(id, _)| id).collect();
-        if ids.is_empty() {
-            let mut skipped: Vec<_> = matching()
-                .filter_map(|(_, definition)| {
-                    Some((definition.path().to_owned(), definition.skipped()?.to_owned()))
-                })
-                .collect();
-            if !skipped.is_empty() {
-                skipped.sort();
-                return Err(Error::Skipped { selector: selector.to_owned(), skipped });
-            }
-            let definitions = || all().map(|(_, definition)| definition);
-            let probes = definitions().filter(|definition| definition.skipped().is_none()).count();
-            let nearest = nearest_groups(&parsed, definitions())
-                .chain(nearest(selector, definitions().map(Definition::path)))
-                .take(3)
-                .collect();
-            let (selector, unread) = (selector.to_owned(), unread_objects());
-            return Err(Error::NoMatch { selector, probes, nearest, unread });
-        }
-        Ok(ProbeSet { ids, policy: Policy::default() })
-    })
-}
-
-/// What was probably meant by groups that there are none of, as parts of a selector.
-fn nearest_groups<'a>(
-    selector: &Selector,
-    definitions: impl Iterator<Item = &'a Definition>,
-) -> impl Iterator<Item = String> {
-    let known: Vec<_> = definitions.filter_map(|definition| definition.note("group")).collect();
-    let unknown = selector.unknown_groups(&known);
-    let groups: Vec<_> = unknown.flat_map(|group| nearest(group, known.iter().copied())).collect();
-    groups.into_iter().map(|group| format!("group={group}"))
-}
-
 /// A set of probes, and how it is to be patched.
 #[derive(Clone)]
 pub struct ProbeSet {
     pub(super) ids: Arc<[ProbeId]>,
     pub(super) policy: Policy,
+    /// Terms of its selector that named nothing.
+    pub(super) unmatched: Arc<[UnmatchedTerm]>,
 }
 
 impl ProbeSet {
     /// No probes.
     #[cfg(all(feature = "finstrument", not(probe_discovers)))]
     pub(crate) fn none() -> Self {
-        Self { ids: Arc::default(), policy: Policy::default() }
+        Self { ids: Arc::default(), policy: Policy::default(), unmatched: Arc::default() }
     }
 
     /// How many probes there are.
@@ -140,7 +81,7 @@ impl ProbeSet {
         self.ids.len()
     }
 
-    /// Whether there are none. [`select`] never returns an empty set.
+    /// Whether there are none. [`select`](super::select()) never returns an empty set.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -148,6 +89,11 @@ impl ProbeSet {
     /// The probes' numbers, ascending.
     pub fn ids(&self) -> &[ProbeId] {
         &self.ids
+    }
+
+    /// Terms of its selector that name nothing.
+    pub(crate) fn unmatched(&self) -> Arc<[UnmatchedTerm]> {
+        Arc::clone(&self.unmatched)
     }
 
     /// The probes, as they are now, but for those that were unloaded since.
@@ -164,11 +110,7 @@ impl ProbeSet {
 
     /// Whether each site goes through `int3`, one byte at a time, rather than by one write of its aligned word: for
     /// processors that promise nothing about such a write (see [`patch::word`](crate::patch::word)). Not if not said
-    /// otherwise. Costs two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal for each thread that runs
-    /// into it.
-    ///
-    /// A thread that blocks `SIGTRAP`, a handler whose `sa_mask` holds it, and a debugger that keeps it, would have the process killed: a
-    /// batch that finds one refuses its sites, and names it. See [`word`](crate::patch::word#before-a-trap).
+    /// otherwise. Costs two barriers a batch, and a signal for each thread that runs into it.
     ///
     /// Not the calls of `-finstrument-functions` hooks (feature `finstrument`) that lie across two words, nor the first hit that makes any
     /// of them a site: these are one write of an aligned word all the same. A hook makes it, in any thread, whatever signals that
@@ -189,7 +131,7 @@ impl ProbeSet {
     }
 
     /// Puts a consumer on all probes of the set and activates their sites, while all threads run. Once it has
-    /// returned (`Synchronous`), every call of a probed function that starts is a hit.
+    /// returned (`Synchronous`), every call of a probed function that starts is a hit. It waits for no hit of anybody.
     ///
     /// Sites that can't be activated are in the [report](Attachment::report); the others go on.
     ///
@@ -202,12 +144,13 @@ impl ProbeSet {
         // Asked before the lock is taken: it is the consumer's own code.
         let wants = consumer.wants();
         let consumer = Arc::new(consumer);
-        let subscription = Arc::new(Subscription::new(Arc::<C>::clone(&consumer)));
+        let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
         ready::require()?;
         consumer.prepare(self)?;
-        let (attachment, report) =
+        let (attachment, mut report) =
             operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
-        settle(self.policy.visibility);
+        report.set_unmatched(&self.unmatched);
+        settle(self.policy.visibility, None);
         subscription.settle(Unsettled::FIRST);
         let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
         if attachment.report().refused() != 0
@@ -219,7 +162,9 @@ impl ProbeSet {
         Ok(attachment)
     }
 
-    /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up.
+    /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up. Once it has returned (`Synchronous`), no call that starts is
+    /// a hit, and what hits are counted has come to rest; consumers that are in a hit by then are [not waited
+    /// for](crate::Attachment#what-waits).
     ///
     /// # Errors
     /// [`Error::TextProtected`], as for [`attach`](Self::attach).
@@ -228,7 +173,7 @@ impl ProbeSet {
             let unsettled = control.unsettle(&self.ids);
             (unsettled, control.hold(&self.ids, self.policy))
         });
-        settle(self.policy.visibility);
+        settle(self.policy.visibility, Some(Awaited::Passing));
         unsettled.settle();
         let (report, text) = held?;
         Ok(Hold::new(Arc::clone(&self.ids), self.policy, report, text))
@@ -237,6 +182,8 @@ impl ProbeSet {
 
 impl fmt::Debug for ProbeSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProbeSet").field("len", &self.ids.len()).field("policy", &self.policy).finish()
+        let mut set = f.debug_struct("ProbeSet");
+        set.field("len", &self.ids.len()).field("policy", &self.policy).field("unmatched", &self.unmatched);
+        set.finish()
     }
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
-use super::members::{Members, Part, Published, claim};
-use super::retired::Retired;
+use super::members::{Members, Part, claim};
+use super::retired::{Detached, Garbage};
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
 use crate::consumer::Wants;
-use crate::dispatch::{Action, Member, Subscription, TallyAt};
+use crate::dispatch::{Action, Limbo, Member, Subscription, TallyAt};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument;
@@ -34,7 +34,11 @@ pub(super) struct Control {
     pub(super) names: finstrument::Names,
     pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
-    pub(super) retired: Vec<Retired>,
+    /// What hits may still be reading.
+    pub(super) limbo: Limbo<Garbage>,
+    /// Whether places of discoveries are in there that others could use.
+    #[cfg(probe_discovers)]
+    pub(super) has_vanished: bool,
     /// What is known of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
@@ -84,9 +88,13 @@ impl Control {
         }
     }
 
-    pub(super) fn publish(&mut self, id: ProbeId) -> Option<Published> {
-        let is_paused = is_paused(&self.attachments);
-        self.members[id.index()].publish(id, self.registry.definitions(id), is_paused)
+    /// Publishes the hook of those who listen to a probe, and retires the one before.
+    pub(super) fn publish(&mut self, id: ProbeId) {
+        let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
+        let replaced = self.members[id.index()].publish(id, self.registry.definitions(id), is_paused, now);
+        if let Some(hook) = replaced {
+            self.limbo.retire(hook.since(), Garbage::Hook(hook));
+        }
     }
 
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
@@ -99,8 +107,9 @@ impl Control {
     }
 
     /// Gives an attachment its number.
-    pub(super) fn place(&mut self, attached: Attached) -> usize {
+    pub(super) fn place(&mut self, mut attached: Attached) -> usize {
         let attachment = self.vacant();
+        attached.since = self.limbo.now();
         self.attachments[attachment] = Some(attached);
         attachment
     }
@@ -147,14 +156,10 @@ impl Control {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
         let subscription = Arc::clone(&attached.subscription);
         let attachment = self.place(attached);
-        let mut retired = Retired::default();
         for (&id, action) in ids.iter().zip(actions) {
             let member = Member::new(action, Arc::clone(&subscription));
             self.change(id, |members| members.add(Part::new(attachment, member)));
-            retired.hooks.extend(self.publish(id));
-        }
-        if !retired.hooks.is_empty() {
-            self.retired.push(retired);
+            self.publish(id);
         }
         self.remember(&ids);
         self.switch_each(&ids, policy.access(), report);
@@ -182,23 +187,18 @@ impl Control {
         #[cfg(probe_discovers)]
         self.settle_growth(attachment);
         let Some(attached) = self.attachments[attachment].take() else { return Report::default() };
-        let mut retired = Retired {
-            hooks: Vec::new(),
-            subscription: Some(attached.subscription),
-            tallies: attached.tallies,
-            #[cfg(probe_discovers)]
-            early: Vec::new(),
-            #[cfg(probe_discovers)]
-            vanished: Vec::new(),
-        };
+        attached.subscription.close();
         #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);
         for &id in &*attached.ids {
             self.change(id, |members| members.remove(attachment));
-            retired.hooks.extend(self.publish(id));
+            self.publish(id);
         }
         self.forget(&attached.ids);
-        self.retired.push(retired);
+        // After its hooks: it is given out no earlier than they are.
+        let Attached { since, subscription, tallies, .. } = &attached;
+        let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone() };
+        self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
         let mut report = Report::default();
         self.switch_each(&attached.ids, attached.policy.access(), &mut report);
         close_text(attached.text, &mut report);

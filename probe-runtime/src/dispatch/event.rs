@@ -9,6 +9,8 @@ use std::slice;
 
 use super::Slot;
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
+#[cfg(probe_backend = "x86_64")]
+use crate::arch::backend;
 use crate::registry::ProbeId;
 
 /// The field that tells futures of one probe apart.
@@ -19,27 +21,26 @@ const FUTURE: &str = "future";
 pub struct Event<'a> {
     definition: &'a Definition,
     probe: ProbeId,
-    values: *const Value<'a>,
     at: Place,
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
-/// Where a hit is: on which thread, how deep in its stack, and since which switch of its attachment's sites.
+/// Where a hit is: how deep in the stack, with its values, on which thread, and since which switch of its attachment's sites.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    pub(super) stack: usize,
+    pub(super) frame: *const Value<'static>,
     pub(super) slot: &'static Slot,
     pub(super) generation: u32,
 }
 
 impl<'a> Event<'a> {
-    pub(super) fn new(
-        definition: &'a Definition,
-        probe: ProbeId,
-        values: *const Value<'a>,
-        at: Place,
-    ) -> Self {
-        Self { definition, probe, values, at, borrow: PhantomData }
+    #[inline(always)]
+    pub(super) fn new(definition: &'a Definition, probe: ProbeId, at: Place) -> Self {
+        Self { definition, probe, at, borrow: PhantomData }
+    }
+
+    pub(super) fn definition(&self) -> &'a Definition {
+        self.definition
     }
 
     #[inline(always)]
@@ -66,7 +67,8 @@ impl<'a> Event<'a> {
             Convention::ColdBlock | Convention::KeptColdBlock => 192,
             Convention::Hidden | Convention::Call => 0,
         };
-        (self.at.stack != 0).then_some(self.at.stack + stepped)
+        let is_known = cfg!(probe_backend = "x86_64") && !self.at.frame.is_null();
+        is_known.then(|| self.at.frame.addr() + stepped)
     }
 
     /// Whether the site stands where its function has the stack pointer that it was called with: at entries and exits of C code. All
@@ -115,8 +117,13 @@ impl<'a> Event<'a> {
         let values = if count == 0 {
             &[]
         } else {
+            #[cfg(probe_backend = "x86_64")]
+            // SAFETY: the hit has not returned.
+            let values = unsafe { backend::values(self.at.frame, count) };
+            #[cfg(not(probe_backend = "x86_64"))]
+            let values = self.at.frame;
             // SAFETY: a site with fields passes as many values, alive until the hit returns.
-            unsafe { slice::from_raw_parts(self.values, count) }
+            unsafe { slice::from_raw_parts(values, count) }
         };
         Fields { names: self.definition.fields(), values: values.iter() }
     }

@@ -14,8 +14,11 @@ pub(crate) struct Guarded {
 impl Guarded {
     pub(crate) fn new() -> Self {
         let outer = Slot::current().map(|slot| (slot, slot.mark()));
-        if let Some((slot, _)) = outer {
-            slot.set_mark(Mark::Consuming);
+        if let Some((slot, outer)) = outer
+            && !outer.is_suppressing()
+        {
+            // In a hit, what that has read is still in use.
+            slot.set_mark(if outer == Mark::IDLE { Mark::WORKING } else { Mark::NESTED });
         }
         Self { outer, not_send: PhantomData }
     }
@@ -23,8 +26,8 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        if let Some((slot, mark)) = self.outer {
-            slot.set_mark(mark);
+        if let Some((slot, outer)) = self.outer {
+            slot.leave(outer);
         }
     }
 }

@@ -1,17 +1,16 @@
 //! The hook: what a probe's consumers are, as one immutable snapshot.
 
-// Safety: relies on `control`, which alone publishes hooks and frees one only after `quiesce`.
+// Safety: relies on `control`, which alone publishes hooks, and frees one only when `limbo` gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::any::Any;
 use std::mem::offset_of;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::delivery::{Deliver, each};
 use super::slot::UNREAD;
-use super::{Event, Slot, TallyAt, Wrapper, Wrappers};
-use crate::consumer::Consumer;
+use super::{Slot, Subscription, TallyAt, Wrappers};
 use crate::registry::ProbeId;
 
 /// The members of one probe. Published through `Definition::hook`.
@@ -19,17 +18,28 @@ use crate::registry::ProbeId;
 pub(crate) struct Hook {
     /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads it.
     sole_tally: AtomicUsize,
+    /// What else there is to do. `enter` calls it.
+    pub(super) deliver: Deliver,
+    /// Whose consumer it calls, if it is one alone: that of the sole member.
+    pub(super) sole: *const Subscription,
     probe: ProbeId,
-    /// Whose consumer to call, if that is all there is to do.
-    sole_call: Option<Arc<Subscription>>,
     members: Box<[Member]>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
 
-const _: () = assert!(offset_of!(Hook, sole_tally) == 0);
+const _: () = {
+    assert!(offset_of!(Hook, sole_tally) == 0);
+    assert!(offset_of!(Hook, deliver) == 8);
+    assert!(offset_of!(Hook, sole) == 16);
+};
 
-/// Somebody listens who [needs order](Consumer::needs_order): a hit begins when what came before it is done. As a signed number less than 0,
+// SAFETY: `sole` points to what a member shares.
+unsafe impl Send for Hook {}
+// SAFETY: as above; what it points to is `Sync`.
+unsafe impl Sync for Hook {}
+
+/// Somebody listens who [needs order](crate::Consumer::needs_order): a hit begins when what came before it is done. As a signed number less than 0,
 /// unlike where to count.
 const IN_ORDER: usize = usize::MAX;
 
@@ -39,16 +49,18 @@ impl Hook {
         // Else the box stays as it is: it may stand for memory that is no box.
         let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
         let sole_tally = AtomicUsize::new(way(&members));
-        let sole_call = match &*members {
-            [Member { action: Action::Call { .. }, subscription, .. }] => Some(Arc::clone(subscription)),
-            _ => None,
+        let (deliver, sole) = match &*members {
+            [Member { action: Action::Call { .. }, subscription, .. }] => {
+                (subscription.deliver(), Arc::as_ptr(subscription))
+            }
+            _ => (each as Deliver, ptr::null()),
         };
-        Self { sole_tally, probe, sole_call, members, wrappers }
+        Self { sole_tally, deliver, sole, probe, members, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
     pub(super) fn read(hook: *mut Self, _marked: &Slot) -> Option<&Self> {
-        // SAFETY: a published hook is freed only after `quiesce`, which waits for this thread's mark.
+        // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this thread's mark.
         unsafe { hook.as_ref() }
     }
 
@@ -60,12 +72,6 @@ impl Hook {
     #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
         &self.members
-    }
-
-    #[cfg(probe_backend = "x86_64")]
-    #[inline(always)]
-    pub(super) fn sole_call(&self) -> Option<&Subscription> {
-        self.sole_call.as_deref()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -99,7 +105,7 @@ fn apart(members: Box<[Member]>) -> (Box<[Member]>, Option<Wrappers>) {
     let (wrapping, listening): (Vec<_>, Vec<_>) =
         members.into_vec().into_iter().partition(|member| matches!(member.action, Action::Wrap));
     let newest_first = wrapping.iter().rev();
-    let wrappers = newest_first.filter_map(|member| member.subscription.wrapper.clone()).collect();
+    let wrappers = newest_first.filter_map(|member| member.subscription.wrapper()).collect();
     (listening.into(), Some(wrappers))
 }
 
@@ -158,7 +164,7 @@ impl Member {
 
     /// Whether its hits are to begin when what came before is done.
     fn needs_order(&self) -> bool {
-        matches!(self.action(), Action::Call { .. }) && self.subscription.needs_order
+        matches!(self.action(), Action::Call { .. }) && self.subscription.needs_order()
     }
 
     /// By the holder of the control lock.
@@ -171,135 +177,11 @@ impl Member {
     }
 }
 
-/// An attachment, as its hits see it: the consumer, and whether it has failed.
-pub(crate) struct Subscription {
-    consumer: Arc<dyn Consumer>,
-    wrapper: Option<Arc<Wrapper>>,
-    /// Whether it needs a thread that a forked child does not have.
-    needs_thread: bool,
-    needs_order: bool,
-    failed: AtomicBool,
-    failure: OnceLock<String>,
-    orphaned: AtomicBool,
-    /// See [`Event::generation`]. Even numbers are given under the control lock.
-    generation: AtomicU32,
-}
-
-/// A switch of an attachment's sites that is under way.
-#[must_use = "without its end, nothing is paired any more"]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Unsettled(u32);
-
-impl Unsettled {
-    /// That of the attachment's own beginning.
-    pub(crate) const FIRST: Self = Self(2);
-}
-
-/// Stands for the consumer of a replacement.
-struct Nobody;
-
-impl Consumer for Nobody {
-    fn hit(&self, _event: &Event<'_>) {}
-}
-
-/// What an orphaned subscription says.
-const ORPHANED: &str =
-    "left behind in the parent of this forked process, with the thread that the consumer needs";
-
-impl Subscription {
-    /// Asks the consumer what it needs: not under the control lock.
-    pub(crate) fn new(consumer: Arc<dyn Consumer>) -> Self {
-        Self {
-            wrapper: None,
-            needs_thread: consumer.needs_thread(),
-            needs_order: consumer.needs_order(),
-            consumer,
-            failed: AtomicBool::new(false),
-            failure: OnceLock::new(),
-            orphaned: AtomicBool::new(false),
-            generation: AtomicU32::new(Unsettled::FIRST.0),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Relaxed)
-    }
-
-    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes to [`settle`](Self::settle).
-    pub(crate) fn unsettle(&self) -> Unsettled {
-        // Never 0.
-        let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
-        self.generation.store(next, Ordering::Release);
-        Unsettled(next)
-    }
-
-    /// Every thread executes what was switched, unless there has been another switch since: that one settles it.
-    pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
-        let next = switched.wrapping_add(1);
-        let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
-    }
-
-    /// The same, by the holder of the control lock, where no thread is waited for.
-    pub(crate) fn settle_locked(&self, Unsettled(switched): Unsettled) {
-        if self.generation() == switched {
-            self.generation.store(switched.wrapping_add(1), Ordering::Release);
-        }
-    }
-
-    /// That of a replacement, which no hit is told of.
-    pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
-        Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
-    }
-
-    pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// In a forked child: fails what needs a thread of the parent's; returns whether it does. Two stores: no heap, no
-    /// lock, since a thread that the child does not have may have been in here.
-    pub(crate) fn orphan(&self) -> bool {
-        if self.needs_thread {
-            self.orphaned.store(true, Ordering::Relaxed);
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        self.needs_thread
-    }
-
-    /// What the consumer said when it panicked, or that it was left behind.
-    pub(crate) fn failure(&self) -> Option<&str> {
-        let orphaned = self.orphaned.load(Ordering::Relaxed).then_some(ORPHANED);
-        self.failure.get().map(String::as_str).or(orphaned)
-    }
-
-    /// Calls the consumer; a panic ends here, and with it the attachment's part in the program.
-    #[inline(always)]
-    pub(super) fn call(&self, event: &Event<'_>) {
-        if self.failed.load(Ordering::Relaxed) {
-            return;
-        }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.consumer.hit(event))) {
-            self.fail(event, payload);
-        }
-    }
-
-    #[cold]
-    fn fail(&self, event: &Event<'_>, payload: Box<dyn Any + Send>) {
-        self.failed.store(true, Ordering::Relaxed);
-        let said = (payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
-            .or_else(|| payload.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "a payload that is not text".to_owned());
-        let failure = format!("panicked at {} ({}): {said}", event.path(), event.kind().name());
-        let _ = self.failure.set(failure);
-        // Dropping the payload could panic again.
-        std::mem::forget(payload);
-        crate::control::detach_failed();
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::consumer::Consumer;
+    use crate::dispatch::Event;
 
     struct Listener {
         needs_order: bool,

@@ -23,18 +23,18 @@ impl Inside {
     /// Calls a part of the program, unless this is inside of such a call already; tells whether it did. Consumers are not called
     /// meanwhile.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
-        if self.outer == Mark::Consuming {
+        if self.outer.is_suppressing() {
             return false;
         }
-        self.slot.set_mark(Mark::Consuming);
+        self.slot.set_mark(Mark::TELLING);
         call();
-        self.slot.set_mark(self.outer.max(Mark::Entered));
+        self.slot.presence().end_nested_call();
         true
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.slot.set_mark(self.outer);
+        self.slot.leave(self.outer);
     }
 }

@@ -1,107 +1,244 @@
-//! Hits and a detacher, in every interleaving and with every value that the memory model lets a load see:
+//! Hits and those who take something from them, in every interleaving and with every value that the memory model lets a load see:
 //! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
 
+use super::limbo::{Era, Limbo, Sight};
 use super::presence::{Mark, Presence};
 
-/// A thread's presence, and two hooks, of which one is published. The model checker tells if one is used while, or after, it is
-/// freed: each use is a read of its cell, freeing it a write.
+/// Two consumers' marks.
+const A: usize = 64;
+const B: usize = 128;
+
+/// A thread's presence; two hooks, of which one is published; the consumer of A, which may be closed. The model checker tells if one is used
+/// while, or after, it is freed: each use is a read of its cell, freeing it a write.
 struct World {
     presence: Presence,
     published: AtomicUsize,
     hooks: [UnsafeCell<bool>; 2],
+    is_closed: AtomicBool,
+    consumer: UnsafeCell<bool>,
 }
 
 impl World {
     fn new() -> Arc<Self> {
         let hooks = [UnsafeCell::new(false), UnsafeCell::new(false)];
-        Arc::new(Self { presence: Presence::new(), published: AtomicUsize::new(0), hooks })
+        Arc::new(Self {
+            presence: Presence::new(),
+            published: AtomicUsize::new(0),
+            hooks,
+            is_closed: AtomicBool::new(false),
+            consumer: UnsafeCell::new(false),
+        })
     }
 
-    /// As `dispatch` does; `nested` is what a signal handler does meanwhile.
+    /// As `dispatch` does of a hook that counts; `nested` is what a signal handler does meanwhile.
     fn hit(&self, nested: impl FnOnce()) {
         let outer = self.presence.enter();
         let hook = self.published.load(Ordering::Acquire);
         nested();
-        self.use_hook(hook);
-        self.presence.set(outer);
+        use_it(&self.hooks[hook]);
+        self.presence.leave(outer);
     }
 
-    /// The same with a consumer, around which the mark is another.
-    fn consuming_hit(&self) {
+    /// The same of one whose consumers are B and A, the latter only as long as that hook is published.
+    fn calling_hit(&self) {
         let outer = self.presence.enter();
         let hook = self.published.load(Ordering::Acquire);
-        self.presence.set(Mark::Consuming);
-        self.use_hook(hook);
-        self.presence.set(outer.max(Mark::Entered));
-        self.presence.set(outer);
+        self.presence.begin_call(Mark::consuming(B));
+        self.presence.end_call();
+        use_it(&self.hooks[hook]);
+        if hook == 0 {
+            self.call_a();
+            self.presence.end_call();
+        }
+        self.presence.leave(outer);
     }
 
-    #[expect(unsafe_code, reason = "the cell is what is checked")]
-    fn use_hook(&self, hook: usize) {
-        // SAFETY: the model checker refuses a read beside, or unordered with, a write.
-        self.hooks[hook].with(|is_freed| assert!(!unsafe { *is_freed }, "used after it was freed"));
+    fn call_a(&self) {
+        self.presence.begin_call(Mark::consuming(A));
+        if !self.is_closed.load(Ordering::Relaxed) {
+            use_it(&self.consumer);
+        }
     }
 
-    /// As the control and `quiesce` do: after what is published is another hook, the first one is freed.
-    #[expect(unsafe_code, reason = "the cell is what is checked")]
-    fn detach(&self, heavy_barrier: impl FnOnce()) {
+    /// As the control does: what is published is another hook, and A is closed.
+    fn take_away(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
         self.published.swap(1, Ordering::AcqRel);
-        heavy_barrier();
+    }
+
+    /// As `wait` does.
+    fn wait(&self, awaited: Option<Mark>) {
         let watched = self.presence.watch();
-        while !self.presence.has_left(watched) {
+        while self.presence.is_in(watched, awaited) {
             thread::yield_now();
         }
-        // SAFETY: as above.
-        self.hooks[0].with_mut(|is_freed| unsafe { *is_freed = true });
     }
+
+    /// As `Limbo` does: whether the first hook can be freed, of one look after the other.
+    fn look(&self, limbo: &mut Limbo<()>) -> bool {
+        let sight = Sight { slot: 0, watched: self.presence.watch(), mark: self.presence.mark() };
+        limbo.see(std::iter::once(sight));
+        !limbo.take_free(|()| true).is_empty()
+    }
+}
+
+#[expect(unsafe_code, reason = "the cell is what is checked")]
+fn use_it(cell: &UnsafeCell<bool>) {
+    // SAFETY: the model checker refuses a read beside, or unordered with, a write.
+    cell.with(|is_freed| assert!(!unsafe { *is_freed }, "used after it was freed"));
+}
+
+#[expect(unsafe_code, reason = "the cell is what is checked")]
+fn free(cell: &UnsafeCell<bool>) {
+    // SAFETY: as above.
+    cell.with_mut(|is_freed| unsafe { *is_freed = true });
 }
 
 fn full() {
     fence(Ordering::SeqCst);
 }
 
-fn check(hits: impl Fn(&World) + Copy + Send + Sync + 'static, heavy_barrier: fn()) {
+fn beside(
+    hits: impl Fn(&World) + Copy + Send + Sync + 'static,
+    takes: impl Fn(&World) + Copy + Send + Sync + 'static,
+) {
     loom::model(move || {
         let world = World::new();
         let thread = {
             let world = Arc::clone(&world);
             thread::spawn(move || hits(&world))
         };
-        world.detach(heavy_barrier);
+        takes(&world);
         thread.join().unwrap();
-        assert_eq!(world.presence.mark(), Mark::Idle);
+        assert_eq!(world.presence.mark(), Mark::IDLE);
     });
+}
+
+/// Detaches A: its consumer is dropped.
+fn detaches(heavy_barrier: fn(), awaited: Option<Mark>) -> impl Fn(&World) + Copy + Send + Sync + 'static {
+    move |world| {
+        world.take_away();
+        heavy_barrier();
+        world.wait(awaited);
+        free(&world.consumer);
+    }
+}
+
+/// Frees the first hook, if one of two looks allows it.
+fn retires(heavy_barrier: fn()) -> impl Fn(&World) + Copy + Send + Sync + 'static {
+    move |world| {
+        let mut limbo = Limbo::default();
+        limbo.retire(Era::UNKNOWN, ());
+        world.take_away();
+        heavy_barrier();
+        if world.look(&mut limbo) || world.look(&mut limbo) {
+            free(&world.hooks[0]);
+        }
+    }
 }
 
 #[test]
 fn what_a_hit_has_read_is_not_freed_under_it() {
-    check(|world| world.hit(|| ()), full);
+    beside(|world| world.hit(|| ()), retires(full));
 }
 
 #[test]
-fn a_hit_that_follows_is_not_waited_for_and_reads_what_is_published() {
-    check(
+fn a_hit_that_follows_reads_what_is_published() {
+    beside(
         |world| {
             world.hit(|| ());
             world.hit(|| ());
         },
-        full,
+        retires(full),
     );
 }
 
 #[test]
 fn the_end_of_a_nested_hit_is_not_that_of_the_outer_one() {
-    check(|world| world.hit(|| world.hit(|| ())), full);
+    beside(|world| world.hit(|| world.hit(|| ())), retires(full));
+}
+
+/// A signal handler's hit calls B, before the outer hit has read its hook. It is seen there; then a hook is published; the outer hit reads it, and calls
+/// B, too, while it is taken back.
+fn calls_twice(end_first: fn(&Presence)) {
+    loom::model(move || {
+        let (world, steps) = (World::new(), Arc::new([AtomicBool::new(false), AtomicBool::new(false)]));
+        let until = |step: &AtomicBool| {
+            while !step.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+        };
+        let thread = {
+            let (world, steps) = (Arc::clone(&world), Arc::clone(&steps));
+            thread::spawn(move || {
+                let outer = world.presence.enter();
+                world.presence.begin_call(Mark::consuming(B));
+                steps[0].store(true, Ordering::Release);
+                until(&steps[1]);
+                end_first(&world.presence);
+                let hook = world.published.load(Ordering::Acquire);
+                world.presence.begin_call(Mark::consuming(B));
+                use_it(&world.hooks[hook]);
+                world.presence.leave(outer);
+            })
+        };
+        let mut limbo = Limbo::default();
+        until(&steps[0]);
+        assert!(!world.look(&mut limbo));
+        let since = limbo.now();
+        steps[1].store(true, Ordering::Release);
+        limbo.retire(since, ());
+        world.take_away();
+        full();
+        if world.look(&mut limbo) {
+            free(&world.hooks[0]);
+        }
+        thread.join().unwrap();
+    });
 }
 
 #[test]
-fn a_consumer_is_inside() {
-    check(World::consuming_hit, full);
+fn an_outer_hit_reads_after_a_nested_call() {
+    calls_twice(Presence::end_nested_call);
+}
+
+#[test]
+fn who_is_in_a_consumer_keeps_its_hook() {
+    beside(World::calling_hit, retires(full));
+}
+
+#[test]
+fn a_consumer_is_dropped_under_no_hit() {
+    beside(World::calling_hit, detaches(full, Some(Mark::consuming(A))));
+}
+
+/// B's call goes on until A is detached: nobody waits for the other.
+#[test]
+fn who_is_in_another_consumer_is_not_waited_for() {
+    loom::model(|| {
+        let (world, is_detached) = (World::new(), Arc::new(AtomicBool::new(false)));
+        world.presence.enter();
+        world.presence.begin_call(Mark::consuming(B));
+        let thread = {
+            let (world, is_detached) = (Arc::clone(&world), Arc::clone(&is_detached));
+            thread::spawn(move || {
+                while !is_detached.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                world.presence.end_call();
+                world.call_a();
+                world.presence.leave(Mark::IDLE);
+            })
+        };
+        detaches(full, Some(Mark::consuming(A)))(&world);
+        is_detached.store(true, Ordering::Release);
+        thread.join().unwrap();
+    });
 }
 
 /// Two threads, two presences: each is waited for. Of a thread's switches where it need not wait, up to two are tried.
@@ -119,25 +256,67 @@ fn every_thread_is_waited_for() {
             let (world, presence) = (Arc::clone(&world), Arc::clone(&other));
             thread::spawn(move || {
                 let outer = presence.enter();
-                world.use_hook(world.published.load(Ordering::Acquire));
-                presence.set(outer);
+                use_it(&world.hooks[world.published.load(Ordering::Acquire)]);
+                presence.leave(outer);
             })
         };
-        world.detach(|| {
-            full();
-            let watched = other.watch();
-            while !other.has_left(watched) {
-                thread::yield_now();
-            }
-        });
+        world.take_away();
+        full();
+        let watched = other.watch();
+        while other.is_in(watched, None) {
+            thread::yield_now();
+        }
+        world.wait(None);
+        free(&world.hooks[0]);
         first.join().unwrap();
         second.join().unwrap();
     });
 }
 
-/// That the checker would tell.
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn without_the_barrier_a_hook_is_freed_under_a_hit() {
-    check(|world| world.hit(|| ()), || ());
+/// That the checker would tell, of each step that is left out.
+mod left_out {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn the_barrier_before_a_look() {
+        beside(|world| world.hit(|| ()), retires(|| ()));
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn the_barrier_before_waiting() {
+        beside(World::calling_hit, detaches(|| (), Some(Mark::consuming(A))));
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn waiting_for_the_consumer() {
+        beside(World::calling_hit, detaches(full, None));
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn asking_whether_it_is_closed() {
+        let hits = |world: &World| {
+            let outer = world.presence.enter();
+            let hook = world.published.load(Ordering::Acquire);
+            world.presence.begin_call(Mark::consuming(B));
+            world.presence.end_call();
+            if hook == 0 {
+                world.presence.begin_call(Mark::consuming(A));
+                use_it(&world.consumer);
+                world.presence.end_call();
+            }
+            world.presence.leave(outer);
+        };
+        beside(hits, detaches(full, Some(Mark::consuming(A))));
+    }
+
+    /// The look takes one call for another, in which the thread has been all the time.
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn counting_nested_calls() {
+        calls_twice(Presence::end_call);
+    }
 }

@@ -1,51 +1,79 @@
-//! Waiting until no thread can still read what was unpublished.
+//! Waiting until no thread is where something is taken from.
 //!
-//! 1. The caller has unpublished the hook (a store).
-//! 2. `heavy_barrier`: every thread that marks its slot later sees that store; the mark of every thread that
-//!    may have read the old hook is visible here.
-//! 3. Each slot is watched until it is idle, or has left the hit it was in.
+//! 1. The caller has said so: closed a subscription, or published something else in its place (a store).
+//! 2. `heavy_barrier`: every thread that sets its mark later sees that store; the mark of every thread that
+//!    may not have seen it is visible here.
+//! 3. Each slot is watched until its thread is elsewhere: neither on its way between a site and a consumer, which
+//!    takes it some instructions, nor in what is taken away, nor in the hit that it was in.
 //!
-//! "Has left" means that its outermost hit has ended: a hit nested in it (a signal handler's) does not count, since the
-//! outer one still holds what it has read.
+//! Threads in other consumers, however long they may be there, are not waited for. What they have read is freed when they are gone
+//! ([`limbo`](super::limbo)).
 //!
-//! The asymmetric form of read-copy-update (Desnoyers et al., "User-Level Implementations of Read-Copy
-//! Update", the membarrier flavour): a hit pays one store to begin and one to end.
+//! The asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al., "User-Level Implementations of Read-Copy
+//! Update", the membarrier flavour; Michael, "Hazard Pointers"): a hit pays one store to begin and one to end, and one for each call of a consumer.
 
 use std::thread;
 use std::time::Duration;
 
 use super::slot::{Slot, free_all, slots};
-use super::{Mark, ended};
+use super::{Mark, Subscription, ended};
 use crate::os;
 
 /// Looks before it sleeps, and before it asks whether the thread still exists.
 const PATIENCE: u32 = 100;
 
-/// Waits until each thread has left the hit it was in. Returns false, without waiting, on a thread that is
-/// in a hit itself: what it unpublished may be in use further down its own stack; and where there is no barrier.
-pub(crate) fn quiesce() -> bool {
-    let own = Slot::known();
-    if own.is_some_and(|slot| slot.mark() != Mark::Idle) {
-        return false;
-    }
-    if !os::heavy_barrier() {
-        return false;
-    }
-    slots().for_each(wait);
-    true
+/// Who is waited for, beside threads between sites and consumers.
+#[derive(Clone, Copy)]
+pub(crate) enum Awaited<'a> {
+    /// Nobody.
+    Passing,
+    /// Threads in this one's consumer.
+    Subscription(&'a Subscription),
+    /// Threads in the callback of discoveries.
+    #[cfg(probe_discovers)]
+    Callback,
 }
 
-/// The same without waiting: whether no thread, this one included, is in a hit that may have read what was unpublished. For who
-/// may hold a lock that a hit waits for.
-#[cfg(probe_discovers)]
-pub(crate) fn is_quiet() -> bool {
-    os::heavy_barrier() && slots().all(|slot| slot.mark() == Mark::Idle)
+/// Every thread sees what was published and closed before it was made.
+pub(crate) struct Fenced(());
+
+impl Fenced {
+    /// `None` where there is no barrier.
+    pub(crate) fn new() -> Option<Self> {
+        os::heavy_barrier().then_some(Self(()))
+    }
 }
 
-fn wait(slot: &Slot) {
+/// No thread is there any more.
+pub(crate) struct Left(Option<Mark>);
+
+impl Left {
+    /// Whether it was this one's consumer that was left.
+    pub(super) fn is_of(&self, subscription: &Subscription) -> bool {
+        self.0 == Some(subscription.mark())
+    }
+}
+
+/// Waits until each thread has left where it is awaited. Returns `None`, without waiting, on a thread that is
+/// in a hit itself: that may be further down its own stack.
+pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
+    if Slot::known().is_some_and(|own| !own.mark().is_outside()) {
+        return None;
+    }
+    let mark = match awaited {
+        Awaited::Passing => None,
+        Awaited::Subscription(subscription) => Some(subscription.mark()),
+        #[cfg(probe_discovers)]
+        Awaited::Callback => Some(Mark::TELLING),
+    };
+    slots().for_each(|slot| wait_for(slot, mark));
+    Some(Left(mark))
+}
+
+fn wait_for(slot: &Slot, awaited: Option<Mark>) {
     let watched = slot.presence().watch();
     let mut looks = 0_u32;
-    while !slot.presence().has_left(watched) {
+    while slot.presence().is_in(watched, awaited) {
         looks += 1;
         if looks < PATIENCE {
             thread::yield_now();

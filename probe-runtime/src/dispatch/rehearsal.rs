@@ -52,7 +52,7 @@ pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
 }
 
 /// The same where they are delivered to a consumer; `each` is called after each round.
-pub(crate) fn hits_that_call(clock: Clock, consumer: Arc<dyn Consumer>, each: impl FnMut()) -> Option<f64> {
+pub(crate) fn hits_that_call<C: Consumer>(clock: Clock, consumer: Arc<C>, each: impl FnMut()) -> Option<f64> {
     // Nothing is suppressed on a thread that is idle.
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
     let subscription = Subscription::new(consumer);
@@ -62,7 +62,7 @@ pub(crate) fn hits_that_call(clock: Clock, consumer: Arc<dyn Consumer>, each: im
 
 fn rehearse(clock: Clock, members: &[Member], mut each: impl FnMut()) -> Option<f64> {
     let _alone = Alone::new()?;
-    if Slot::current()?.mark() != Mark::Idle {
+    if Slot::current()?.mark() != Mark::IDLE {
         return None;
     }
     let round = || {
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
         while hits_that_count(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
-        assert_eq!(Slot::current().unwrap().mark(), Mark::Idle);
+        assert_eq!(Slot::current().unwrap().mark(), Mark::IDLE);
     }
 
     #[test]

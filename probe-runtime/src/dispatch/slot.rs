@@ -79,7 +79,7 @@ pub(crate) struct Slot {
     pub(super) name: [AtomicU64; 2],
     /// Where the owner's error number is.
     pub(super) errno: AtomicPtr<i32>,
-    reserved: [AtomicU64; 6],
+    reserved: [AtomicU64; 5],
     counters: [AtomicU64; TALLIES],
 }
 
@@ -268,9 +268,15 @@ impl Slot {
         self.presence.mark()
     }
 
-    /// Begins a hit on the owner's thread; returns the mark to set at its end.
+    /// Begins a hit on the owner's thread; returns the mark to leave with.
     pub(super) fn enter(&self) -> Mark {
         self.presence.enter()
+    }
+
+    /// Ends it.
+    #[inline(always)]
+    pub(super) fn leave(&self, outer: Mark) {
+        self.presence.leave(outer);
     }
 
     /// Only the owner marks its slot.
@@ -279,7 +285,8 @@ impl Slot {
         self.presence.set(mark);
     }
 
-    /// For who waits until the owner has left its hit.
+    /// Where the owner is.
+    #[inline(always)]
     pub(super) fn presence(&self) -> &Presence {
         &self.presence
     }
@@ -340,14 +347,14 @@ mod tests {
     fn an_id_that_is_used_again_is_not_its_owner() {
         let (id, began) = (os::thread::id(), os::thread::birth(os::thread::id()));
         let slot = Slot::create(id).unwrap();
-        slot.set_mark(Mark::Consuming);
+        slot.set_mark(Mark::consuming(4096));
         assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
         assert!(!slot.give_back_of_dead());
         // It ended in a consumer, unnoticed, and this thread has its id now.
         slot.birth.store(began - 1, Ordering::Release);
         assert!(slot.give_back_of_dead());
-        assert_eq!((slot.owner(), slot.mark()), (None, Mark::Idle));
+        assert_eq!((slot.owner(), slot.mark()), (None, Mark::IDLE));
         assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
 
@@ -356,7 +363,7 @@ mod tests {
     fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another was giving it back.
-        slot.set_mark(Mark::Consuming);
+        slot.set_mark(Mark::consuming(4096));
         slot.owner.store(CHANGING, Ordering::Release);
         // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.
         let child = unsafe { libc::fork() };
@@ -364,9 +371,11 @@ mod tests {
             // SAFETY: no pointers.
             unsafe { libc::alarm(20) };
             crate::dispatch::forget_other_threads();
-            let is_free = slot.owner.load(Ordering::Acquire) == NOBODY && slot.mark() == Mark::Idle;
+            let waits =
+                || crate::dispatch::wait(&crate::dispatch::Fenced::new()?, crate::dispatch::Awaited::Passing);
+            let is_free = slot.owner.load(Ordering::Acquire) == NOBODY && slot.mark() == Mark::IDLE;
             let others = slots().filter(|slot| slot.owner().is_none()).count();
-            let is_right = is_free && others == FREE.load(Ordering::Relaxed) && crate::dispatch::quiesce();
+            let is_right = is_free && others == FREE.load(Ordering::Relaxed) && waits().is_some();
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }

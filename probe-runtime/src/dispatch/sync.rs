@@ -3,11 +3,11 @@
 #[cfg(not(all(test, loom)))]
 pub(super) use {
     crate::arch::backend::light_barrier,
-    std::sync::atomic::{AtomicU32, AtomicU64, Ordering},
+    std::sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 #[cfg(all(test, loom))]
-pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What membarrier(2) makes of it, see `presence`.
 #[cfg(all(test, loom))]

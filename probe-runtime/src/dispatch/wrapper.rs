@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::Slot;
 use super::hook::Hook;
-use super::{Mark, Slot};
 use crate::abi::Definition;
 use crate::arch::backend;
 
@@ -57,13 +57,13 @@ pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
         return None;
     }
     let slot = Slot::current()?;
-    let outer = slot.enter();
-    if outer == Mark::Consuming {
+    if slot.mark().is_suppressing() {
         return None;
     }
+    let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     let wrappers = Hook::read(hook, slot).and_then(Hook::wrappers).cloned();
-    slot.set_mark(outer);
+    slot.leave(outer);
     wrappers
 }
 

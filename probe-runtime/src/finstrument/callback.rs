@@ -1,6 +1,6 @@
 //! The program's part in a discovery.
 
-// Safety: relies on the callback being read only while the thread's slot is marked, and freed only after `quiesce`.
+// Safety: relies on the callback being read only while the thread's slot is marked, and freed only when no thread is in it, nor about to be.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -15,7 +15,7 @@ use super::discovery::{Discovery, State};
 use super::reason::Reason;
 use crate::abi::Kind;
 use crate::control;
-use crate::dispatch::{Inside, quiesce};
+use crate::dispatch::{Awaited, Fenced, Inside, wait};
 use crate::registry::ProbeInfo;
 
 type Callback = Box<dyn Fn(&Discovered<'_>) + Send + Sync>;
@@ -83,7 +83,7 @@ impl fmt::Debug for Discovered<'_> {
 
 /// Tells the callback, if there is one, and it is not at work on this thread.
 pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
-    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    // SAFETY: freed only after `wait`, which waits for this thread's mark, here and in the call.
     let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
     let told = inside.call(|| {
         // A panic must not cross the program's frames; the panic hook has told of it.
@@ -103,7 +103,8 @@ pub(super) fn set(callback: Option<Callback>) {
     let new = callback.map_or(ptr::null_mut(), |callback| Box::into_raw(Box::new(callback)));
     let old = CALLBACK.swap(new, Ordering::AcqRel);
     // In a hit, the old one may be in use further down this very stack: it is left then.
-    if !old.is_null() && quiesce() {
+    let is_left = || wait(&Fenced::new()?, Awaited::Callback);
+    if !old.is_null() && is_left().is_some() {
         // SAFETY: from `Box::into_raw`, and nobody reads it any more.
         drop(unsafe { Box::from_raw(old) });
     }

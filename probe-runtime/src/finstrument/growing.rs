@@ -1,6 +1,6 @@
 //! The attachment that every newly discovered probe is added to, as far as hooks see it.
 
-// Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only after `quiesce`.
+// Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only when `limbo` gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -54,7 +54,7 @@ pub(crate) fn pause(is_paused: bool) {
     }
 }
 
-/// Lets discoveries count no more. What is returned is dropped after `quiesce`.
+/// Lets discoveries count no more. What is returned is for `limbo`.
 pub(crate) fn end() -> Option<Box<Growing>> {
     let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
@@ -83,7 +83,7 @@ impl Growing {
 
 /// Gives a counter back that nobody has counted with.
 pub(super) fn give_back(_inside: &Inside, tally: usize) {
-    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let Some(growing) = (unsafe { GROWING.load(Ordering::Acquire).as_ref() }) else { return };
     if growing.tallies.contains(&tally) {
         let put = |spare: &AtomicUsize| {
@@ -95,7 +95,7 @@ pub(super) fn give_back(_inside: &Inside, tally: usize) {
 
 /// What the probe that is being discovered counts with, if somebody counts and has a counter left.
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
-    // SAFETY: freed only after `quiesce`, which waits for this thread's mark.
+    // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
     let tally = growing.take()?;
     let is_paused = growing.is_paused.load(Ordering::Relaxed);

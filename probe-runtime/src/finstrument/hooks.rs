@@ -113,7 +113,7 @@ fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call
         _ => discovery.definition().filter(|_| is_wanted),
     };
     if let Some(definition) = definition {
-        dispatch(definition, ptr::null(), 0);
+        dispatch(definition, ptr::null());
     }
 }
 

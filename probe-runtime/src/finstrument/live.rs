@@ -15,7 +15,6 @@ use super::reason::{Kept, Reason};
 use super::stats::Stats;
 use crate::consumers::Count;
 use crate::control;
-use crate::dispatch::quiesce;
 use crate::error::Error;
 use crate::patch::{self, TextPolicy};
 
@@ -146,14 +145,11 @@ impl Deref for Attachment {
 impl Drop for Attachment {
     fn drop(&mut self) {
         let Some(attachment) = self.attachment.take() else { return };
-        let growing = control::end_growing();
-        // Who is in a hook may be about to give a probe one of its counters.
-        if quiesce() {
-            drop(growing);
+        if control::end_growing() {
             control::look();
             drop(attachment);
         } else {
-            std::mem::forget((growing, attachment));
+            std::mem::forget(attachment);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is left of discoveries that nobody will find any more: their early hooks, and their places. Both are retired, and freed once no thread
 //! can be in a hit that has read them.
 
-// Safety: relies on `Retired`, which drops them after `quiesce`.
+// Safety: relies on `control`, which drops them when `limbo` gives them out.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::counters;
@@ -22,7 +22,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        // SAFETY: taken once, and dropped by `Retired` after `quiesce`.
+        // SAFETY: taken once, and dropped when `limbo` gives it out.
         unsafe { Early::drop_in_place(self.0.early.get().cast()) };
         self.0.disown();
     }

@@ -5,7 +5,6 @@
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `kept::Kept`: what a thread keeps across one;
-//! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves them to their default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits by itself;
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
@@ -20,8 +19,6 @@
 //!
 //! Nothing here knows about probes.
 
-#[cfg(all(unix, not(miri)))]
-pub(crate) mod caught;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod cpu;
 #[cfg(all(any(unix, windows), not(miri)))]
@@ -29,7 +26,7 @@ pub(crate) mod exit;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
 pub(crate) mod kept;
-#[cfg(all(unix, not(miri)))]
+#[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) mod privilege;
@@ -61,11 +58,6 @@ pub(crate) mod cpu {
         None
     }
 }
-
-/// There are no signals.
-#[cfg(not(all(unix, not(miri))))]
-#[path = "caught/absent.rs"]
-pub(crate) mod caught;
 
 /// Nobody is told; nothing fails.
 #[cfg(not(all(any(unix, windows), not(miri))))]
@@ -106,7 +98,7 @@ pub(crate) mod stream {
 }
 
 /// Nothing to do.
-#[cfg(not(all(unix, not(miri))))]
+#[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
 pub(crate) mod masked {
     /// While it lives, nothing is different.
     pub(crate) struct Masked(());
@@ -117,7 +109,6 @@ pub(crate) mod masked {
         }
     }
 
-    #[cfg(feature = "profiler")]
     pub(crate) fn wake_in_time() {}
 }
 

@@ -60,7 +60,8 @@ mod trapped;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use plan::{SiteState, Step, plan};
-pub use report::{Refusal, RefusalReason, Report};
+pub(crate) use report::unmatched_lines;
+pub use report::{Refusal, RefusalReason, Report, UnmatchedTerm};
 pub(crate) use text::Access;
 pub use text::{TextPolicy, Visibility};
 

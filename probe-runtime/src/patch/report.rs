@@ -1,11 +1,15 @@
 //! What a batch did, and what it refused to do.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::{SITE_LEN, SiteAddr};
 
 /// How many refusals are kept in full; the rest is counted.
 const KEPT: usize = 64;
+
+/// How many terms that name nothing are shown.
+const SHOWN_TERMS: usize = 8;
 
 /// Said once, however many sites there are.
 const ADVICE: &str = "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code: \
@@ -19,6 +23,35 @@ pub struct Report {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
+    unmatched: Arc<[UnmatchedTerm]>,
+}
+
+/// A term of a selector that named nothing, where others did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnmatchedTerm {
+    term: String,
+    problem: Option<String>,
+}
+
+impl UnmatchedTerm {
+    pub(crate) fn new(term: String, problem: Option<String>) -> Self {
+        Self { term, problem }
+    }
+
+    /// The term, as it was written, without its `!`.
+    pub fn term(&self) -> &str {
+        &self.term
+    }
+}
+
+/// Why it names nothing, and of the first three of a selector, what was probably meant.
+impl fmt::Display for UnmatchedTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Some(problem) => f.write_str(problem),
+            None => write!(f, "no probe matches `{}`", self.term),
+        }
+    }
 }
 
 impl Report {
@@ -45,6 +78,27 @@ impl Report {
     /// Runs of pages that the system let be opened, but not be sealed again: their text is still writable.
     pub fn unsealed(&self) -> usize {
         self.unsealed
+    }
+
+    /// The terms of the selector that named no probe when the set was selected, in their order; excluding terms, too. Only in
+    /// [`Attachment::report`](crate::Attachment::report).
+    ///
+    /// ```
+    /// use probe_runtime::{Count, select};
+    /// #[probe_runtime::probe]
+    /// fn handle() {}
+    /// handle();
+    /// let hits = select("**::handle, **::acept")?.attach(Count::new())?;
+    /// assert_eq!(hits.report().unmatched().len(), 1);
+    /// assert_eq!(hits.report().unmatched()[0].term(), "**::acept");
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn unmatched(&self) -> &[UnmatchedTerm] {
+        &self.unmatched
+    }
+
+    pub(crate) fn set_unmatched(&mut self, unmatched: &Arc<[UnmatchedTerm]>) {
+        self.unmatched = Arc::clone(unmatched);
     }
 
     /// Whether every site is as wanted, and all text is sealed as it should be.
@@ -89,8 +143,15 @@ impl fmt::Display for Report {
         if self.refusals.iter().any(|refusal| refusal.reason.is_policy()) {
             f.write_str(ADVICE)?;
         }
-        Ok(())
+        unmatched_lines(&self.unmatched).try_for_each(|line| write!(f, "\n  {line}"))
     }
+}
+
+/// The first of these terms, a line each, and how many more there are.
+pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = String> {
+    let more = terms.len().saturating_sub(SHOWN_TERMS);
+    let more = (more != 0).then(|| format!("and {more} more terms match no probe"));
+    terms.iter().take(SHOWN_TERMS).map(ToString::to_string).chain(more)
 }
 
 /// One site that was left as it is.

@@ -5,7 +5,8 @@
 //! operator. Of `geo::operator===count` the last one assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
-use super::path::{is_in_operator, part_len};
+use super::path::is_in_operator;
+use super::words::Words;
 
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
@@ -16,8 +17,8 @@ pub(crate) struct Assigned {
     pub(crate) equals: Option<usize>,
 }
 
-/// The term that begins at `start`.
-pub(crate) fn assigned(text: &str, start: usize) -> Assigned {
+/// The term that begins at `start` of the text, of which these are the words.
+pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assigned {
     let mut at = start;
     let mut equals = None;
     loop {
@@ -29,7 +30,7 @@ pub(crate) fn assigned(text: &str, start: usize) -> Assigned {
             at += 1;
             continue;
         }
-        let part = &text[at..at + part_len(&text[at..])];
+        let part = words.part(at);
         // What comes after it is a consumer's, whatever it is; the last one counts.
         equals = last_equals(part).map(|offset| at + offset).or(equals);
         at += part.len();
@@ -77,8 +78,9 @@ mod tests {
             ("geo::operator<=>=count", 22, Some(16)),
             (r"a\=b", 4, None),
         ] {
-            assert_eq!(assigned(text, 0), Assigned { end, equals }, "{text}");
+            assert_eq!(assigned(text, &mut Words::new(text), 0), Assigned { end, equals }, "{text}");
         }
-        assert_eq!(assigned("a, b=count", 2), Assigned { end: 10, equals: Some(4) });
+        let text = "a, b=count";
+        assert_eq!(assigned(text, &mut Words::new(text), 2), Assigned { end: 10, equals: Some(4) });
     }
 }

@@ -1,33 +1,118 @@
-//! What was probably meant by a selector that matches nothing.
+//! What was probably meant by a name that nothing has.
 
-use super::nesting::{Escapes, marks, segments};
+use super::nesting::{Escapes, is_nested, marks, segments};
 
 /// How alike two names must be (Jaro–Winkler, 0 to 1) to be worth showing.
 const ALIKE: f64 = 0.7;
+/// How many are shown.
+const SHOWN: usize = 3;
+/// Longer names, in characters, are not compared: nobody has typed them.
+const LONGEST: usize = 128;
+/// So many comparisons are made, of the names whose letters are alike.
+const COMPARISONS: usize = 20_000;
 
 /// Up to three of the paths, those that are most like the text, best first.
 pub(crate) fn nearest<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let last = |path: &str| {
-        let segments = segments(path, &marks(path, Escapes::None));
-        segments.last().map_or_else(|| path.to_owned(), |range| path[range.clone()].to_owned())
-    };
-    let wanted = last(text);
-    let mut ranked: Vec<(f64, &str)> = paths
-        .map(|path| {
-            let whole = strsim::jaro_winkler(text, path);
-            let name = strsim::jaro_winkler(&wanted, &last(path));
-            (whole.max(name), path)
-        })
-        .filter(|(likeness, _)| *likeness >= ALIKE)
-        .collect();
-    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    ranked.dedup_by(|a, b| a.1 == b.1);
-    ranked.into_iter().take(3).map(|(_, path)| path.to_owned()).collect()
+    search(text, paths).best.into_iter().map(|(_, path)| path.to_owned()).collect()
+}
+
+#[derive(Default)]
+struct Search<'a> {
+    best: Vec<(f64, &'a str)>,
+    comparisons: usize,
+}
+
+fn search<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Search<'a> {
+    let (whole, last) = (Name::new(text), Name::new(last_segment(text)));
+    let mut search = Search::default();
+    for path in paths {
+        if search.best.iter().any(|(_, known)| *known == path) {
+            continue;
+        }
+        let likeness = search.likeness(&whole, path).max(search.likeness(&last, last_segment(path)));
+        if likeness >= search.least() {
+            search.best.push((likeness, path));
+            search.best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+            search.best.truncate(SHOWN);
+        }
+    }
+    search
+}
+
+impl Search<'_> {
+    /// How alike a name must be to be shown.
+    fn least(&self) -> f64 {
+        self.best.get(SHOWN - 1).map_or(ALIKE, |(least, _)| *least)
+    }
+
+    /// Nothing where it can't be enough.
+    fn likeness(&mut self, wanted: &Name<'_>, name: &str) -> f64 {
+        let least = self.least();
+        if self.comparisons == COMPARISONS || wanted.most(name) < least {
+            return 0.0;
+        }
+        self.comparisons += 1;
+        strsim::jaro_winkler(wanted.text, name)
+    }
+}
+
+/// A name, and how often it has letters of each kind.
+struct Name<'a> {
+    text: &'a str,
+    len: usize,
+    letters: [u8; KINDS],
+}
+
+const KINDS: usize = 64;
+
+fn kind(c: char) -> usize {
+    u32::from(c) as usize % KINDS
+}
+
+impl<'a> Name<'a> {
+    fn new(text: &'a str) -> Self {
+        let mut name = Self { text, len: 0, letters: [0; KINDS] };
+        for c in text.chars().take(LONGEST + 1) {
+            name.len += 1;
+            name.letters[kind(c)] += 1;
+        }
+        name
+    }
+
+    /// The likeness to another is no more than this: as if all letters that both have were at the right places.
+    fn most(&self, other: &str) -> f64 {
+        let (mut left, mut len, mut common) = (self.letters, 0_usize, 0_usize);
+        for c in other.chars().take(LONGEST + 1) {
+            len += 1;
+            let letters = &mut left[kind(c)];
+            if *letters != 0 {
+                *letters -= 1;
+                common += 1;
+            }
+        }
+        if len > LONGEST || self.len > LONGEST || common == 0 {
+            return 0.0;
+        }
+        let prefix = self.text.chars().zip(other.chars()).take(4).take_while(|(a, b)| a == b).count();
+        #[expect(clippy::cast_precision_loss, reason = "at most 128")]
+        let (own, other, common, prefix) = (self.len as f64, len as f64, common as f64, prefix as f64);
+        let jaro = (common / own + common / other + 1.0) / 3.0;
+        jaro + 0.1 * prefix * (1.0 - jaro)
+    }
+}
+
+fn last_segment(path: &str) -> &str {
+    if !is_nested(path) {
+        return path.rsplit("::").next().unwrap_or(path);
+    }
+    let segments = segments(path, &marks(path, Escapes::None));
+    segments.last().map_or(path, |range| &path[range.clone()])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_typing_error_finds_its_probe() {
@@ -38,5 +123,43 @@ mod tests {
         assert_eq!(nearest("push", paths.into_iter()), ["geo::Queue<int>::push"]);
         let paths = ["app::net::handle"];
         assert_eq!(nearest("zzz", paths.into_iter()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn long_names_and_many_cost_no_more_than_some() {
+        let long = "a".repeat(60_000);
+        let found = search(&long, [long.as_str(), "a"].into_iter());
+        assert_eq!((found.best.len(), found.comparisons), (0, 0));
+        // Each is as like as the others, as far as its letters tell.
+        let many: Vec<String> = (0..50_000).map(|n| format!("{n:017b}")).collect();
+        let found = search("01010101010101010", many.iter().map(String::as_str));
+        assert!(found.comparisons <= COMPARISONS, "{}", found.comparisons);
+        // Nothing is compared that has other letters.
+        assert_eq!(search("zzzz", many.iter().map(String::as_str)).comparisons, 0);
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_more_alike_than_its_letters_tell(a in "[abé_:]{0,12}", b in "[abé_:]{0,12}") {
+            prop_assert!(strsim::jaro_winkler(&a, &b) <= Name::new(&a).most(&b) + 1e-9 || a.is_empty());
+        }
+
+        #[test]
+        fn the_best_are_found(
+            text in "[abc]{1,5}(::[abc]{1,5})?",
+            paths in prop::collection::vec("[abc]{1,5}(::[abc]{1,5})?", 0..20),
+        ) {
+            let likeness = |path: &str| {
+                let name = strsim::jaro_winkler(last_segment(&text), last_segment(path));
+                strsim::jaro_winkler(&text, path).max(name)
+            };
+            let mut all: Vec<_> = paths.iter().map(|path| (likeness(path), path.as_str())).collect();
+            all.retain(|(likeness, _)| *likeness >= ALIKE);
+            all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+            all.dedup();
+            all.truncate(SHOWN);
+            let best: Vec<_> = all.into_iter().map(|(_, path)| path.to_owned()).collect();
+            prop_assert_eq!(nearest(&text, paths.iter().map(String::as_str)), best);
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! >                      closes a `<` that is the last opener; is a character in `->` and right after the word `operator`
 //! \                      in a selector: takes the next character as it is
 //! ```
-//! Pure, linear but for what is nested.
+//! Pure, linear.
 
 use std::ops::Range;
 
@@ -41,12 +41,51 @@ pub(super) fn is_nested(path: &str) -> bool {
     path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
 }
 
+/// Brackets that wait for their partners, and how many there are of each kind that may have others inside.
+#[derive(Default)]
+struct Open {
+    stack: Vec<usize>,
+    round: usize,
+    square: usize,
+    curly: usize,
+}
+
+impl Open {
+    fn count(&mut self, bracket: u8) -> Option<&mut usize> {
+        match bracket {
+            b'(' => Some(&mut self.round),
+            b'[' => Some(&mut self.square),
+            b'{' => Some(&mut self.curly),
+            _ => None,
+        }
+    }
+
+    fn push(&mut self, at: usize, bytes: &[u8]) {
+        self.stack.push(at);
+        self.count(bytes[at]).into_iter().for_each(|count| *count += 1);
+    }
+
+    fn pop(&mut self, bytes: &[u8]) -> Option<usize> {
+        let at = self.stack.pop()?;
+        self.count(bytes[at]).into_iter().for_each(|count| *count -= 1);
+        Some(at)
+    }
+
+    /// The last one of this kind. Looks only at those that its closing takes away, and at none if there is no such.
+    fn last(&mut self, bracket: u8, bytes: &[u8]) -> Option<usize> {
+        self.count(bracket).filter(|count| **count != 0)?;
+        self.stack.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
+    }
+}
+
 /// What each byte is.
 pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
     let bytes = path.as_bytes();
     let mut marks = vec![Mark::Outside; bytes.len()];
-    let mut open: Vec<usize> = Vec::new();
+    let mut open = Open::default();
     let mut strays: Vec<usize> = Vec::new();
+    // By their ends.
+    let mut pairs: Vec<(usize, usize)> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let opener = match bytes[at] {
@@ -60,36 +99,40 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
             b'<' | b'>' if ends_in_operator(&path[..at]) => None,
             b'>' if at > 0 && bytes[at - 1] == b'-' => None,
             b'<' | b'(' | b'[' | b'{' => {
-                open.push(at);
+                open.push(at, bytes);
                 None
             }
-            b'>' => open.last().copied().filter(|opener| bytes[*opener] == b'<'),
-            b')' => last(&open, bytes, b'('),
-            b']' => last(&open, bytes, b'['),
-            b'}' => last(&open, bytes, b'{'),
+            b'>' => open.stack.last().copied().filter(|opener| bytes[*opener] == b'<'),
+            b')' => open.last(b'(', bytes),
+            b']' => open.last(b'[', bytes),
+            b'}' => open.last(b'{', bytes),
             _ => None,
         };
         if let Some(opener) = opener {
-            while let Some(skipped) = open.pop().filter(|skipped| *skipped != opener) {
+            while let Some(skipped) = open.pop(bytes).filter(|skipped| *skipped != opener) {
                 strays.push(skipped);
             }
-            let inside = marks[opener + 1..at].iter_mut().filter(|mark| **mark == Mark::Outside);
-            inside.for_each(|mark| *mark = Mark::Inside);
+            pairs.push((opener, at));
         } else if matches!(bytes[at], b')' | b']') {
             strays.push(at);
         }
         at += 1;
     }
-    for at in strays.into_iter().chain(open) {
+    // An outer pair comes before those in it.
+    let mut begun = bytes.len();
+    for (opener, closer) in pairs.into_iter().rev() {
+        if closer < begun {
+            let inside = marks[opener + 1..closer].iter_mut().filter(|mark| **mark == Mark::Outside);
+            inside.for_each(|mark| *mark = Mark::Inside);
+            begun = opener;
+        }
+    }
+    for at in strays.into_iter().chain(open.stack) {
         if marks[at] == Mark::Outside && matches!(bytes[at], b'(' | b')' | b'[' | b']') {
             marks[at] = Mark::Stray;
         }
     }
     marks
-}
-
-fn last(open: &[usize], bytes: &[u8], bracket: u8) -> Option<usize> {
-    open.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
 }
 
 /// Whether the last word is `operator`.

@@ -5,8 +5,11 @@ use std::fmt;
 
 use super::glob::Glob;
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
-use super::path::{is_allowed, not_in_a_path, part_len};
-use super::{Group, Selector, Term};
+use super::path::{misplaced, not_in_a_path};
+use super::pointed::pointed;
+use super::term::{Group, Term};
+use super::words::Words;
+use super::{MAX_LEN, MAX_PATTERNS, too_long};
 use crate::abi::Kind;
 use crate::error::Mistake;
 
@@ -37,24 +40,41 @@ impl SelectorError {
 
 impl fmt::Display for SelectorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = self.selector.replace(char::is_control, " ");
         writeln!(f, "malformed selector, column {}: {}", self.column(), self.problem)?;
-        writeln!(f, "  {shown}")?;
-        write!(f, "  {:>width$}", "^", width = self.column())
+        pointed(&self.selector, self.at, f)
     }
 }
 
 impl error::Error for SelectorError {}
 
-pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
-    let parser = Parser { text };
-    let mut terms = Vec::new();
+pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
+    let mut parser = Parser { text, words: Words::new(text) };
+    if let Some(at) = too_long(text) {
+        let problem = format!(
+            "a selector has at most {MAX_LEN} bytes, and this one has {}; name many probes at once, by `**`, \
+             `@file` or `group=`, or select in several steps",
+            text.len()
+        );
+        return parser.error(at, problem);
+    }
+    let (mut terms, mut patterns) = (Vec::new(), 0);
     let mut at = 0;
     loop {
-        let (term, end) = parser.term(at)?;
+        let term = parser.term(at)?;
+        let (start, end) = (term.range.start, term.range.end);
+        if term.only().is_none() {
+            patterns += term.patterns();
+        }
+        if patterns > MAX_PATTERNS {
+            let problem = format!(
+                "a selector has at most {MAX_PATTERNS} terms with `*`, `@file`, `kind=` or `group=`, each group counted; \
+                 name more at once, by `**`, or select in several steps"
+            );
+            return parser.error(start, problem);
+        }
         terms.push(term);
         if end == text.len() {
-            return Ok(Selector { terms });
+            return Ok(terms);
         }
         at = end + 1;
     }
@@ -62,6 +82,7 @@ pub(super) fn parse(text: &str) -> Result<Selector, SelectorError> {
 
 struct Parser<'a> {
     text: &'a str,
+    words: Words<'a>,
 }
 
 impl Parser<'_> {
@@ -78,8 +99,8 @@ impl Parser<'_> {
         self.text[at..].is_empty() || self.text[at..].starts_with(',')
     }
 
-    /// The term that begins here, and where it ends.
-    fn term(&self, start: usize) -> Result<(Term, usize), SelectorError> {
+    /// The term that begins here.
+    fn term(&mut self, start: usize) -> Result<Term, SelectorError> {
         let mut term = Term::default();
         let mut at = self.skip_whitespace(start);
         if self.is_end(at) {
@@ -92,12 +113,14 @@ impl Parser<'_> {
                 return self.error(at, "`!` must be followed by what to exclude");
             }
         }
+        let start = at;
         while !self.is_end(at) {
-            let len = part_len(&self.text[at..]);
-            self.part(&mut term, at, &self.text[at..at + len])?;
-            at = self.skip_whitespace(at + len);
+            let part = self.words.part(at);
+            self.part(&mut term, at, part)?;
+            at = self.skip_whitespace(at + part.len());
         }
-        Ok((term, at))
+        term.range = start..at;
+        Ok(term)
     }
 
     fn part(&self, term: &mut Term, at: usize, part: &str) -> Result<(), SelectorError> {
@@ -127,6 +150,7 @@ impl Parser<'_> {
         }
         self.path_segments(at, path, &marks)?;
         term.path = Some(Glob::path(path));
+        term.path_range = at..at + path.len();
         Ok(())
     }
 
@@ -141,10 +165,8 @@ impl Parser<'_> {
         if segment.is_empty() {
             return self.error(at, "an empty segment");
         }
-        for (offset, c) in segment.char_indices() {
-            if !is_allowed(segment, offset, c, marks[offset]) {
-                return self.error(at + offset, not_in_a_path(c));
-            }
+        if let Some((offset, wrong)) = misplaced(segment, marks).next() {
+            return self.error(at + offset, not_in_a_path(wrong));
         }
         let stars =
             segment.match_indices("**").find(|(offset, _)| marks[*offset..offset + 2] == [Mark::Outside; 2]);
@@ -207,6 +229,7 @@ impl Parser<'_> {
         let mut start = start;
         for word in text.split('|') {
             match Kind::ALL.into_iter().find(|kind| kind.name() == word) {
+                Some(kind) if kinds.contains(&kind) => (),
                 Some(kind) => kinds.push(kind),
                 None => {
                     return self.error(
@@ -304,6 +327,72 @@ mod tests {
             "malformed selector, column 14: `entrance` is not a kind; there are entry, exit, point, drop, suspend, resume and replace\n  \
              net::*, kind=entrance\n               ^"
         );
+    }
+
+    #[test]
+    fn a_selector_has_a_limit() {
+        let list = |len: usize| "a,".repeat(len / 2 - 1) + "é";
+        assert_eq!(parse(&list(MAX_LEN)).unwrap().len(), MAX_LEN / 2);
+        let error = parse(&(list(MAX_LEN) + "é")).unwrap_err();
+        assert_eq!(error.column(), MAX_LEN);
+        let text = error.to_string();
+        let problem = "malformed selector, column 65536: a selector has at most 65536 bytes, and this one has 65538; name many \
+                       probes at once, by `**`, `@file` or `group=`, or select in several steps\n  …,a,a,";
+        assert!(text.starts_with(problem) && text.len() < 500, "{text}");
+    }
+
+    #[test]
+    fn patterns_have_a_limit() {
+        let all = ["a*", "@a.rs", "kind=exit", "group=a|b", "!b::**"];
+        let terms = all.repeat(MAX_PATTERNS / 6).join(",");
+        assert!(parse(&(terms.clone() + ",a,b" + &",a*".repeat(MAX_PATTERNS % 6))).is_ok());
+        let terms = terms + &",a*".repeat(MAX_PATTERNS % 6) + ", !c*";
+        let error = parse(&terms).unwrap_err();
+        assert_eq!(error.column(), terms.len() - 1);
+        assert!(error.problem().starts_with("a selector has at most 1000 terms with `*`"), "{error}");
+    }
+
+    /// Each repeated to the limit: what takes the square of that, or worse, is seen without a clock.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes Miri too long")]
+    fn long_texts_are_read_once() {
+        for (text, is_right) in [
+            ("a,", true),
+            ("a*,", false),
+            ("(", false),
+            ("[(<{", false),
+            ("<", true),
+            ("<)", false),
+            ("a<b,", true),
+            ("a(b,", false),
+            ("operator(", true),
+            ("operator==", true),
+            ("operator=,", true),
+            ("=", false),
+            ("@a,b(,", false),
+            ("!@a,(,", false),
+            ("\\(,", true),
+            ("a::", true),
+            ("*::", true),
+            ("kind=entry|", false),
+            ("group=a|", false),
+            ("a ", false),
+            ("!", false),
+            ("é<", true),
+        ] {
+            let long = text.repeat(MAX_LEN / text.len() - 1) + "a";
+            assert_eq!(parse(&long).is_ok(), is_right, "{text}");
+            for partner in [")", "]"] {
+                let _ = parse(&(long.clone() + partner));
+            }
+        }
+        let nested = |open: &str, close: &str| {
+            let n = MAX_LEN / (open.len() + close.len()) - 1;
+            format!("a{}{}", open.repeat(n), close.repeat(n))
+        };
+        for (open, close) in [("(", ")"), ("<", ">"), ("<,", ">"), ("({[<", ">]})"), ("(<<<<", ")")] {
+            assert_eq!(parse(&nested(open, close)).unwrap().len(), 1, "{open}");
+        }
     }
 
     proptest! {

@@ -5,39 +5,24 @@
 
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 
-/// The length of the part that begins here: to the next whitespace, or to the next comma. Those in brackets or after a
-/// backslash are the part's own, but not in a file's name.
-pub(super) fn part_len(text: &str) -> usize {
-    let word_len = text.find(char::is_whitespace).unwrap_or(text.len());
-    if text.starts_with('@') {
-        return text[..word_len].find(',').unwrap_or(word_len);
-    }
-    let word_len = escaped_word_len(text);
-    let word = &text[..word_len];
-    let marks = marks(word, Escapes::Read);
-    word.match_indices(',').map(|(at, _)| at).find(|at| marks[*at] == Mark::Outside).unwrap_or(word_len)
-}
-
-/// The length of a word in which whitespace may be escaped.
-fn escaped_word_len(text: &str) -> usize {
-    let mut is_escaped = false;
-    let end = text.char_indices().find(|(_, c)| {
-        let is_end = c.is_whitespace() && !is_escaped;
-        is_escaped = *c == '\\' && !is_escaped;
-        is_end
-    });
-    end.map_or(text.len(), |(at, _)| at)
-}
-
-/// Whether a path's segment may have this character there.
-pub(super) fn is_allowed(segment: &str, at: usize, c: char, mark: Mark) -> bool {
-    match mark {
-        Mark::Escaped => true,
-        Mark::Escape => !segment[at + 1..].is_empty(),
-        Mark::Inside => !c.is_control(),
-        Mark::Stray => is_in_operator(&segment[..at]),
-        Mark::Outside => is_plain(c) || is_operator(c) && is_in_operator(&segment[..at]),
-    }
+/// The characters of a path's segment that may not be where they are, and their places. Linear.
+pub(super) fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
+    // Whether what comes next belongs to the name of an operator.
+    let mut is_in_operator = false;
+    segment.char_indices().filter(move |(at, c)| {
+        let end = at + c.len_utf8();
+        let is_allowed = match marks[*at] {
+            Mark::Escaped => true,
+            Mark::Escape => end < segment.len(),
+            Mark::Inside => !c.is_control(),
+            Mark::Stray => is_in_operator,
+            Mark::Outside => is_plain(*c) || is_operator(*c) && is_in_operator,
+        };
+        if !goes_on_in_operator(*c) {
+            is_in_operator = ends_in_operator(&segment[..end]);
+        }
+        !is_allowed
+    })
 }
 
 /// What may be anywhere in a path.
@@ -50,9 +35,13 @@ fn is_operator(c: char) -> bool {
     "!%&+/=^|\"".contains(c)
 }
 
+fn goes_on_in_operator(c: char) -> bool {
+    is_operator(c) || "-*<>()[]~".contains(c)
+}
+
 /// Whether what comes next belongs to the name of an operator, as it began in this segment.
 pub(super) fn is_in_operator(segment: &str) -> bool {
-    ends_in_operator(segment.trim_end_matches(|c: char| is_operator(c) || "-*<>()[]~".contains(c)))
+    ends_in_operator(segment.trim_end_matches(goes_on_in_operator))
 }
 
 /// What is wrong where such a character is not allowed.
@@ -73,9 +62,11 @@ pub(super) fn escape(path: &str) -> String {
     let marks = marks(path, Escapes::None);
     let escaped = segments(path, &marks).into_iter().map(|range| {
         let (segment, marks) = (&path[range.clone()], &marks[range]);
+        let mut misplaced = misplaced(segment, marks).map(|(at, _)| at).peekable();
         let mut escaped = String::with_capacity(segment.len());
         for (at, c) in segment.char_indices() {
-            if matches!(c, '*' | '\\') || c.is_whitespace() || !is_allowed(segment, at, c, marks[at]) {
+            let is_misplaced = misplaced.next_if_eq(&at).is_some();
+            if is_misplaced || matches!(c, '*' | '\\') || c.is_whitespace() {
                 escaped.push('\\');
             }
             escaped.push(c);
@@ -118,7 +109,7 @@ mod tests {
         }
     }
 
-    const CPP: [&str; 30] = [
+    const CPP: [&str; 36] = [
         "sqlite3VdbeExec",
         "geo::Stack<int>::push",
         "std::vector<int,std::allocator<int>>::push_back",
@@ -144,6 +135,12 @@ mod tests {
         "geo::F::operatorconstchar",
         "operatornew[]",
         "operator\"\"_km",
+        "geo::literals::operator\"\"_km",
+        "geo::operator\"\"_km<'4','2'>",
+        "geo::operator\"\"s",
+        "geo::fetch(int).resume",
+        "geo::fetch.destroy",
+        "geo::fetch(geo::fetch(int)::_Z5fetchi.Frame)[clone.actor]",
         "geo::area()::{lambda(int)#1}::operator()",
         "geo::area(int,double)::'lambda'(int,geo::Shape<a::B>&&)::operator()",
         "(anonymousnamespace)::f[abi:cxx11]",
@@ -167,6 +164,8 @@ mod tests {
             ("geo::operator->*", r"geo::operator->\*"),
             ("geo::F<char*,int>::g", r"geo::F<char\*,int>::g"),
             ("a b", r"a\ b"),
+            ("geo::operator\"\" _km", r#"geo::operator""\ _km"#),
+            ("geo::fetch(int) [clone .actor]", r"geo::fetch(int)\ [clone\ .actor]"),
             ("kind=entry", r"kind\=entry"),
             ("@file", r"\@file"),
             ("!a", r"\!a"),

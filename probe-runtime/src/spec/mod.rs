@@ -7,18 +7,16 @@
 //! `PROBES` is such a text.
 
 mod format;
-mod interval;
 mod options;
 mod parse;
 mod reported;
 mod reporters;
 
 pub(crate) use format::{Format, endings};
-pub(crate) use interval::interval;
 #[cfg(any(feature = "perf", feature = "call-tree"))]
 pub(crate) use options::Setting;
 #[cfg(all(test, any(feature = "perf", feature = "call-tree")))]
 pub(crate) use options::settings;
-pub(crate) use parse::{Request, requests};
+pub(crate) use parse::{Listening, Request, requests};
 pub(crate) use reported::Reported;
 pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};

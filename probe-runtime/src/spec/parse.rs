@@ -1,13 +1,15 @@
 //! Cutting a text into requests: `selector=consumer`, several of them separated by commas. Pure.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::options::{split_options, with_options};
 use super::reported::Reported;
 use super::reporters::{FEATURES, REPORTERS, Reporter};
 use crate::control::select;
 use crate::error::{Error, Mistake};
-use crate::selector::{Assigned, Selector, assigned};
+use crate::patch::UnmatchedTerm;
+use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
 
 /// One consumer on what a selector names.
 #[derive(Clone, Copy)]
@@ -18,12 +20,20 @@ pub(crate) struct Request<'a> {
     pub(crate) options: Option<&'a str>,
 }
 
+/// A consumer that was put on probes.
+pub(crate) struct Listening {
+    pub(crate) reported: Box<dyn Reported>,
+    /// The terms of the selector that name no probe.
+    pub(crate) unmatched: Arc<[UnmatchedTerm]>,
+}
+
 impl Request<'_> {
     /// Puts the consumer on the probes.
-    pub(crate) fn attach(&self) -> Result<Box<dyn Reported>, Error> {
+    pub(crate) fn attach(&self) -> Result<Listening, Error> {
         let set = select(self.selector)?;
+        let unmatched = set.unmatched();
         let (attach, text) = self.reporter.read(self.options).expect("`requests` has read them");
-        attach(&set.text(text))
+        Ok(Listening { reported: attach(&set.text(text))?, unmatched })
     }
 }
 
@@ -36,12 +46,25 @@ impl fmt::Display for Request<'_> {
 
 /// Cuts the text into requests, at the commas where a selector's terms end; each can be attached, if there are such probes.
 pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
+    if let Some(at) = too_long(text) {
+        let problem = format!(
+            "at most {MAX_LEN} bytes are read, and these are {}; name many probes at once, by `**`, `@file` or `group=`",
+            text.len()
+        );
+        return Err(Mistake { at, problem });
+    }
     let mut requests = Vec::new();
     // Where the selector began, and where the term at hand begins.
     let (mut start, mut at) = (0, 0);
+    let mut words = Words::new(text);
+    // So that none is looked for in vain, term by term.
+    let last_closed = text.rfind(')').unwrap_or(0);
     while at <= text.len() {
-        let Assigned { mut end, mut equals } = assigned(text, at);
-        if let Some(options) = with_options(text, at, end, REPORTERS.iter().map(|it| it.name)) {
+        let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
+        let names = REPORTERS.iter().map(|it| it.name);
+        if at <= last_closed
+            && let Some(options) = with_options(text, at, end, names)
+        {
             (equals, end) = (Some(options.0), options.1);
         }
         if let Some(equals) = equals {

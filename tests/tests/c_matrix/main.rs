@@ -12,10 +12,12 @@ mod reference;
 mod sanitizers;
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::Path;
 
 use probe_build::{Outcome, Report, Sites};
 use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::fixture::site_table::SiteTable;
 use probe_tests::scenario;
 
 #[test]
@@ -76,6 +78,11 @@ fn play_all(recipes: Vec<Recipe>, root: &str, notes: &Path, further: &[(&str, &O
             .find_map(|file| file.plain().map(|why| format!("{}: {why}", file.source().display())));
         if let Some(plain) = plain {
             failures.push(format!("{}: {plain}", recipe.name()));
+        }
+        let bytes = fs::read(&object).expect("the object");
+        let begun = SiteTable::parse(&bytes).functions_that_begin_with_a_site();
+        if !begun.is_empty() {
+            failures.push(format!("{}: functions that begin with a site: {begun:?}", recipe.name()));
         }
         let named = named(&report);
         println!("{}: named as not wholly placed: {named}", recipe.name());

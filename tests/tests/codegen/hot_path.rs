@@ -9,7 +9,7 @@ use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Formatter, GasFormatter, Instruction, InstructionInfoFactory,
     Mnemonic, OpAccess, Register,
 };
-use probe_tests::fixture::site_table::{NOP, SiteTable};
+use probe_tests::fixture::site_table::{NOP, SiteTable, is_latent_site};
 
 /// The instructions of a hot path, in the order of the walk: straight on first, then where branches lead.
 pub struct HotPath {
@@ -35,8 +35,9 @@ impl HotPath {
             let instruction = decoder.decode();
             assert!(!instruction.is_invalid(), "no instruction at {at:#x}");
             let bytes = &code[offset..offset + instruction.len()];
-            if bytes == NOP {
-                this.sites.insert(at);
+            // It may have a prefix: the byte ahead of the site.
+            if is_latent_site(bytes) {
+                this.sites.insert(instruction.next_ip() - NOP.len() as u64);
             }
             let (next, target) = (instruction.next_ip(), instruction.near_branch_target());
             let edges = match instruction.flow_control() {
@@ -79,11 +80,14 @@ impl HotPath {
         false
     }
 
-    /// The length of the NOPs right before a site, other sites apart.
+    /// The length of the NOPs and prefixes right before a site, other sites apart.
     pub fn padding_before(&self, site: u64) -> usize {
-        let mut at = site;
+        let end = site + NOP.len() as u64;
+        let own = self.instructions.iter().find(|instruction| instruction.next_ip() == end);
+        let mut at = own.expect("the site's instruction").ip();
         let is_padding = |instruction: &&Instruction| {
-            instruction.mnemonic() == Mnemonic::Nop && !self.sites.contains(&instruction.ip())
+            let end = instruction.next_ip().wrapping_sub(NOP.len() as u64);
+            instruction.mnemonic() == Mnemonic::Nop && !self.sites.contains(&end)
         };
         while let Some(nop) =
             self.instructions.iter().filter(is_padding).find(|instruction| instruction.next_ip() == at)

@@ -2,7 +2,7 @@
 
 use super::*;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -70,6 +70,7 @@ fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
     assert!(object.symbols().all(|it| !it.name().unwrap_or_default().contains("__cyg_profile")), "{said}");
     let has_debug = object.sections().any(|it| it.name().unwrap_or_default().starts_with(".debug_"));
     assert_eq!(has_debug, flags.contains(&"-g"), "{said}");
+    no_site_begins_a_symbol(&object, &said);
     if sites == Sites::EntryReturn {
         for section in object.sections().filter(|it| it.kind() == SectionKind::Text) {
             if !section.name().unwrap_or_default().contains("__probe_stub_") {
@@ -78,6 +79,15 @@ fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
         }
     }
     std::fs::remove_dir_all(folder).expect("removed");
+}
+
+/// A tracer that is put on a symbol finds an instruction of its own there.
+fn no_site_begins_a_symbol(object: &object::File<'_>, said: &str) {
+    for symbol in object.symbols().filter(|it| it.kind() == SymbolKind::Text && it.is_definition()) {
+        let section = object.section_by_index(symbol.section_index().expect("defined")).expect("there");
+        let first = section.data_range(symbol.address(), 5).expect("bytes");
+        assert_ne!(first, Some(&SITE_BYTES[..]), "{said}: a site at {}", symbol.name().unwrap_or_default());
+    }
 }
 
 fn returns_have_sites(code: &[u8], said: &str) {

@@ -14,14 +14,17 @@ fn placed(source: &str, request: &Request<'_>) -> (String, Vec<(Function, Outcom
             out.push_str(line);
             continue;
         };
-        let [_, stub, _] = site.trim_end().split(", ").collect::<Vec<_>>()[..] else {
-            panic!("number, stub and anchor: {site}");
+        let words: Vec<_> = site.trim_end().split(", ").collect();
+        let (stub, first) = match words[..] {
+            [_, stub, _] => (stub, ""),
+            [_, stub, _, "nop"] => (stub, "FIRST "),
+            _ => panic!("number, stub, anchor and what is ahead: {site}"),
         };
         let number = names.iter().position(|name| name == stub).unwrap_or_else(|| {
             names.push(stub.to_owned());
             names.len() - 1
         });
-        out.push_str("\tSITE ");
+        out.extend(["\t", first, "SITE "]);
         out.push_str(&number.to_string());
         out.push('\n');
     }
@@ -61,7 +64,8 @@ f.cold:
 \t.size\tf.cold, .-f.cold
 ";
     let (placed, functions) = placed(text, &request(Sites::EntryReturn, Family::Clang));
-    let expected = text.replace("# @f\n", "# @f\n\tSITE 0\n").replace("\tretq", "\tSITE 1\n\tretq");
+    let expected =
+        text.replace("# @f\n", "# @f\n\tFIRST SITE 0\n").replace("\tretq", "\tFIRST SITE 1\n\tretq");
     assert_eq!(placed, expected);
     assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 2, dead_ends: 0, unknown_hooks: 0 });
 }
@@ -155,7 +159,7 @@ f.cold:
 \t.size\tf.cold, .-f.cold
 ";
     let (text, functions) = placed(source, &request(Sites::EntryReturn, Family::Gnu));
-    assert_eq!(text, source.replace("f:\n", "f:\n\tSITE 0\n").replace("\tret", "\tSITE 1\n\tret"));
+    assert_eq!(text, source.replace("f:\n", "f:\n\tFIRST SITE 0\n").replace("\tret", "\tSITE 1\n\tret"));
     assert_eq!(functions.len(), 1);
     assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 1, dead_ends: 1, unknown_hooks: 0 });
 }
@@ -179,7 +183,10 @@ f.eh:
 \t.size\tf, .Lfunc_end0-f
 ";
     let (text, functions) = placed(source, &request(Sites::EntryReturn, Family::Clang));
-    assert_eq!(text, source.replace("# @f\n", "# @f\n\tSITE 0\n").replace("\tretq", "\tSITE 1\n\tretq"));
+    assert_eq!(
+        text,
+        source.replace("# @f\n", "# @f\n\tFIRST SITE 0\n").replace("\tretq", "\tSITE 1\n\tretq")
+    );
     assert_eq!(functions.len(), 1);
     assert_eq!(functions[0].1, Outcome::Placed { entries: 1, exits: 2, dead_ends: 0, unknown_hooks: 0 });
 }
@@ -199,7 +206,7 @@ fn a_conditional_tail_call_becomes_a_jump_around_it() {
     let source = function("\ttestl\t%edi, %edi\n\tje\tg@PLT                           # TAILCALL\n\tretq\n");
     let (text, _) = placed(&source, &request(Sites::EntryReturn, Family::Clang));
     let around = "\tjne\t.Lprobe_skip_0\n\tSITE 1\n\tjmp\tg@PLT\n.Lprobe_skip_0:\n\tSITE 1\n\tretq\n";
-    let expected = function(&format!("\tSITE 0\n\ttestl\t%edi, %edi\n{around}"));
+    let expected = function(&format!("\tFIRST SITE 0\n\ttestl\t%edi, %edi\n{around}"));
     assert_eq!(text, expected);
     let placed = place(&source, &request(Sites::EntryReturn, Family::Clang)).expect("understood");
     assert_eq!(without_sites(&placed.text, &source), source);
@@ -386,7 +393,7 @@ f:
 \t.text
 \t.type\tf, @function
 f:
-\tSITE 0
+\tFIRST SITE 0
 \tSITE 1
 \tret
 \t.size\tf, .-f

@@ -74,9 +74,8 @@ mod thread {
         (ENTRY as *const ()).cast_mut()
     }
 
-    /// Where the stack pointer is, nobody asks here: all sites are Rust's.
     extern "C" fn dispatch(definition: &'static Definition, values: *const Value<'_>) {
-        dispatch::dispatch(definition, values, 0);
+        dispatch::dispatch(definition, values);
     }
 
     /// Orders the slot's mark before the read of the hook; pairs with `os::heavy_barrier`.

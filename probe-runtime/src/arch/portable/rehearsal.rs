@@ -9,5 +9,5 @@ pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed"
 
 /// Calls it as if its sites were active: an entry, and an exit.
 pub(crate) fn call() {
-    CALL.iter().for_each(|definition| crate::dispatch::dispatch(definition, ptr::null(), 0));
+    CALL.iter().for_each(|definition| crate::dispatch::dispatch(definition, ptr::null()));
 }

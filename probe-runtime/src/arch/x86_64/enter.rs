@@ -9,9 +9,12 @@
 //! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector registers on the hot path, both in C
 //! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
 //! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
-//! cleared. No lock, no locked instruction, no heap, no system call. All else goes to `dispatch`, with the slot marked; on a thread
-//! without a slot, and inside another hit, `dispatch` looks for itself. Where somebody listens who needs order, what came before is
+//! cleared. No lock, no locked instruction, no heap, no system call. All else is done by the function that the hook names, with the
+//! slot marked; the mark is cleared when it returns. On a thread without a slot, and inside another hit, [`UNMARKED`] stands for the
+//! hook, whose function looks for itself. Where somebody listens who needs order, what came before is
 //! waited for (`lfence`; Intel SDM 2A): the hook says so where its counter would be, by a number less than 0.
+//!
+//! The direction flag is left alone: it is clear wherever a site may stand, as at any call, and in signal handlers.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
 //! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a
@@ -20,25 +23,25 @@
 //! Unwinding: the frame's caller has the stack pointer that it had before it stepped over its red zone
 //! (`.cfi_val_offset`), which is what its own unwind tables count from.
 
-// Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its state at 0) and `Hook` (its
-// sole tally at 0, less than 0 only where it is none), which are asserted beside them, and on `enter` being reached through stubs only.
+// Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its mark, a word, at 0, its sequence at 8) and `Hook` (its
+// sole tally at 0, less than 0 only where it is none; the function for all else at 8; whose consumer it calls at 16), which are
+// asserted beside them, and on `enter` being reached through stubs only.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
-use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
 use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, Value};
-use crate::dispatch::{Slot, dispatch, dispatch_marked};
+use crate::dispatch::{Slot, UNMARKED};
 
 /// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first; `$save` and `$restore`
-/// stand around the call of `$dispatch`, with the stack pointer aligned to 16, and `rax`, `rdx` free.
+/// stand around the call of the hook's function, with the stack pointer aligned to 16, and `rax`, `rdx` free.
 macro_rules! enter {
-    ($step:literal, [$($tls:literal,)*], $dispatch:ident) => {
-        enter!($step, [$($tls,)*], $dispatch, [], [],)
+    ($step:literal, [$($tls:literal,)*]) => {
+        enter!($step, [$($tls,)*], [], [],)
     };
-    ($step:literal, [$($tls:literal,)*], $dispatch:ident, [$($save:literal,)*], [$($restore:literal,)*], $($area:tt)*) => {
+    ($step:literal, [$($tls:literal,)*], [$($save:literal,)*], [$($restore:literal,)*], $($area:tt)*) => {
         naked_asm!(
             $($tls,)*
             ".cfi_startproc",
@@ -56,9 +59,9 @@ macro_rules! enter {
             "mov rax, fs:[rax]",
             "test rax, rax",
             "jz 4f", // a new thread
-            "cmp dword ptr [rax], 0",
+            "cmp qword ptr [rax], 0",
             "jne 4f", // inside already: a signal, or a consumer's own probe
-            "mov dword ptr [rax], 1",
+            "mov qword ptr [rax], 1",
             "mov rcx, [rdi + 8]",
             "test rcx, rcx",
             "jz 2f", // detached while we were on the way
@@ -67,7 +70,7 @@ macro_rules! enter {
             "jle 3f", // more to do than to count once; if it is less than 0, in order
             "inc qword ptr [rax + rcx]",
             "2:",
-            "mov dword ptr [rax], 0",
+            "mov qword ptr [rax], 0",
             ".cfi_remember_state",
             "pop rcx",
             ".cfi_def_cfa_offset 24",
@@ -82,11 +85,17 @@ macro_rules! enter {
             ".cfi_restore_state",
             "4:",
             "lfence", // somebody may need order, and this way is slow anyway
-            "xor eax, eax", // `dispatch` looks for itself
+            "xor eax, eax",
+            "lea rcx, [rip + {unmarked}]",
+            "jmp 6f",
             "3:",
             "jns 5f",
             "lfence", // somebody needs order
             "5:",
+            "mov rcx, [rdi + 8]", // again, since nothing was free to keep it
+            "test rcx, rcx",
+            "jz 2b",
+            "6:",
             "push rbp",
             // Offsets are said in full: the assembler does not count from what it has restored.
             ".cfi_def_cfa_offset 40",
@@ -99,6 +108,7 @@ macro_rules! enter {
             "push r9",
             "push r10",
             "push r11",
+            "push rax", // this thread's slot, if it is marked
             ".cfi_offset rdx, -48",
             ".cfi_offset rsi, -56",
             ".cfi_offset r8, -64",
@@ -106,12 +116,19 @@ macro_rules! enter {
             ".cfi_offset r10, -80",
             ".cfi_offset r11, -88",
             "lea rsi, [rbp + 40]", // above rbp, rcx, rax, rdi and the return address
-            "mov rcx, rax", // this thread's slot, if it is marked; left as it is by what follows
+            "mov r8, rax",
+            "mov r9, rcx", // the hook
+            "mov rcx, [r9 + 16]", // whose consumer is called
             "and rsp, -16", // the cold block may be anywhere in its function's frame
-            "cld",
             $($save,)*
-            "call {dispatch}",
+            "call [r9 + 8]",
             $($restore,)*
+            "mov rax, [rbp - 56]",
+            "test rax, rax",
+            "jz 7f",
+            "inc qword ptr [rax + 8]",
+            "mov qword ptr [rax], 0",
+            "7:",
             "lea rsp, [rbp - 48]",
             "pop r11",
             "pop r10",
@@ -130,20 +147,19 @@ macro_rules! enter {
             "ret",
             ".cfi_endproc",
             enter = sym enter,
-            dispatch = sym $dispatch,
+            unmarked = sym UNMARKED,
             $($area)*
         )
     };
 }
 
 /// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero ([`vectors`](super::vectors)). The x87
-/// stack, which may hold something in the middle of a function, is empty for `$dispatch`, as for every function.
+/// stack, which may hold something in the middle of a function, is empty for the hook's function, as for every one.
 macro_rules! enter_keeping {
-    ($step:literal, $dispatch:ident, $save:literal, $restore:literal) => {
+    ($step:literal, $save:literal, $restore:literal) => {
         enter!(
             $step,
             [],
-            $dispatch,
             [
                 "sub rsp, [rip + {area}]",
                 "and rsp, -64",
@@ -186,82 +202,55 @@ unsafe extern "C" fn enter() {
             ".size {enter}.slot, 8",
             "{enter}.slot: .zero 8",
             ".popsection",
-        ],
-        without_values
+        ]
     )
 }
 
 /// The way in for probes with fields.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_with_values() {
-    enter!("192", [], with_values)
+    enter!("192", [])
 }
 
 /// The way in for C code's sites where the compiler expects a call: nothing was stepped over.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_called() {
-    enter!("0", [], without_values)
+    enter!("0", [])
 }
 
 /// The ways in that keep vector registers: for sites that the compiler knows nothing of, and for cold blocks without and with fields;
 /// on a processor with `XSAVEC`, with `XSAVE`, and without either.
 macro_rules! keeping {
-    ($($name:ident: $step:literal, $dispatch:ident, $save:literal, $restore:literal;)*) => { $(
+    ($($name:ident: $step:literal, $save:literal, $restore:literal;)*) => { $(
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
-            enter_keeping!($step, $dispatch, $save, $restore)
+            enter_keeping!($step, $save, $restore)
         }
     )* };
 }
 
 keeping! {
-    hidden_xsavec: "0", without_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
-    hidden_xsave: "0", without_values, "xsave64 [rsp]", "xrstor64 [rsp]";
-    hidden_fxsave: "0", without_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
-    kept_xsavec: "128", without_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
-    kept_xsave: "128", without_values, "xsave64 [rsp]", "xrstor64 [rsp]";
-    kept_fxsave: "128", without_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
-    kept_with_values_xsavec: "192", with_values, "xsavec64 [rsp]", "xrstor64 [rsp]";
-    kept_with_values_xsave: "192", with_values, "xsave64 [rsp]", "xrstor64 [rsp]";
-    kept_with_values_fxsave: "192", with_values, "fxsave64 [rsp]", "fxrstor64 [rsp]";
+    hidden_xsavec: "0", "xsavec64 [rsp]", "xrstor64 [rsp]";
+    hidden_xsave: "0", "xsave64 [rsp]", "xrstor64 [rsp]";
+    hidden_fxsave: "0", "fxsave64 [rsp]", "fxrstor64 [rsp]";
+    kept_xsavec: "128", "xsavec64 [rsp]", "xrstor64 [rsp]";
+    kept_xsave: "128", "xsave64 [rsp]", "xrstor64 [rsp]";
+    kept_fxsave: "128", "fxsave64 [rsp]", "fxrstor64 [rsp]";
+    kept_with_values_xsavec: "192", "xsavec64 [rsp]", "xrstor64 [rsp]";
+    kept_with_values_xsave: "192", "xsave64 [rsp]", "xrstor64 [rsp]";
+    kept_with_values_fxsave: "192", "fxsave64 [rsp]", "fxrstor64 [rsp]";
 }
 
-/// `marked` is this thread's slot, which the way in has marked; null where that is to be done yet.
-extern "C" fn without_values(
-    definition: &'static Definition,
-    frame: *const Value<'_>,
-    _: usize,
-    marked: *const Slot,
-) {
-    deliver(definition, ptr::null(), frame, marked);
-}
-
-extern "C" fn with_values(
-    definition: &'static Definition,
-    frame: *const Value<'_>,
-    _: usize,
-    marked: *const Slot,
-) {
-    let values = if definition.field_count() <= INLINE_VALUES {
+/// Where the values are of a hit of a probe with so many fields.
+///
+/// # Safety
+/// `frame` is what the way in has handed to the hook's function, which has not returned yet.
+pub(crate) unsafe fn values(frame: *const Value<'_>, count: usize) -> *const Value<'_> {
+    if count <= INLINE_VALUES {
         frame
     } else {
         // SAFETY: the cold block of a probe with more fields left the address of its values here.
         unsafe { *frame.byte_add(VALUES_AT).cast::<*const Value<'_>>() }
-    };
-    deliver(definition, values, frame, marked);
-}
-
-#[inline(always)]
-fn deliver(
-    definition: &'static Definition,
-    values: *const Value<'_>,
-    frame: *const Value<'_>,
-    marked: *const Slot,
-) {
-    // SAFETY: slots are never given back.
-    match unsafe { marked.as_ref() } {
-        Some(slot) => dispatch_marked(definition, values, frame.addr(), slot),
-        None => dispatch(definition, values, frame.addr()),
     }
 }
 

@@ -17,4 +17,4 @@ pub(crate) mod stub;
 mod vectors;
 
 #[cfg(feature = "std")]
-pub(crate) use enter::{bump, entry, light_barrier, set_slot, slot};
+pub(crate) use enter::{bump, entry, light_barrier, set_slot, slot, values};

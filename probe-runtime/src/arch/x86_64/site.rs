@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!           latent                          active
-//!   .p2align 3, , 4                 .p2align 3, , 4
+//!   1 to 5 bytes of NOP             1 to 5 bytes of NOP
 //!   0f 1f 44 00 08   nopl 8(…)      e9 rel32   jmp cold
 //!   …                               …
 //!   cold:  add rsp, -128            (laid out by the compiler, out of the way)
@@ -19,9 +19,15 @@
 //!   without a frame. Who unwinds through a hit finds the stack pointer as it was before that step (the unwind
 //!   tables of `enter` say so); only a signal that interrupts the cold block between its `add` and its `call`, or
 //!   after it, sees frames that are off by the step.
-//! - `.p2align 3, , 4` pads by at most 4 bytes; after it the five bytes lie in one aligned 8-byte word, since
-//!   any other offset than 0 to 3 in its word is 4 or less away from the next word. Five bytes and their
-//!   padding never leave room for a second site in that word.
+//! - At least one byte stands ahead of each site, so that none begins at a function's first byte. Tracers put their
+//!   breakpoints there, and the kernel's uprobes write back what the file has when they are taken away.
+//!   `.p2align 3, , 5` pads with one NOP from the offsets 3 to 7 of a word to the next word. At the offsets 0 to 2 it
+//!   pads nothing, and `.skip` adds a byte. In both cases the site's five bytes lie in one aligned word, which has no
+//!   room for a second site.
+//! - That byte is a NOP, an instruction of its own for the tracer. An asm can't know whether it comes first in its
+//!   function, and functions that are compiled for size begin at any address, so all sites have it, but for the
+//!   guards' exits: those come after an entry, or in the drop glue of the guard, which nobody traces. Theirs is a CS
+//!   prefix of the site's own instruction, which it does not change: one instruction less on the hot path.
 //! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes it for his.
 //! - All general registers survive a hit: one that did not would cost a copy on the hot path. Vector registers are
 //!   clobbered in the cold block, so the compiler spills what lives in them there and nowhere else.
@@ -115,7 +121,8 @@ macro_rules! __probe_v1_place {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_active {
-    ($cold:block) => {
+    // The byte that stands ahead where alignment leaves none.
+    ($ahead:literal, $cold:block) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
         // cold block, which is declared as a label and states its own effects.
         unsafe {
@@ -136,8 +143,9 @@ macro_rules! __probe_v1_active {
                 ".quad __start_probe_sites - ., __stop_probe_sites - .",
                 ".quad __start_linkme_PROBE_DEFINITIONS_V1 - ., __stop_linkme_PROBE_DEFINITIONS_V1 - .",
                 ".popsection",
-                ".macro probe_v1_site n, cold, stub",
-                ".p2align 3, , 4",
+                ".macro probe_v1_site n, cold, stub, ahead",
+                "2: .p2align 3, , 5",
+                "3: .skip !(3b - 2b), \\ahead",
                 ".Lprobe_v1_site_\\n\\(): .byte 0x0f, 0x1f, 0x44, 0x00, 0x08",
                 ".pushsection probe_sites, \"ao\", @progbits, .Lprobe_v1_site_\\n",
                 ".p2align 2",
@@ -148,13 +156,16 @@ macro_rules! __probe_v1_active {
                 ".endif",
                 ".set .Lprobe_v1_n, .Lprobe_v1_n + 1",
                 ".altmacro",
-                "probe_v1_site %.Lprobe_v1_n, {cold}, {stub}",
+                $crate::__private::v1::concat!("probe_v1_site %.Lprobe_v1_n, {cold}, {stub}, ", $ahead),
                 ".noaltmacro",
                 stub = sym <__Probe as $crate::__private::v1::Stub>::stub,
                 cold = label $cold,
                 options(nomem, nostack, preserves_flags),
             )
         }
+    };
+    ($cold:block) => {
+        $crate::__private::v1::active! { "0x90", $cold }
     };
 }
 
@@ -229,8 +240,9 @@ macro_rules! __probe_v1_deliver_failed {
 
 /// A site without fields, in one piece: each function that is made for a probe is one more for the compiler to make.
 macro_rules! bare {
-    () => {
+    ($ahead:literal) => {
         active! {
+            $ahead,
             // SAFETY: a cold block.
             { unsafe { call_stub!([sym __Probe::stub], ["add rsp, -128"], ["sub rsp, -128"], []) } }
         }
@@ -240,13 +252,13 @@ macro_rules! bare {
 /// A site without fields.
 #[inline(always)]
 pub fn bare<__Probe: Stub>() {
-    bare!();
+    bare!("0x90");
 }
 
 /// The site of an entry, and the guard of its exit.
 #[inline(always)]
 pub fn enter<__Probe: Stub, __Exit: Stub>() -> Exit<__Exit> {
-    bare!();
+    bare!("0x90");
     Exit(PhantomData)
 }
 
@@ -257,7 +269,7 @@ pub struct Exit<__Probe: Stub>(pub PhantomData<__Probe>);
 impl<__Probe: Stub> Drop for Exit<__Probe> {
     #[inline(always)]
     fn drop(&mut self) {
-        bare!();
+        bare!("0x2e");
     }
 }
 

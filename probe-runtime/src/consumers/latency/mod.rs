@@ -148,6 +148,7 @@ impl Consumer for Latency {
         self.calls.prepare(probes)
     }
 
+    #[inline]
     fn hit(&self, event: &Event<'_>) {
         self.calls.hit(event, self);
     }

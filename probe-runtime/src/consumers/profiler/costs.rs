@@ -150,7 +150,7 @@ impl Rehearsal {
     fn rehearse(&self) -> Option<Costs> {
         let clock = self.clock;
         let counted = hits_that_count(clock)? / 2.0;
-        let delivered = hits_that_call(clock, Arc::<Alone>::clone(&self.idle), || ())? / 2.0;
+        let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
         let seen = || self.busy.0.seen(&[0])[0];
         let (mut before, mut inside) = (seen(), Vec::new());
         #[expect(clippy::cast_precision_loss, reason = "some thousands of calls")]
@@ -160,7 +160,7 @@ impl Rehearsal {
             inside.push(time as f64 / samples.max(1) as f64);
             before = after;
         };
-        let timed = hits_that_call(clock, Arc::<Alone>::clone(&self.busy), round)? / 2.0;
+        let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
         Some(Costs {
             counted,
             delivered,

@@ -287,6 +287,7 @@ impl Consumer for Profiler {
         Ok(())
     }
 
+    #[inline]
     fn hit(&self, event: &Event<'_>) {
         if let Some(sampler) = self.core.sampler.get() {
             let _ = sampler.hit(event);

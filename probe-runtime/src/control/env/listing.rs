@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::consumers::report::{Csv, Object, Table, array};
 use crate::error::Mistake;
 use crate::registry::{FieldInfo, ProbeInfo};
-use crate::selector::{Assigned, Selector, assigned};
+use crate::selector::{Assigned, Selector, Words, assigned};
 use crate::spec::Format;
 
 /// Alone, or in place of a consumer.
@@ -14,7 +14,7 @@ pub(super) const NAME: &str = "list";
 pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
 
 /// Which probes are to be listed.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Listed<'a> {
     All,
     Selected(&'a str),
@@ -27,9 +27,9 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
         return Ok(Some(Listed::All));
     }
     let Some(selector) = before.trim_end().strip_suffix('=') else { return Ok(None) };
-    let mut at = 0;
+    let (mut words, mut at) = (Words::new(selector), 0);
     while at <= selector.len() {
-        let Assigned { end, equals } = assigned(selector, at);
+        let Assigned { end, equals } = assigned(selector, &mut words, at);
         if let Some(at) = equals {
             let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
             return Err(Mistake { at, problem });

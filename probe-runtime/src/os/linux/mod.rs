@@ -2,7 +2,6 @@
 
 pub(crate) mod cancel;
 pub(crate) mod maps;
-pub(crate) mod masks;
 pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
@@ -11,7 +10,6 @@ pub(crate) mod pin;
 pub(crate) mod signals;
 pub(crate) mod text;
 pub(crate) mod thread;
-pub(crate) mod tracer;
 pub(crate) mod trap;
 
 mod barrier;

@@ -1,0 +1,118 @@
+//! From a selector's text to the probes that it names, or to what was probably meant.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::attached::Policy;
+use super::lock::operate;
+use super::set::{ProbeSet, unread_objects};
+use super::state::Control;
+use crate::abi::Definition;
+use crate::error::Error;
+use crate::patch::UnmatchedTerm;
+use crate::registry::ProbeId;
+use crate::selector::{Selector, nearest};
+
+/// So many suggestions are made.
+const SHOWN: usize = 3;
+
+/// The probes that a selector names. [`Selector`] has the grammar: `net::*`, `**::handle`, `@server.rs:42`, `kind=entry`,
+/// `group=db`, and several of them.
+///
+/// # Errors
+/// [`Error::Selector`] where it is malformed; [`Error::NoMatch`] where it names none, with selectors like it that name some, or else the
+/// nearest probes; [`Error::Skipped`] where it names only functions that a block with `#[probe]` has left out. Of several terms, those
+/// that name nothing are told by the [report](super::Attachment::report) of whoever is attached to the set.
+///
+/// ```
+/// use probe_runtime::{Error, select};
+///
+/// mod net {
+///     #[probe_runtime::probe(group = "net")]
+///     pub fn handle(bytes: usize) {
+///         probe!("parsed", bytes);
+///     }
+///     pub mod tcp {
+///         #[probe_runtime::probe(group = "net::tcp")]
+///         pub fn accept() {}
+///     }
+/// }
+/// net::handle(7);
+/// net::tcp::accept();
+///
+/// # let this = module_path!();
+/// # let select = |selector: &str| select(&selector.replace("app", this));
+/// assert_eq!(select("app::net::handle")?.len(), 2); // entry and exit
+/// assert_eq!(select("app::net::*")?.len(), 3); // and the point, but nothing of `tcp`
+/// assert_eq!(select("app::net::**")?.len(), 5);
+/// assert_eq!(select("**::accept")?.len(), 2);
+/// assert_eq!(select("**::net::** kind=entry|point")?.len(), 3);
+/// assert_eq!(select("app::net::**, !**::parsed")?.len(), 4);
+/// assert_eq!(select("group=net::* kind=exit")?.len(), 1);
+///
+/// let error = select("tcp::*").unwrap_err();
+/// assert_eq!(error.to_string(), "no probe matches `tcp::*`; did you mean `**::tcp::*` (2 probes)?");
+/// # Ok::<(), Error>(())
+/// ```
+pub fn select(selector: &str) -> Result<ProbeSet, Error> {
+    let parsed = Selector::parse(selector)?;
+    operate(|control| {
+        let mut named = parsed.named();
+        let ids: Arc<[_]> = (definitions(control))
+            .filter(|(_, definition)| definition.skipped().is_none())
+            .filter(|(_, definition)| parsed.matches_noting(*definition, &mut named))
+            .map(|(id, _)| id)
+            .collect();
+        if ids.is_empty() {
+            return Err(nothing(control, selector, &parsed));
+        }
+        let mut unmatched = Vec::new();
+        for term in parsed.unnamed(&named) {
+            // Whoever lists many paths that are gone needs no suggestion for each.
+            let problem = (unmatched.len() < SHOWN).then(|| nothing_of(control, term)).flatten();
+            unmatched.push(UnmatchedTerm::new(term.to_owned(), problem));
+        }
+        Ok(ProbeSet { ids, policy: Policy::default(), unmatched: unmatched.into() })
+    })
+}
+
+fn definitions(control: &Control) -> impl Iterator<Item = (ProbeId, &Definition)> {
+    let ids = (0..control.registry.len()).map(ProbeId::new);
+    ids.filter_map(|id| Some((id, control.registry.definition(id)?)))
+}
+
+/// Why one term of a selector names nothing.
+fn nothing_of(control: &Control, term: &str) -> Option<String> {
+    // What is parsed as a part of a text is parsed alone, too.
+    Some(nothing(control, term, &Selector::parse(term).ok()?).to_string())
+}
+
+/// Why a selector names nothing, and what was probably meant.
+fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
+    let all = || definitions(control).map(|(_, definition)| definition);
+    let skipped = all()
+        .filter(|definition| parsed.matches(*definition))
+        .filter_map(|definition| Some((definition.path().to_owned(), definition.skipped()?.to_owned())));
+    let mut skipped: Vec<_> = skipped.collect();
+    if !skipped.is_empty() {
+        skipped.sort();
+        return Error::Skipped { selector: selector.to_owned(), skipped };
+    }
+    let probes = || all().filter(|definition| definition.skipped().is_none());
+    let mut wider: Vec<(String, usize)> = Vec::new();
+    for candidate in parsed.wider() {
+        let Ok(parsed) = Selector::parse(&candidate) else { continue };
+        let count = probes().filter(|definition| parsed.matches(*definition)).count();
+        // As many are the same ones, by a longer name.
+        if count != 0 && wider.len() < SHOWN && wider.iter().all(|(_, known)| *known != count) {
+            wider.push((candidate, count));
+        }
+    }
+    let known: BTreeSet<_> = all().filter_map(|definition| definition.note("group")).collect();
+    let groups = parsed.unknown_groups(&known).flat_map(|group| nearest(group, known.iter().copied()));
+    let groups = groups.map(|group| format!("group={group}"));
+    let paths = parsed.path().map(|path| nearest(path, all().map(Definition::path)));
+    let nearest = groups.chain(paths.into_iter().flatten()).take(SHOWN).collect();
+    let (selector, unread, probes) = (selector.to_owned(), unread_objects(), probes().count());
+    Error::NoMatch { selector, probes, wider, nearest, unread }
+}

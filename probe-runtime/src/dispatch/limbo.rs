@@ -1,0 +1,300 @@
+//! What was unpublished, until no thread can be reading it any more. Nobody waits for that.
+//!
+//! Life: [retired](Limbo::retire) when something else is published in its place ▸ given out by [`collect`](Limbo::collect), which looks at every
+//! thread's mark after a heavy barrier, under the control lock, and is called by each operation that has retired something.
+//!
+//! Each look is an *era*. Of what is retired it is known in which era it was published, and in which it was taken back; of a thread that is in a
+//! hit, since which look it has been in it, and which was the first that saw it in the consumer that it is in now. Up to then it may have
+//! read what was published; from then on it reads nothing, and when it comes back, it finds what is published then. So it may hold what was
+//! taken back since it was first seen, and published until it was seen in that consumer; no more:
+//!
+//! | a thread is seen | it may hold what was retired |
+//! |---|---|
+//! | outside of hits | nothing |
+//! | between a site and a consumer, or in a nested hit | since the look that saw this hit first |
+//! | in a consumer, where the last look saw it in the same call | the same, if it was published before the first look that saw that call |
+//!
+//! Bound: what is left by a consumer that blocks is of those hooks that were published when it was first seen there, one for each probe; however many
+//! operations follow, they leave nothing.
+//!
+//! Cost of a look: a barrier, and some loads for each thread; nothing where nothing was retired.
+
+use std::hint;
+
+use super::presence::{Mark, Watched};
+use super::quiesce::Fenced;
+use super::slot::{Slot, slots};
+
+/// Looks at a thread that is between a site and a consumer, which it is for some instructions, before that is taken for what it does.
+const LOOKS: u32 = 200;
+
+/// When something was published or retired: before which look.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Era(u64);
+
+impl Era {
+    /// Of what is published without the control lock.
+    pub(crate) const UNKNOWN: Self = Self(0);
+    const FIRST: Self = Self(1);
+    const ANY: Self = Self(u64::MAX);
+}
+
+/// What was retired.
+#[derive(Debug)]
+pub(crate) struct Limbo<T> {
+    now: Era,
+    retired: Vec<Retired<T>>,
+    hits: Vec<Hit>,
+}
+
+#[derive(Debug)]
+struct Retired<T> {
+    published: Era,
+    unpublished: Era,
+    what: T,
+}
+
+/// A hit that a look has found under way.
+#[derive(Debug)]
+struct Hit {
+    slot: usize,
+    watched: Watched,
+    since: Era,
+    /// It has read nothing that was published later.
+    read_by: Era,
+}
+
+/// What a look has seen of a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub(super) slot: usize,
+    pub(super) watched: Watched,
+    pub(super) mark: Mark,
+}
+
+impl<T> Default for Limbo<T> {
+    fn default() -> Self {
+        Self { now: Era::FIRST, retired: Vec::new(), hits: Vec::new() }
+    }
+}
+
+impl<T> Limbo<T> {
+    /// The era of what is published now, by the holder of the control lock.
+    pub(crate) fn now(&self) -> Era {
+        self.now
+    }
+
+    /// Takes in what has been published since that era, and is published no more.
+    pub(crate) fn retire(&mut self, published: Era, what: T) {
+        self.retired.push(Retired { published, unpublished: self.now, what });
+    }
+
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.retired.is_empty()
+    }
+
+    /// Whether something was retired since the last look.
+    pub(crate) fn has_new(&self) -> bool {
+        self.retired.last().is_some_and(|last| last.unpublished == self.now)
+    }
+
+    /// Looks at all threads, and gives out what none can be reading. After a heavy barrier, which comes after all that was
+    /// retired.
+    pub(crate) fn collect(&mut self, _fenced: &Fenced, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
+        self.see(slots().map(look));
+        self.take_free(is_asked_for)
+    }
+
+    pub(super) fn see(&mut self, sights: impl Iterator<Item = Sight>) {
+        let under_way = sights.filter(|sight| !sight.mark.is_outside());
+        let hits = under_way.map(|sight| {
+            let same_hit =
+                |hit: &&Hit| hit.slot == sight.slot && hit.watched.sequence == sight.watched.sequence;
+            let known = self.hits.iter().find(same_hit);
+            let same_call = known.filter(|hit| hit.watched == sight.watched && hit.read_by != Era::ANY);
+            let read_by = match same_call {
+                _ if sight.mark.is_passing() => Era::ANY,
+                Some(hit) => hit.read_by,
+                None => self.now,
+            };
+            let since = known.map_or(self.now, |hit| hit.since);
+            Hit { slot: sight.slot, watched: sight.watched, since, read_by }
+        });
+        self.hits = hits.collect();
+        self.now = Era(self.now.0 + 1);
+    }
+
+    pub(super) fn take_free(&mut self, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
+        let hits = &self.hits;
+        let is_free = |it: &mut Retired<T>| {
+            let may_hold = |hit: &Hit| hit.since <= it.unpublished && it.published <= hit.read_by;
+            is_asked_for(&it.what) && !hits.iter().any(may_hold)
+        };
+        self.retired.extract_if(.., is_free).map(|it| it.what).collect()
+    }
+}
+
+/// In this order: see [`Presence::watch`](super::presence::Presence::watch).
+fn look(slot: &'static Slot) -> Sight {
+    let look = || {
+        let watched = slot.presence().watch();
+        Sight { slot: std::ptr::from_ref(slot).addr(), watched, mark: slot.mark() }
+    };
+    for _ in 0..LOOKS {
+        let sight = look();
+        if !sight.mark.is_passing() {
+            return sight;
+        }
+        hint::spin_loop();
+    }
+    look()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sight(sequence: u64, calls: u64, mark: Mark) -> Sight {
+        Sight { slot: 0, watched: Watched { sequence, calls }, mark }
+    }
+
+    /// After a look that sees one thread so.
+    fn given_out(limbo: &mut Limbo<u32>, sight: Option<Sight>) -> Vec<u32> {
+        limbo.see(sight.into_iter());
+        limbo.take_free(|_| true)
+    }
+
+    fn consuming() -> Mark {
+        Mark::consuming(4096)
+    }
+
+    #[test]
+    fn what_is_outside_of_hits_holds_nothing() {
+        let mut limbo = Limbo::default();
+        for mark in [Mark::IDLE, Mark::WORKING] {
+            limbo.retire(limbo.now(), 1);
+            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), [1]);
+        }
+        assert!(limbo.is_empty());
+    }
+
+    #[test]
+    fn what_was_retired_before_a_hit_is_not_held_by_it() {
+        let mut limbo = Limbo::default();
+        limbo.retire(limbo.now(), 1);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        limbo.retire(Era::UNKNOWN, 2);
+        assert_eq!(given_out(&mut limbo, Some(sight(1, 0, consuming()))), [1], "another hit");
+        assert_eq!(given_out(&mut limbo, None), [2]);
+    }
+
+    #[test]
+    fn who_stays_in_one_call_holds_what_was_published_until_it_was_seen_there() {
+        let mut limbo = Limbo::default();
+        let before = limbo.now();
+        assert!(!limbo.has_new());
+        limbo.retire(before, 0);
+        assert!(limbo.has_new());
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert!(!limbo.has_new() && !limbo.is_empty());
+        for operation in 1..100_000 {
+            // The hook of the operation before.
+            limbo.retire(limbo.now(), operation);
+            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [operation]);
+        }
+        limbo.retire(before, 1);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        assert_eq!(limbo.retired.len(), 2, "what it may have read");
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "another call in the same hit");
+        limbo.retire(Era(limbo.now().0 - 1), 2);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 1, consuming()))), [], "which may have read that");
+        assert_eq!(given_out(&mut limbo, Some(sight(1, 1, Mark::ENTERED))), [0, 1, 2]);
+    }
+
+    #[test]
+    fn who_passes_holds_all_since_it_was_seen() {
+        let mut limbo = Limbo::default();
+        for mark in [Mark::ENTERED, Mark::NESTED, Mark::ENTERED] {
+            limbo.retire(limbo.now(), 1);
+            assert_eq!(given_out(&mut limbo, Some(sight(0, 0, mark))), []);
+        }
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
+        limbo.retire(limbo.now(), 2);
+        assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [2]);
+        assert_eq!(given_out(&mut limbo, None), [1, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_stays() {
+        let mut limbo = Limbo::default();
+        limbo.retire(limbo.now(), 1);
+        limbo.retire(limbo.now(), 2);
+        limbo.see(std::iter::empty());
+        assert_eq!(limbo.take_free(|what| *what == 2), [2]);
+        assert!(!limbo.is_empty() && !limbo.has_new());
+    }
+
+    /// One step of a thread, or of who operates.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Begin,
+        Read,
+        Call,
+        EndCall,
+        End,
+        Publish,
+        Look,
+    }
+
+    proptest! {
+        /// A thread that makes hits, also nested ones before the outer one reads, while hooks are published and looks are made: what is
+        /// given out is never what it holds.
+        #[test]
+        fn nothing_is_given_out_that_is_held(
+            steps in prop::collection::vec(
+                prop::sample::select(vec![
+                    Step::Begin, Step::Read, Step::Call, Step::EndCall, Step::End, Step::Publish, Step::Publish, Step::Look,
+                ]),
+                1..200,
+            )
+        ) {
+            let mut limbo = Limbo::default();
+            let (mut published, mut since) = (0_u32, limbo.now());
+            let (mut sequence, mut calls, mut mark) = (0, 0, Mark::IDLE);
+            let mut held: Vec<u32> = Vec::new();
+            let mut given: Vec<u32> = Vec::new();
+            for step in steps {
+                let is_calling = mark == consuming();
+                match step {
+                    Step::Begin if mark == Mark::IDLE => mark = Mark::ENTERED,
+                    Step::Read if mark == Mark::ENTERED => held.push(published),
+                    Step::Call if mark == Mark::ENTERED => mark = consuming(),
+                    Step::EndCall if is_calling => {
+                        calls += 1;
+                        mark = Mark::ENTERED;
+                    }
+                    Step::End if mark == Mark::ENTERED => {
+                        sequence += 1;
+                        mark = Mark::IDLE;
+                        held.clear();
+                    }
+                    Step::Publish => {
+                        limbo.retire(since, published);
+                        (published, since) = (published + 1, limbo.now());
+                    }
+                    Step::Look => {
+                        let free = given_out(&mut limbo, Some(sight(sequence, calls, mark)));
+                        prop_assert!(free.iter().all(|hook| !held.contains(hook)), "{held:?} {free:?}");
+                        given.extend(free);
+                    }
+                    _ => {}
+                }
+            }
+            given.extend(given_out(&mut limbo, None));
+            given.sort_unstable();
+            prop_assert_eq!(given, (0..published).collect::<Vec<_>>(), "each once");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! A text that somebody wrote, with a caret below a place in it.
+
+use std::fmt;
+
+/// So many characters are shown on each side of the place.
+const AROUND: usize = 72;
+
+/// Two lines: the text, or what of a long one is around this byte; and a caret. Both are indented.
+pub(crate) fn pointed(text: &str, at: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (before, after) = text.split_at(at);
+    let start = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
+    let end = after.char_indices().nth(AROUND).map_or(after.len(), |(at, _)| at);
+    let (before, after) = (&before[start..], &after[..end]);
+    let lead = if start == 0 { "" } else { "…" };
+    let trail = if at + end == text.len() { "" } else { "…" };
+    let shown = [lead, before, after, trail].concat().replace(char::is_control, " ");
+    let column = lead.chars().count() + before.chars().count() + 1;
+    writeln!(f, "  {shown}")?;
+    write!(f, "  {:>column$}", "^")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Pointed<'a>(&'a str, usize);
+
+    impl fmt::Display for Pointed<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            pointed(self.0, self.1, f)
+        }
+    }
+
+    #[test]
+    fn a_short_text_is_shown_whole() {
+        assert_eq!(Pointed("é::b\tc", 5).to_string(), "  é::b c\n      ^");
+        assert_eq!(Pointed("", 0).to_string(), "  \n  ^");
+    }
+
+    #[test]
+    fn of_a_long_one_what_is_around_the_place() {
+        let long = "é".repeat(100_000);
+        for (at, shown, column) in [
+            (0, format!("{}…", "é".repeat(AROUND)), 1),
+            (150_000, format!("…{}…", "é".repeat(2 * AROUND)), AROUND + 2),
+            (200_000, format!("…{}", "é".repeat(AROUND)), AROUND + 2),
+        ] {
+            assert_eq!(Pointed(&long, at).to_string(), format!("  {shown}\n  {:>column$}", "^"));
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! One term of a selector.
+
+use std::ops::Range;
+
+use super::Subject;
+use super::glob::{Glob, Path};
+use crate::abi::Kind;
+
+/// What a probe must be for the term to name it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Term {
+    /// Where it stands in the selector, without its `!`.
+    pub(super) range: Range<usize>,
+    pub(super) is_exclusion: bool,
+    pub(super) path: Option<Glob>,
+    /// Where the path stands in the selector.
+    pub(super) path_range: Range<usize>,
+    pub(super) file: Option<Glob>,
+    pub(super) line: Option<u32>,
+    pub(super) kinds: Option<Vec<Kind>>,
+    pub(super) groups: Option<Vec<Group>>,
+}
+
+/// A glob over groups, and how it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) text: String,
+    pub(super) glob: Glob,
+}
+
+impl Term {
+    /// The only path that it names, if that is all that it asks for.
+    pub(super) fn only(&self) -> Option<String> {
+        let is_path_alone = self.file.is_none() && self.kinds.is_none() && self.groups.is_none();
+        self.path.as_ref().filter(|_| is_path_alone)?.only()
+    }
+
+    /// How many patterns a probe is held against.
+    pub(super) fn patterns(&self) -> usize {
+        self.groups.as_ref().map_or(1, Vec::len)
+    }
+
+    pub(super) fn matches(&self, subject: &impl Subject, path: &Path<'_>) -> bool {
+        self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind()))
+            && self.line.is_none_or(|line| line == subject.line())
+            && self.path.as_ref().is_none_or(|glob| glob.matches(path))
+            && self.file.as_ref().is_none_or(|glob| glob.matches(&Path::new(subject.file())))
+            && self.groups.as_ref().is_none_or(|groups| {
+                let group = subject.group().map(Path::new);
+                group.is_some_and(|group| groups.iter().any(|asked| asked.glob.matches(&group)))
+            })
+    }
+}

@@ -1,0 +1,122 @@
+//! Where the parts of a selector end. Pure, linear: each byte is looked at as often, however many parts there are.
+//!
+//! A word ends at whitespace, or at a comma before an `@file`. Its brackets are matched once: outside of them, what follows a comma
+//! reads in the word as it does alone, since no bracket before the comma has its partner after it.
+
+use std::ops::Range;
+
+use super::nesting::{Escapes, Mark, marks};
+
+/// A text that is cut into parts, from its beginning to its end.
+pub(crate) struct Words<'a> {
+    text: &'a str,
+    /// The word at hand, and what its bytes are.
+    word: Range<usize>,
+    marks: Vec<Mark>,
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        Self { text, word: 0..0, marks: Vec::new() }
+    }
+
+    /// The part that begins here, with neither whitespace nor a comma: to the next whitespace, or to the next comma. Those in brackets
+    /// or after a backslash are the part's own, but not in a file's name.
+    pub(super) fn part(&mut self, at: usize) -> &'a str {
+        let rest = &self.text[at..];
+        if rest.starts_with('@') {
+            let end = rest.find(|c: char| c.is_whitespace() || c == ',');
+            return &rest[..end.unwrap_or(rest.len())];
+        }
+        if !self.word.contains(&at) {
+            self.word = at..at + word_len(rest);
+            self.marks = marks(&self.text[self.word.clone()], Escapes::Read);
+        }
+        let part = &self.text[at..self.word.end];
+        let marks = &self.marks[at - self.word.start..];
+        let comma = part.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == Mark::Outside);
+        &part[..comma.unwrap_or(part.len())]
+    }
+}
+
+/// The length of the word that this begins with. Whitespace in it may be escaped, and so may be the comma before an `@`.
+fn word_len(text: &str) -> usize {
+    let mut is_escaped = false;
+    let mut comma = None;
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if is_escaped => (is_escaped, comma) = (false, None),
+            c if c.is_whitespace() => return at,
+            '\\' => (is_escaped, comma) = (true, None),
+            ',' => comma = Some(at),
+            '!' => (),
+            '@' if comma.is_some() => return comma.unwrap_or(at),
+            _ => comma = None,
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All parts, as the parser walks them.
+    fn parts(text: &str) -> Vec<&str> {
+        let mut words = Words::new(text);
+        walk(text, |at| words.part(at).len())
+    }
+
+    fn walk(text: &str, mut len: impl FnMut(usize) -> usize) -> Vec<&str> {
+        let (mut parts, mut at) = (Vec::new(), 0);
+        while at < text.len() {
+            let c = text[at..].chars().next().unwrap_or_default();
+            if c.is_whitespace() || matches!(c, ',' | '!') {
+                at += c.len_utf8();
+                continue;
+            }
+            let len = len(at);
+            assert_ne!(len, 0, "no end in sight");
+            parts.push(&text[at..at + len]);
+            at += len;
+        }
+        parts
+    }
+
+    /// The definition, without any cleverness: what begins here is matched anew for each part.
+    fn reference(text: &str, at: usize) -> usize {
+        let rest = &text[at..];
+        if rest.starts_with('@') {
+            return rest.find(|c: char| c.is_whitespace() || c == ',').unwrap_or(rest.len());
+        }
+        let word = &rest[..word_len(rest)];
+        let marks = marks(word, Escapes::Read);
+        let comma = word.match_indices(',').find(|(at, _)| marks[*at] == Mark::Outside);
+        comma.map_or(word.len(), |(at, _)| at)
+    }
+
+    #[test]
+    fn parts_end_at_whitespace_and_commas() {
+        for (text, expected) in [
+            ("a b,c", &["a", "b", "c"][..]),
+            ("F<a,b>::c,d kind=entry", &["F<a,b>::c", "d", "kind=entry"]),
+            (r"a\,b\ c,d", &[r"a\,b\ c", "d"]),
+            ("f(a,@b(c,!d", &["f(a", "@b(c", "d"]),
+            ("f(a,!@b),c)", &["f(a", "@b)", "c)"]),
+            (r"f(a\,@b),c", &[r"f(a\,@b)", "c"]),
+            ("f(a@b,c),d", &["f(a@b,c)", "d"]),
+        ] {
+            assert_eq!(parts(text), expected, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn words_are_matched_once_as_if_they_were_matched_for_each_part(
+            text in r"([a,!@ \\<>()\[\]{}-]|operator){0,60}",
+        ) {
+            prop_assert_eq!(parts(&text), walk(&text, |at| reference(&text, at)));
+        }
+    }
+}
