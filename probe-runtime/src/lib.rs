@@ -91,6 +91,8 @@ pub mod patch;
 #[cfg(feature = "std")]
 mod per_thread;
 #[cfg(feature = "std")]
+mod period;
+#[cfg(feature = "std")]
 mod registry;
 #[cfg(feature = "std")]
 mod selector;

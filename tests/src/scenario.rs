@@ -6,6 +6,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
 
@@ -31,14 +32,48 @@ pub fn asked() -> Option<String> {
 /// If the child can't be started, or hangs.
 #[must_use]
 pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
-    let program = env::current_exe().expect("the test's own file");
-    let mut command = Command::new(program);
-    let output = command.args(["scenario", "--exact", "--nocapture"]).env(VARIABLE, scenario);
+    let mut command = start(scenario);
     let folder = Folder::new("scenario");
-    output.env("TMPDIR", &*folder);
-    let output = output.envs(variables.iter().copied()).output().expect("the test's own program runs");
+    command.env("TMPDIR", &*folder);
+    let output = command.envs(variables.iter().copied()).output().expect("the test's own program runs");
     assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
     output
+}
+
+/// A scenario's command line, for who starts the child himself.
+///
+/// # Panics
+/// If the test's own file is not known.
+#[must_use]
+pub fn start(scenario: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("the test's own file"));
+    command.args(["scenario", "--exact", "--nocapture"]).env(VARIABLE, scenario);
+    command
+}
+
+/// Plays a scenario under a tool: a program and its arguments, which the child's command line follows. `None` where the tool is not
+/// installed, which is said.
+///
+/// # Panics
+/// If it can't be started, or hangs.
+#[must_use]
+pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
+    let (name, arguments) = tool.split_first().expect("a tool's name");
+    let program = env::current_exe().expect("the test's own file");
+    let folder = Folder::new("scenario");
+    let mut command = Command::new(name);
+    command.args(arguments).arg(program).args(["scenario", "--exact", "--nocapture"]);
+    match command.env(VARIABLE, scenario).env("TMPDIR", &*folder).output() {
+        Ok(output) => {
+            assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
+            Some(output)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            println!("skipped: there is no {name} here");
+            None
+        }
+        Err(error) => panic!("{name}: {error}"),
+    }
 }
 
 /// Plays a scenario that must reach its end.

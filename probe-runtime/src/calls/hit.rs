@@ -11,6 +11,7 @@ use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
+use crate::period::{Period, Since};
 
 /// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
 /// each hit of the consumer is handed to [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
@@ -72,6 +73,7 @@ use crate::per_thread::{Local, PerThread};
 pub struct Calls<const N: usize, M: Meter<N>> {
     selected: Selected,
     memory: Memory<N, M>,
+    since: Since,
 }
 
 impl<const N: usize, M: Meter<N>> Calls<N, M> {
@@ -82,7 +84,13 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
         let memory = PerThread::new(selected.functions.len())?;
-        Ok(Self { selected, memory })
+        Ok(Self { selected, memory, since: Since::now() })
+    }
+
+    /// From when it was made until now.
+    #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
+    pub(crate) fn period(&self) -> Period {
+        self.since.period()
     }
 
     /// The functions whose calls are paired, by path.

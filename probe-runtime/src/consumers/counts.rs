@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::report::{Csv, Object, Table, array, list};
+use super::report::{Csv, Object, Table, array, document, list};
 use crate::abi::Kind;
+use crate::period::Period;
 use crate::registry::ProbeInfo;
 
 /// What one probe has counted.
@@ -18,23 +19,27 @@ pub struct ProbeCount {
 /// What all probes of an attachment have counted, by path and kind: from
 /// [`Attachment::counts`](crate::Attachment::counts). A list of them; prints as a table.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Counts(Vec<ProbeCount>);
+pub struct Counts {
+    probes: Vec<ProbeCount>,
+    period: Period,
+}
 
 impl Counts {
-    pub(crate) fn new(mut counts: Vec<ProbeCount>) -> Self {
+    pub(crate) fn new(mut counts: Vec<ProbeCount>, period: Period) -> Self {
         counts.sort_by(|a, b| {
             let key = |count: &ProbeCount| (count.probe.kind(), count.probe.line());
             a.probe.path().cmp(b.probe.path()).then_with(|| key(a).cmp(&key(b)))
         });
-        Self(counts)
+        Self { probes: counts, period }
     }
 
     /// The hits of all probes.
     pub fn total(&self) -> u64 {
-        self.0.iter().map(|count| count.hits).sum()
+        self.probes.iter().map(|count| count.hits).sum()
     }
 
-    /// The probes as JSON: an array of objects, with the columns of [`to_csv`](Self::to_csv).
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the probes as its `rows`, which have
+    /// the columns of [`to_csv`](Self::to_csv).
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};
@@ -48,17 +53,18 @@ impl Counts {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn to_json(&self) -> String {
-        array(self.0.iter().map(|ProbeCount { probe, hits }| {
+        let rows = array(self.probes.iter().map(|ProbeCount { probe, hits }| {
             let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
             let object = object.text("file", probe.file()).number("line", probe.line().into());
             object.number("sites", probe.sites() as u64).number("hits", *hits).finish()
-        }))
+        }));
+        document("count", self.period).json("rows", &rows).finish()
     }
 
     /// The probes as comma-separated values (RFC 4180), a line each under a heading.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(["probe", "kind", "file", "line", "sites", "hits"]);
-        for ProbeCount { probe, hits } in &self.0 {
+        for ProbeCount { probe, hits } in &self.probes {
             let texts = [probe.path(), probe.kind().name(), probe.file()].map(str::to_owned);
             let numbers = [u64::from(probe.line()), probe.sites() as u64, *hits].map(|n| n.to_string());
             csv.row(texts.into_iter().chain(numbers));
@@ -68,26 +74,27 @@ impl Counts {
 
     /// The hits of the probes with this path and kind; `None` if there is none among them.
     pub fn hits(&self, path: &str, kind: Kind) -> Option<u64> {
-        let same = self.0.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);
+        let same =
+            self.probes.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);
         same.map(|count| count.hits).reduce(|a, b| a + b)
     }
 }
 
-list!(Counts, 0, ProbeCount, "probes with their hits");
+list!(Counts, probes, ProbeCount, "probes with their hits");
 
 impl IntoIterator for Counts {
     type Item = ProbeCount;
     type IntoIter = std::vec::IntoIter<ProbeCount>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.probes.into_iter()
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(["probe", "kind", "sites", "hits"]);
-        for ProbeCount { probe, hits } in &self.0 {
+        for ProbeCount { probe, hits } in &self.probes {
             table.row([
                 probe.path().to_owned(),
                 probe.kind().to_string(),

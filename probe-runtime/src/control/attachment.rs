@@ -14,6 +14,7 @@ use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::{Awaited, Subscription};
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Report, Visibility};
+use crate::period::Since;
 use crate::registry::ProbeInfo;
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
@@ -59,6 +60,7 @@ pub struct Attachment<C: Consumer> {
     live: Option<Live<C>>,
     report: Report,
     policy: Policy,
+    since: Since,
 }
 
 /// What an attachment is until it is detached.
@@ -76,7 +78,7 @@ impl<C: Consumer> Attachment<C> {
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { live: Some(Live { number, consumer, subscription }), report, policy }
+        Self { live: Some(Live { number, consumer, subscription }), report, policy, since: Since::now() }
     }
 
     fn live(&self) -> &Live<C> {
@@ -182,7 +184,7 @@ impl<C: Consumer> Attachment<C> {
                 .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(id)?, hits }));
             Some(counts.collect())
         });
-        Counts::new(counts.unwrap_or_default())
+        Counts::new(counts.unwrap_or_default(), self.since.period())
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal

@@ -5,19 +5,25 @@ mod file;
 mod help;
 mod listing;
 mod output;
+mod watch;
+mod when;
 
-use std::env::{self, consts::EXE_SUFFIX};
+use std::env;
 use std::path::Path;
 use std::process;
+use std::sync::Arc;
 
 use destination::{Destination, Run};
 use listing::Listed;
 pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket, say};
+use watch::Watch;
+use when::When;
 
 use super::lock::operate;
 use super::select::select;
 use super::set::{probes, unread_objects};
+use crate::consumers::report::program;
 use crate::error::{Error, Mistake};
 use crate::os;
 use crate::patch::unmatched_lines;
@@ -62,8 +68,26 @@ const OUT: &str = "PROBES_OUT";
 /// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reads neither variable, and
 /// says so in one line.
 ///
+/// # When
+/// | | |
+/// |---|---|
+/// | at the end | the guard drops, the program exits, or `SIGINT`, `SIGTERM` or `SIGHUP` end it |
+/// | `PROBES_SIGNALS=none` | signals end the program without a report; or which of the three end it with one: `INT,TERM` |
+/// | `PROBES_EVERY=10s` | every ten seconds as well |
+/// | `PROBES_ON=SIGUSR1` | and each time that the program is sent this signal |
+/// | [`EnvGuard::report`] | and when the program itself asks |
+///
+/// Reports to a file replace each other, those to a stream follow each other.
+///
+/// - A signal that ends the program does so once the reports are written: its parent sees an end by that signal. A second one ends it
+///   at once.
+/// - Only signals that have their default action when the guard is made are caught. One that is ignored stays so, one that the
+///   program handles is its own, also from a later moment on; and one that threads block, to wait for it, comes to them.
+/// - A thread waits for signals and the time, `probe-reports`. There is none with `PROBES_SIGNALS=none` alone. A forked child has none:
+///   signals do there what they do by default. The guard's end gives back the default actions.
+///
 /// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
-/// [`EnvGuard::report`] has written before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
+/// it has reported before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
 /// that has the same variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the process), and so does `%e`.
 ///
 /// Call it once, in `main`: a second guard at the same time would replace what the first reports to a file, and is refused.
@@ -87,23 +111,23 @@ const OUT: &str = "PROBES_OUT";
 pub fn init_from_env() -> Result<EnvGuard, Error> {
     let value = env::var_os(VARIABLE).unwrap_or_default();
     if value.is_empty() {
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     if os::privilege::is_raised() {
         say(&format!(
             "{VARIABLE}: this program has rights that whoever started it lacks (setuid, setgid, capabilities); it \
              attaches nothing that its environment names"
         ));
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     if value == help::ASKED {
         say(help::text().trim_end());
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     if has_no_probes() {
         let without = if cfg!(probe_backend = "off") { "was built without" } else { "has no" };
         say(&format!("{VARIABLE}: this program {without} probes; nothing is attached"));
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     let value = value.to_string_lossy();
     let run = Run {
@@ -115,16 +139,17 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     if let Some(listed) = listing::asked(&value).map_err(|it| malformed(VARIABLE, &value, it))? {
         let destination = destination(&[(1, listing::NAME, listing::FORMATS)], &run)?;
         list(listed, &run, &destination);
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     let requests = requests(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
     let consumers = requests.iter().enumerate();
     let consumers: Vec<_> =
         consumers.map(|(at, it)| (at + 1, it.reporter.name, it.reporter.formats)).collect();
     let destination = destination(&consumers, &run)?;
+    let when = when()?;
     let attached: Vec<_> = requests.iter().enumerate().filter_map(|(at, it)| attach(at + 1, it)).collect();
     if attached.is_empty() {
-        return Ok(EnvGuard { ticket: None });
+        return Ok(EnvGuard::default());
     }
     let opened = Output::new(run, destination, attached).open();
     let ticket = opened.map_err(|path| {
@@ -134,7 +159,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         );
         malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), Mistake { at: 0, problem })
     })?;
-    Ok(EnvGuard { ticket: Some(ticket) })
+    Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(when) })
 }
 
 /// Whether there is nothing that any selector could name, nor an object that a later version could read.
@@ -158,15 +183,17 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
 
 /// Keeps attached what [`init_from_env`] has attached; reports when it drops.
 #[must_use = "dropping the guard detaches and reports"]
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct EnvGuard {
     /// `None` where nothing was asked for.
     ticket: Option<Ticket>,
+    /// Until the last report is written.
+    _watch: Option<Arc<Watch>>,
 }
 
 impl EnvGuard {
     /// Reports now, where the reports at the end will go; they replace it there. For programs that run for ever, or may be killed:
-    /// say every minute, or when a signal has come (not in its handler).
+    /// at a moment that they choose (not in a signal handler).
     pub fn report(&self) {
         self.ticket.iter().for_each(output::report);
     }
@@ -178,11 +205,19 @@ impl Drop for EnvGuard {
     }
 }
 
-/// The name of its file.
-fn program() -> String {
-    let path = env::current_exe().unwrap_or_default();
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.strip_suffix(EXE_SUFFIX).unwrap_or(&name).to_owned()
+/// When reports are made besides at the end.
+fn when() -> Result<When, Error> {
+    let [every, on, signals] =
+        [when::EVERY, when::ON, when::SIGNALS].map(|name| env::var_os(name).unwrap_or_default());
+    let [every, on, signals] = [&every, &on, &signals].map(|value| value.to_string_lossy());
+    When::parse(&every, &on, &signals).map_err(|(variable, mistake)| {
+        let value = match variable {
+            when::EVERY => &every,
+            when::ON => &on,
+            _ => &signals,
+        };
+        malformed(variable, value, mistake)
+    })
 }
 
 /// Shows the probes that a selector names, or all, where reports would go.

@@ -110,7 +110,11 @@ impl ProbeSet {
 
     /// Whether each site goes through `int3`, one byte at a time, rather than by one write of its aligned word: for
     /// processors that promise nothing about such a write (see [`patch::word`](crate::patch::word)). Not if not said
-    /// otherwise. Costs two barriers a batch, and a signal for each thread that runs into it.
+    /// otherwise. Costs two barriers a batch, a look at each thread of the process (10 to 14 µs), and a signal for each thread that runs
+    /// into it.
+    ///
+    /// A thread that blocks `SIGTRAP`, a handler whose `sa_mask` holds it, and a debugger that keeps it, would have the process killed: a
+    /// batch that finds one refuses its sites, and names it. See [`word`](crate::patch::word#before-a-trap).
     ///
     /// Not the calls of `-finstrument-functions` hooks (feature `finstrument`) that lie across two words, nor the first hit that makes any
     /// of them a site: these are one write of an aligned word all the same. A hook makes it, in any thread, whatever signals that

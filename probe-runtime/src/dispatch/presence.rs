@@ -134,7 +134,6 @@ impl Presence {
     }
 
     /// Ends it, in a hit that goes on.
-    #[cfg(any(probe_backend = "x86_64", all(test, loom)))]
     #[inline(always)]
     pub(super) fn end_call(&self) {
         self.set(Mark::ENTERED);

@@ -47,6 +47,7 @@ impl Drop for Masked {
 
 /// This thread's sleeps end when they are asked to. Otherwise the kernel may let them last 50 µs longer, to wake for several at once
 /// (prctl(2), `PR_SET_TIMERSLACK`).
+#[cfg(feature = "profiler")]
 pub(crate) fn wake_in_time() {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     // SAFETY: no pointers. Where it fails, sleeps last longer.

@@ -5,6 +5,7 @@
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::install`: hooks around `fork`;
 //! - `kept::Kept`: what a thread keeps across one;
+//! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves them to their default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits by itself;
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
@@ -19,6 +20,8 @@
 //!
 //! Nothing here knows about probes.
 
+#[cfg(all(unix, not(miri)))]
+pub(crate) mod caught;
 #[cfg(all(feature = "profiler", unix, not(miri)))]
 pub(crate) mod cpu;
 #[cfg(all(any(unix, windows), not(miri)))]
@@ -26,7 +29,7 @@ pub(crate) mod exit;
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub(crate) mod fork;
 pub(crate) mod kept;
-#[cfg(all(feature = "profiler", unix, not(miri)))]
+#[cfg(all(unix, not(miri)))]
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
 pub(crate) mod privilege;
@@ -58,6 +61,11 @@ pub(crate) mod cpu {
         None
     }
 }
+
+/// There are no signals.
+#[cfg(not(all(unix, not(miri))))]
+#[path = "caught/absent.rs"]
+pub(crate) mod caught;
 
 /// Nobody is told; nothing fails.
 #[cfg(not(all(any(unix, windows), not(miri))))]
@@ -98,7 +106,7 @@ pub(crate) mod stream {
 }
 
 /// Nothing to do.
-#[cfg(all(feature = "profiler", not(all(unix, not(miri)))))]
+#[cfg(not(all(unix, not(miri))))]
 pub(crate) mod masked {
     /// While it lives, nothing is different.
     pub(crate) struct Masked(());
@@ -109,6 +117,7 @@ pub(crate) mod masked {
         }
     }
 
+    #[cfg(feature = "profiler")]
     pub(crate) fn wake_in_time() {}
 }
 

@@ -7,12 +7,14 @@
 //! `PROBES` is such a text.
 
 mod format;
+mod interval;
 mod options;
 mod parse;
 mod reported;
 mod reporters;
 
 pub(crate) use format::{Format, endings};
+pub(crate) use interval::interval;
 #[cfg(any(feature = "perf", feature = "call-tree"))]
 pub(crate) use options::Setting;
 #[cfg(all(test, any(feature = "perf", feature = "call-tree")))]

@@ -106,11 +106,7 @@ impl Reported for Attachment<CallTree> {
 
     fn report(&self, format: Format) -> Report {
         let write = match format {
-            // It says how many calls were lost.
-            Format::Json => {
-                let tree = self.tree();
-                return Report { content: tree.to_json(), missing: missing_lines(0, tree.left_out()) };
-            }
+            Format::Json => return self.tree().to_json().into(),
             Format::Csv => Tree::to_csv,
             Format::Svg => Tree::to_svg,
             Format::Folded => Tree::to_folded,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use probe_runtime::{EnvGuard, init_from_env, probes};
 
-use crate::{missing, times};
+use crate::{missing, signals, times};
 
 /// A lock of the program's, which it takes in hooks around forks.
 static OWN: AtomicBool = AtomicBool::new(false);
@@ -40,6 +40,7 @@ pub(crate) fn play(ending: &str) {
         // SAFETY: functions, which stay.
         unsafe { libc::pthread_atfork(Some(take_own), Some(give_own), Some(give_own)) };
     }
+    signals::prepare(ending);
     let guard = match init_from_env() {
         Ok(guard) => guard,
         Err(error) => {
@@ -92,6 +93,7 @@ pub(crate) fn play(ending: &str) {
             command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
             panic!("{}", command.exec());
         }
+        other if other.starts_with("signal: ") => signals::play(other, guard),
         other => meanwhile(other, guard),
     }
 }
@@ -197,7 +199,7 @@ fn meanwhile(ending: &str, guard: EnvGuard) {
 
 pub(crate) const FORKS: usize = 20;
 
-fn fork(child: impl FnOnce()) -> libc::pid_t {
+pub(crate) fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child calls what a child of a program with threads may, and the runtime, which takes its locks across a fork.
     let process = unsafe { libc::fork() };
     if process == 0 {
@@ -208,7 +210,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
     process
 }
 
-fn status(child: libc::pid_t) -> libc::c_int {
+pub(crate) fn status(child: libc::pid_t) -> libc::c_int {
     let mut status = -1;
     // SAFETY: a place for the result.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);

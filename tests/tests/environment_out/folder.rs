@@ -28,7 +28,14 @@ impl Folder {
 
     /// Runs the scenario with these variables, in which a `@` is this folder.
     pub(crate) fn run(&self, scenario: &str, probes: &str, out: &str) -> Output {
+        self.run_with(scenario, probes, out, &[])
+    }
+
+    /// The same with further variables.
+    pub(crate) fn run_with(&self, scenario: &str, probes: &str, out: &str, more: &[(&str, &str)]) -> Output {
         let out = out.replace('@', &self.0.display().to_string());
-        scenario::play(scenario, &[("PROBES", OsStr::new(probes)), ("PROBES_OUT", OsStr::new(&out))])
+        let own = [("PROBES", probes), ("PROBES_OUT", &out)];
+        let all: Vec<_> = own.iter().chain(more).map(|(name, value)| (*name, OsStr::new(value))).collect();
+        scenario::play(scenario, &all)
     }
 }

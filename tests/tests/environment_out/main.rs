@@ -6,6 +6,7 @@ mod endings;
 mod folder;
 mod forks;
 mod missing;
+mod signals;
 
 use std::env;
 use std::fs;
@@ -50,9 +51,24 @@ fn stderr(output: &Output) -> String {
 
 /// The hits of the only probe.
 fn hits(counts: &Value) -> u64 {
-    let [count] = counts.as_array().unwrap().as_slice() else { panic!("{counts}") };
+    let [count] = counts["rows"].as_array().unwrap().as_slice() else { panic!("{counts}") };
     assert_eq!(count["probe"], "environment_out::work");
     count["hits"].as_u64().unwrap()
+}
+
+/// What all reports have.
+fn is_a_report(report: &Value, consumer: &str) {
+    let members: Vec<_> = report.as_object().unwrap().keys().map(String::as_str).collect();
+    for member in ["consumer", "duration", "pid", "program", "rows", "schema", "start"] {
+        assert!(members.contains(&member), "{consumer}: {members:?}");
+    }
+    let program = env::current_exe().unwrap();
+    assert_eq!((&report["schema"], &report["consumer"]), (&Value::from(1), &Value::from(consumer)));
+    assert_eq!(report["program"], program.file_name().unwrap().to_str().unwrap());
+    assert!(report["pid"].as_u64().unwrap() > 0 && report["rows"].is_array());
+    assert!((0.0..120.0).contains(&report["duration"].as_f64().unwrap()), "{report}");
+    let start = report["start"].as_str().unwrap();
+    assert!(start.len() == "2026-11-22T10:03:51.000017Z".len() && start.ends_with('Z'), "{start}");
 }
 
 #[test]
@@ -174,12 +190,20 @@ fn each_consumer_has_its_formats() {
     for name in ["2-latency.json", "4-profile.json"] {
         let report = folder.json(name);
         let calls = |it: &Value| (it["function"].as_str().unwrap().to_owned(), it["calls"].as_f64().unwrap());
-        let mut functions: Vec<_> = report["functions"].as_array().unwrap().iter().map(calls).collect();
+        let mut functions: Vec<_> = report["rows"].as_array().unwrap().iter().map(calls).collect();
         functions.sort_by(|a, b| a.0.cmp(&b.0));
         let expected = ["inner", "work"].map(|it| (format!("environment_out::{it}"), 3.0));
         assert_eq!(functions, expected, "{name}");
     }
-    let nodes = &folder.json("3-call-tree.json")["nodes"];
+    for (name, consumer) in [
+        ("1-count", "count"),
+        ("2-latency", "latency"),
+        ("3-call-tree", "call-tree"),
+        ("4-profile", "profile"),
+    ] {
+        is_a_report(&folder.json(&format!("{name}.json")), consumer);
+    }
+    let nodes = &folder.json("3-call-tree.json")["rows"];
     assert_eq!((&nodes[1]["parent"], &nodes[1]["calls"]), (&Value::from(0), &Value::from(3)));
 
     let read = |name: &str| fs::read_to_string(folder.0.join(name)).unwrap();

@@ -60,8 +60,6 @@ fn calls_and_functions_are_missing_from_a_file() {
         ("call-tree", "call-tree", "csv"),
         ("call-tree", "call-tree", "svg"),
         ("call-tree", "call-tree", "folded"),
-        // Its JSON has a place for lost calls, but none for functions.
-        ("call-tree", "call-tree", "json"),
         ("profile(budget=50%)", "profile", "csv"),
     ] {
         let said = run("return", consumer, &format!("@/report.{ending}"));

@@ -134,7 +134,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             below: 0,
         });
     }
-    Tree::new(nodes, lost, calls.left_out().to_vec())
+    Tree::new(nodes, lost, calls.left_out().to_vec()).over(calls.period())
 }
 
 /// The place of a function's outer call, which a call inside of it counts at.

@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Write};
 
-use super::super::report::{Csv, Object, array, list, missing};
+use super::super::report::{Csv, Object, array, document, left_out, list, missing};
 use super::{flame, text};
 use crate::calls::LeftOut;
+use crate::period::Period;
 
 /// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
 /// [`CallTree::threads`](super::CallTree::threads).
@@ -95,11 +96,17 @@ pub struct Tree {
     nodes: Vec<TreeNode>,
     lost: u64,
     left_out: Vec<LeftOut>,
+    period: Period,
 }
 
 impl Tree {
     pub(super) fn new(nodes: Vec<TreeNode>, lost: u64, left_out: Vec<LeftOut>) -> Self {
-        Self { nodes, lost, left_out }
+        Self { nodes, lost, left_out, period: Period::default() }
+    }
+
+    /// Measured then.
+    pub(super) fn over(self, period: Period) -> Self {
+        Self { period, ..self }
     }
 
     /// The time of all, in nanoseconds.
@@ -137,8 +144,9 @@ impl Tree {
         flame::svg(self)
     }
 
-    /// The nodes as JSON: an object with an array `nodes`, in the order of the tree, and the number of calls that were `lost`. `parent` is the
-    /// index of another node, or absent.
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the nodes as its `rows`, in the order of
+    /// the tree, the paths of the functions that were `left_out`, and how many calls were `lost`. A row's `parent` is the index of
+    /// another, or absent.
     pub fn to_json(&self) -> String {
         let mut open: Vec<usize> = Vec::new();
         let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
@@ -155,7 +163,11 @@ impl Tree {
             object.number("recursion_depth", node.levels as u64).number("below", node.below as u64).finish()
         });
         let nodes = array(nodes);
-        Object::new().json("nodes", &nodes).number("lost", self.lost).finish()
+        document("call-tree", self.period)
+            .json("rows", &nodes)
+            .json("left_out", &left_out(&self.left_out))
+            .number("lost", self.lost)
+            .finish()
     }
 
     /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by

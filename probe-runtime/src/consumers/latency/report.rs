@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 
-use super::super::report::{FixedColumns, Object, Table, Time, left_out, list, missing};
+use super::super::report::{FixedColumns, Table, Time, document, left_out, list, missing};
 use super::buckets::{BUCKETS, values};
 use super::distribution::Distribution;
 use super::{Latency, Times};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
+use crate::period::Period;
 
 /// What was measured of one function. Times are in nanoseconds.
 #[derive(Clone, PartialEq, Debug)]
@@ -128,10 +129,12 @@ pub struct Latencies {
     functions: Vec<FunctionLatency>,
     left_out: Vec<LeftOut>,
     lost: u64,
+    period: Period,
 }
 
 impl Latencies {
     pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale) -> Self {
+        let period = calls.period();
         let function = |(number, function): (usize, &Function)| {
             let mut sums = Sums::default();
             calls.parts(number).for_each(|times| sums.add(times, function.is_future()));
@@ -139,7 +142,7 @@ impl Latencies {
         };
         let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
         functions.sort_by(|a, b| b.own.cmp(&a.own).then_with(|| a.path().cmp(b.path())));
-        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost() }
+        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), period }
     }
 
     /// The function with this path.
@@ -157,11 +160,11 @@ impl Latencies {
         self.lost
     }
 
-    /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each, the paths of those that were
-    /// `left_out`, and how many calls were `lost`.
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, which
+    /// have the columns of [`to_csv`](Self::to_csv), the paths of those that were `left_out`, and how many calls were `lost`.
     pub fn to_json(&self) -> String {
-        Object::new()
-            .json("functions", &COLUMNS.json(&self.functions))
+        document("latency", self.period)
+            .json("rows", &COLUMNS.json(&self.functions))
             .json("left_out", &left_out(&self.left_out))
             .number("lost", self.lost)
             .finish()

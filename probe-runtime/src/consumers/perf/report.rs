@@ -13,6 +13,7 @@ use super::group::{Group, NUMBERS, Threads};
 use super::plan::{Counted, Source};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
+use crate::period::Period;
 
 /// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. A
 /// list; prints as a table of those that were called, with what was not counted, and why.
@@ -27,6 +28,7 @@ pub struct EventCounts {
     pub(super) budget: Option<(ProfileCost, Budget)>,
     pub(super) left_out: Vec<LeftOut>,
     pub(super) lost: u64,
+    pub(super) period: Period,
 }
 
 impl EventCounts {
@@ -67,6 +69,7 @@ impl EventCounts {
         }));
         self.left_out = calls.left_out().to_vec();
         self.lost = calls.lost();
+        self.period = calls.period();
     }
 
     fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
@@ -87,6 +90,7 @@ impl EventCounts {
         self.budget = Some((profile.cost(), sampled.profiler.limit()));
         self.left_out = profile.left_out().to_vec();
         self.lost = profile.lost() + sampled.lost();
+        self.period = profile.period();
     }
 
     /// The function with this path.

@@ -2,22 +2,24 @@
 
 use std::fmt;
 
-use super::super::report::{Columns, Number, Object, Table, Time, array, decimal, left_out, missing};
+use super::super::report::{
+    Columns, Number, Object, Table, Time, array, decimal, document, left_out, missing,
+};
 use super::event::{PerfEvent, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
 use crate::calls::Unpaired;
 
 impl EventCounts {
-    /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
     /// `missing` events with their reasons, the paths of those that were `left_out`, and how many calls were `lost`.
     pub fn to_json(&self) -> String {
         let missing = self
             .missing
             .iter()
             .map(|it| Object::new().text("event", it.event().name()).text("reason", &it.reason()).finish());
-        Object::new()
-            .json("functions", &of_functions(&self.columns()).json(&self.functions))
+        document("perf", self.period)
+            .json("rows", &of_functions(&self.columns()).json(&self.functions))
             .json("missing", &array(missing))
             .flag("system_calls", self.takes_system_calls())
             .json("share", &decimal(self.share()))

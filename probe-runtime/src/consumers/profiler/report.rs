@@ -3,13 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::super::report::{FixedColumns, Object, Table, Time, left_out, list, missing};
+use super::super::report::{FixedColumns, Object, Table, Time, document, left_out, list, missing};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
 use super::sampler::Seen;
 use super::schedule::Cost;
 use crate::calls::{Function, LeftOut};
+use crate::period::Period;
 
 /// What is known of one function. Times are in nanoseconds.
 #[derive(Clone, PartialEq, Debug)]
@@ -142,6 +143,7 @@ pub struct Profile {
     has_given_up: bool,
     cost: ProfileCost,
     budget: Option<Budget>,
+    period: Period,
 }
 
 impl Profile {
@@ -176,6 +178,7 @@ impl Profile {
             has_given_up: running.has_given_up,
             cost: ProfileCost::new(&schedule.cost, scale, elapsed),
             budget: Some(budget),
+            period: sampler.period(),
         }
     }
 
@@ -199,12 +202,18 @@ impl Profile {
         self.refused
     }
 
+    /// When it was measured.
+    #[cfg(feature = "perf")]
+    pub(in crate::consumers) fn period(&self) -> Period {
+        self.period
+    }
+
     /// What profiling has cost so far.
     pub fn cost(&self) -> ProfileCost {
         self.cost
     }
 
-    /// All of it as JSON: an object with the `functions`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
     /// `cost`, the paths of those that were `left_out`, how many hits were `lost`, and how many sites were `refused`.
     pub fn to_json(&self) -> String {
         let cost = Object::new()
@@ -215,8 +224,8 @@ impl Profile {
             .number("elapsed_ns", in_nanoseconds(self.cost.elapsed))
             .number("calls", self.cost.calls)
             .number("toggles", self.cost.toggles);
-        Object::new()
-            .json("functions", &COLUMNS.json(&self.functions))
+        document("profile", self.period)
+            .json("rows", &COLUMNS.json(&self.functions))
             .json("cost", &cost.finish())
             .json("left_out", &left_out(&self.left_out))
             .number("lost", self.lost)

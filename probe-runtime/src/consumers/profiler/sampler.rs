@@ -28,6 +28,7 @@ use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{PerThread, Zeroed};
+use crate::period::{Period, Since};
 use crate::registry::ProbeId;
 
 /// A hit of a call that is timed: of which function, and of how many of its calls that are timed on this thread at once (fewer than [`DEPTH`]).
@@ -71,6 +72,7 @@ pub(super) struct Sampler {
     memory: PerThread<Head, Part>,
     quota: u32,
     time: Time,
+    since: Since,
 }
 
 impl Sampler {
@@ -106,7 +108,12 @@ impl Sampler {
         let functions = selected.functions.len();
         let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
         let memory = PerThread::new(functions)?;
-        Ok(Self { selected, probes, idle, eras, memory, quota, time })
+        Ok(Self { selected, probes, idle, eras, memory, quota, time, since: Since::now() })
+    }
+
+    /// From when it was made until now.
+    pub(super) fn period(&self) -> Period {
+        self.since.period()
     }
 
     pub(super) fn functions(&self) -> &[Function] {

@@ -2,7 +2,7 @@
 
 use super::csv::Csv;
 use super::json::{Object, array};
-use crate::calls::{Function, LeftOut};
+use crate::calls::Function;
 
 /// A number of a row; none where nothing was measured.
 pub(crate) trait Number {
@@ -73,11 +73,6 @@ impl<Row, N: Number, Name: AsRef<str>, Of: Fn(&Row) -> N> Columns<'_, Row, Name,
         }
         csv.finish()
     }
-}
-
-/// The functions that were left out, as an array of objects.
-pub(crate) fn left_out(left_out: &[LeftOut]) -> String {
-    array(left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! against parsers that others wrote.
 
 mod csv;
+mod document;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
@@ -17,10 +18,14 @@ mod units;
 use std::fmt;
 
 pub(crate) use csv::Csv;
+pub(super) use document::document;
+pub(crate) use document::program;
+#[cfg(any(feature = "latency", feature = "profiler"))]
+pub(super) use functions::FixedColumns;
 #[cfg(feature = "perf")]
 pub(super) use functions::{Columns, Number, decimal};
-#[cfg(any(feature = "latency", feature = "profiler"))]
-pub(super) use functions::{FixedColumns, left_out};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(super) use json::left_out;
 pub(crate) use json::{Object, array};
 pub(super) use list::list;
 pub(super) use notes::footnotes;

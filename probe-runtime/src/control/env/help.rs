@@ -32,6 +32,10 @@ const OUT: &str = "\
 PROBES_OUT=/tmp/%e-%p-%c.json sends the reports to files: %e is the program's name, %p the
 process, %c the consumer, %n its number. The ending says the format: txt, json, csv; of call-tree
 also svg (a flame graph) and folded; with the feature `metrics`, of count and latency also prom.
+
+Reports are made when the program ends, also by SIGINT, SIGTERM or SIGHUP (PROBES_SIGNALS=none:
+not by these); every so often, with PROBES_EVERY=10s; and when a signal asks, with
+PROBES_ON=SIGUSR1.
 ";
 
 /// The whole text.

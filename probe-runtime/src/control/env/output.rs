@@ -6,7 +6,8 @@
 //! across forks, before the control lock, which reports take. Under it no lock of the program's is asked for, nor one of the standard
 //! library's that the program may hold: [`say`] writes to stderr without one.
 //!
-//! A process that is killed, aborts, or becomes another program (`exec`) does not report.
+//! [`report_all`] is for who reports meanwhile, or because of a signal. A process that is killed, aborts, or becomes another program
+//! (`exec`) does not report.
 
 use std::mem;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,8 @@ pub(super) struct Attached {
 #[derive(Debug)]
 pub(super) struct Ticket(usize);
 
-fn outputs() -> MutexGuard<'static, Vec<Output>> {
+/// While it is held, nobody reports, exits, or forks.
+pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
     // A panic under it is a bug of ours; the list is whole between its steps all the same.
     OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -216,6 +218,14 @@ pub(super) fn report(ticket: &Ticket) {
     if let Some(output) = outputs().get(ticket.0) {
         output.report();
     }
+}
+
+/// All of this program report as they are now; then something is done before anybody else can report, or exit.
+pub(super) fn report_all(then: impl FnOnce()) {
+    let _whole = Uncancellable::new();
+    let outputs = outputs();
+    outputs.iter().for_each(Output::report);
+    then();
 }
 
 /// Reports for the last time, and detaches.

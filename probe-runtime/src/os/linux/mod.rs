@@ -2,6 +2,7 @@
 
 pub(crate) mod cancel;
 pub(crate) mod maps;
+pub(crate) mod masks;
 pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
@@ -10,6 +11,7 @@ pub(crate) mod pin;
 pub(crate) mod signals;
 pub(crate) mod text;
 pub(crate) mod thread;
+pub(crate) mod tracer;
 pub(crate) mod trap;
 
 mod barrier;

@@ -10,9 +10,10 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 
+use super::masks::action as action_of;
+use super::text::page_size;
 use super::thread::{errno, set_errno};
 
 /// Says whether the `int3` at an address was ours, once the thread may execute what is there now.
@@ -25,8 +26,9 @@ static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// `SA_RESETHAND` of the previous handler has had its effect.
 static IS_RESET: AtomicBool = AtomicBool::new(false);
 
-/// `si_code` of an `int3`: sent by the kernel, see sigaction(2).
-const SI_KERNEL: libc::c_int = 0x80;
+/// What x86 calls an `int3`, among its exceptions. The kernel says `SI_KERNEL` then, and valgrind `TRAP_BRKPT`.
+const BREAKPOINT: i64 = 3;
+const INT3: u8 = 0xcc;
 
 /// Installs the handler, unless it is there.
 ///
@@ -69,21 +71,28 @@ fn remember(action: libc::sigaction) {
 
 /// Whether the handler is still the one that the kernel calls.
 pub(crate) fn is_installed() -> bool {
-    /// `struct kernel_sigaction`.
-    #[repr(C)]
-    struct Action {
-        handler: libc::sighandler_t,
-        flags: u64,
-        restorer: usize,
-        mask: u64,
+    action_of(libc::SIGTRAP).is_some_and(|action| action.handler == handler())
+}
+
+/// What marks the `int3` of the question below.
+static QUESTION: u8 = 0;
+
+/// Executes an `int3`, and tells whether the handler got it. A debugger that keeps the signal for itself stops here; the
+/// program may go on, and is told so.
+#[inline(never)]
+pub(crate) fn debugger_must_pass_on_sigtrap() -> bool {
+    let mut is_handled = 0_u64;
+    // SAFETY: the handler, if it is called, changes RAX. Behind the `int3`, where the thread goes on with it and without it, is the end.
+    unsafe {
+        std::arch::asm!(
+            "lea rdi, [rip + 2f]",
+            "2: int3",
+            inout("rax") is_handled,
+            out("rdi") _,
+            in("rsi") &raw const QUESTION,
+        );
     }
-    let mut action = MaybeUninit::<Action>::uninit();
-    let (signal, mask) = (i64::from(libc::SIGTRAP), size_of::<u64>());
-    // Not through the C library's function, which may be a program's own, with a probe in it that has brought us here.
-    // SAFETY: a place for the action, as the kernel has it; nothing is changed.
-    let result = unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, 0_usize, action.as_mut_ptr(), mask) };
-    // SAFETY: the call has filled it.
-    result == 0 && unsafe { action.assume_init() }.handler == handler()
+    is_handled != 0
 }
 
 fn handler() -> libc::sighandler_t {
@@ -98,41 +107,6 @@ fn action() -> io::Result<libc::sigaction> {
         0 => Ok(unsafe { action.assume_init() }),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Threads of this process that block the signal, as far as `/proc` tells: an `int3` would kill the process there. Takes several looks, since a
-/// thread that is just being created blocks all signals for a moment.
-pub(crate) fn blocking_threads() -> Vec<u32> {
-    let mut blocking = blocking_now();
-    for _ in 0..LOOKS {
-        if blocking.is_empty() {
-            break;
-        }
-        std::thread::sleep(BETWEEN_LOOKS);
-        let now = blocking_now();
-        blocking.retain(|thread| now.contains(thread));
-    }
-    blocking
-}
-
-const LOOKS: u32 = 10;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
-
-fn blocking_now() -> Vec<u32> {
-    let Ok(tasks) = std::fs::read_dir("/proc/thread-self/../../task") else { return Vec::new() };
-    let blocks = |path: std::path::PathBuf| {
-        std::fs::read_to_string(path.join("status")).is_ok_and(|status| blocks_trap(&status))
-    };
-    (tasks.flatten().filter(|task| blocks(task.path())))
-        .filter_map(|task| task.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// Whether a thread's status, see `proc_pid_status(5)`, says that it blocks `SIGTRAP`.
-fn blocks_trap(status: &str) -> bool {
-    (status.lines().find_map(|line| line.strip_prefix("SigBlk:")))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
 }
 
 /// Something that tells this thread from all others, without a call: its thread pointer.
@@ -157,17 +131,36 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     // SAFETY: the kernel's own, valid while the handler runs.
     let (code, registers) =
         unsafe { ((*info).si_code, &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs) };
-    let next = &mut registers[libc::REG_RIP.cast_unsigned() as usize];
+    let at = |register: libc::c_int| register.cast_unsigned() as usize;
+    // Nobody has sent it: such codes are negative, or 0.
+    let is_int3 = code > 0 && registers[at(libc::REG_TRAPNO)] == BREAKPOINT;
     // The processor goes on behind the `int3`.
-    let addr = next.wrapping_sub(1);
-    let is_ours = || hold().is_some_and(|hold| usize::try_from(addr).is_ok_and(hold));
-    if code == SI_KERNEL && is_ours() {
+    let addr = registers[at(libc::REG_RIP)].wrapping_sub(1);
+    let is_question = || {
+        usize::try_from(registers[at(libc::REG_RSI)]) == Ok((&raw const QUESTION).addr())
+            && registers[at(libc::REG_RDI)] == addr
+    };
+    let is_ours = |addr: i64| hold().is_some_and(|hold| usize::try_from(addr).is_ok_and(hold));
+    if is_int3 && is_question() {
+        registers[at(libc::REG_RAX)] = 1;
+    } else if is_int3 && is_ours(addr) {
         // Returning from a handler serialises: the thread fetches anew what is there.
-        *next = addr;
+        registers[at(libc::REG_RIP)] = addr;
+    } else if is_int3 && !is_behind_int3(addr) && is_ours(addr + 1) {
+        // A debugger has moved the thread back to the instruction, and found no `int3` there any more.
     } else {
         pass_on(signal, info, context);
     }
     set_errno(errno);
+}
+
+/// Whether there is an `int3` where one was executed, as far as the thread is where the processor has put it.
+fn is_behind_int3(addr: i64) -> bool {
+    let addr = usize::try_from(addr).unwrap_or_default();
+    // Where the thread goes on is mapped; the page before need not be.
+    let is_mapped = !(addr + 1).is_multiple_of(page_size());
+    // SAFETY: in a page that the thread executes. Whoever changes it does so by whole bytes.
+    !is_mapped || unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Acquire) == INT3
 }
 
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -234,16 +227,6 @@ fn default_action(signal: libc::c_int) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_status_says_whether_the_signal_is_blocked() {
-        let status = |mask: &str| format!("Name:\tx\nSigPnd:\tffffffffffffffff\nSigBlk:\t{mask}\n");
-        assert!(blocks_trap(&status("0000000000000010")));
-        assert!(blocks_trap(&status("fffffffe7ffbba1f")));
-        assert!(!blocks_trap(&status("ffffffffffffffef")));
-        assert!(!blocks_trap(&status("?")));
-        assert!(!blocks_trap(""));
-    }
 
     #[test]
     #[cfg_attr(miri, ignore = "inline assembly")]

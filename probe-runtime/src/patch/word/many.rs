@@ -6,6 +6,7 @@
 use super::options::Options;
 use super::pending::Pending;
 use super::plan::Plan;
+use super::trap;
 use super::writable::Writable;
 use crate::patch::PatchError;
 
@@ -21,6 +22,13 @@ pub(crate) unsafe fn replace_each(
     writable: &Writable,
     mut tell: impl FnMut(usize, Result<(), PatchError>),
 ) {
+    if plans.is_empty() {
+        return;
+    }
+    if let Err(PatchError::Signal { problem }) = trap::look() {
+        let refuse = |plan: &Plan| tell(plan.addr(), Err(PatchError::Signal { problem: problem.clone() }));
+        return plans.iter().for_each(refuse);
+    }
     let options = Options::new().strict(true);
     let mut under_way = Vec::with_capacity(AT_ONCE.min(plans.len()));
     for plans in plans.chunks(AT_ONCE) {

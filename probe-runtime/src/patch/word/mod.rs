@@ -40,12 +40,12 @@
 //!   get [`PatchError::Busy`] (or [`PatchError::Foreign`], where they name what they replace, and it is gone).
 //! - The text stays mapped until the patch is over.
 //! - No thread that may execute the instruction blocks `SIGTRAP`, also not for the time of a signal handler whose mask holds it:
-//!   the kernel kills a process that can't take a trap. Threads that do when the first such patch is made are found, where
-//!   `/proc` tells, and named in an error; later ones are not.
+//!   the kernel kills a process that can't take a trap. [Before a patch](self#before-a-trap) they are looked for.
 //! - It is none that the handler itself executes: the C library's `syscall`, `sched_yield`, `sigaction`, and, for
 //!   [`TextPolicy::Alias`](crate::TextPolicy::Alias), `fstat`, `getpid`, `mmap`.
 //! - A site of [`call`](super::call) is not switched there at the same time: that one does not look for `int3`s in the word that it
 //!   does not write.
+//! - No debugger keeps `SIGTRAP` to itself: [see below](self#debuggers).
 //! - A debugger that puts its breakpoint on the very byte while it is `int3` (between 1 and 5) takes it for the
 //!   program's, and will put it back. On an instruction that is not being patched, its breakpoint is reported, and left alone.
 //! - Of text in a shared mapping, a forked child ends what was under way for its parent, too.
@@ -53,8 +53,36 @@
 //! Two copies of this crate in one process hand on each other's traps; but the first one to install its handler then finds
 //! the other's on top, and refuses further patches through traps.
 //!
+//! # Before a trap
+//! Each batch of sites, and each patch here that goes through `int3`, is preceded by a look at what could kill the process. It refuses, and
+//! names what it has found ([`PatchError::Signal`]):
+//! - a thread that blocks `SIGTRAP`, by its number and name. Threads that are being created block all signals for a moment: these are waited
+//!   for, up to ten seconds on a machine that does not get to run them;
+//! - a handler whose `sa_mask` holds `SIGTRAP`, by its signal, whether it executes the instruction or not: nobody can tell;
+//! - a handler that was installed over this crate's;
+//! - a debugger that does not pass `SIGTRAP` on, by its process;
+//! - `/proc/self/task` that can't be read: what is not known is not taken for nothing.
+//!
+//! What it can't see is a thread that begins to block `SIGTRAP`, or a handler with such a mask that is installed, between the look and the end of
+//! the patch: microseconds for one instruction, milliseconds for thousands; and, here, up to ten milliseconds more, for which a look is
+//! trusted. So block it, if you must, before sites are switched, or where no patched instruction is executed.
+//!
+//! # Debuggers
+//! A debugger stops at each `int3` of a thread that it traces. gdb and lldb take it for a breakpoint in the program: unless they are told
+//! otherwise, `continue` drops the signal, and the thread goes on at the instruction's second byte. The bytes from there on are a part of
+//! an instruction, `1f 44 00 08` of a NOP or a displacement, and no order of writes makes them one that is right to execute.
+//!
+//! So a traced program executes an `int3` first where that does no harm, in `debugger_must_pass_on_sigtrap`, and refuses to patch if its
+//! handler does not get the signal. It asks again after a second. For gdb: `handle SIGTRAP nostop noprint pass`, when the
+//! program has come there. (gdb then passes on the signals of its own breakpoints, too, which ends the program: have none while it is so.) For lldb: `process handle SIGTRAP -s false -n false -p true`. strace and rr pass it on.
+//!
+//! What is left: a debugger that is attached while patches are under way may stop a thread at an `int3` of theirs, and kill it by `continue`.
+//!
+//! Under valgrind, `--smc-check=all` has it notice patched code. It tells nobody which threads of its program block a signal, so there that
+//! is not looked at.
+//!
 //! # Cost
-//! One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two
+//! A look: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC). One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two
 //! waits; asynchronous patches share theirs. A thread that runs into one pays 2 µs for the signal. `Sealed` adds two system calls.
 //! Memory: 64 bytes for each instruction that was ever patched through a trap.
 //!

@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::hint;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use super::entry::Phase;
 use super::ground::Text;
@@ -18,12 +18,18 @@ use super::wait::tsc;
 use crate::control;
 use crate::os;
 use crate::os::cancel::Uncancellable;
+use crate::os::masks::Blocking;
 use crate::patch::PatchError;
 
 /// For how many ticks a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
-/// For how many ticks the handler is taken to be in its place, once that was seen: a fraction of a millisecond.
+/// For how many ticks what was looked at is taken to be so still: a fraction of a millisecond; with many threads, some
+/// times what the look has cost, up to some milliseconds.
 const TRUST: u64 = 1_000_000;
+const TRUST_AT_MOST: u64 = 30 * TRUST;
+const TIMES_ITS_COST: u64 = 16;
+/// For how many ticks a debugger that kept the signal is not tried again: about a second.
+const FORBEARANCE: u64 = 3_000_000_000;
 
 /// Traps of threads that ran into an instruction while it was being replaced, since the process started.
 ///
@@ -33,19 +39,26 @@ pub fn traps() -> u64 {
 }
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
-static SEEN: AtomicU64 = AtomicU64::new(0);
+/// Until when the last look is trusted.
+static TRUSTED: AtomicU64 = AtomicU64::new(0);
 static IS_READY: AtomicBool = AtomicBool::new(false);
+/// The tracer that kept the signal, and until when it is not tried again.
+static KEEPER: AtomicU32 = AtomicU32::new(0);
+static SPARED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes sure that traps are handled, before there are any. Without a lock, which a fork could leave taken: what it does may
-/// be done twice.
+/// Makes sure that traps can be handled, before there are any: for each patch.
 pub(super) fn prepare() -> Result<(), PatchError> {
-    let now = tsc();
-    if now.wrapping_sub(SEEN.load(Ordering::Relaxed)) < TRUST {
-        return Ok(());
-    }
-    if !IS_READY.load(Ordering::Acquire) {
+    // In the past, or never: far more than that.
+    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
+}
+
+/// The same, whatever was seen before: for each batch. Without a lock, which a fork could leave taken: what it does may be done twice.
+pub(super) fn look() -> Result<(), PatchError> {
+    let since = tsc();
+    nobody_blocks()?;
+    let is_first = !IS_READY.load(Ordering::Acquire);
+    if is_first {
         install()?;
-        IS_READY.store(true, Ordering::Release);
     }
     if !os::trap::is_installed() {
         return Err(signal(
@@ -53,18 +66,73 @@ pub(super) fn prepare() -> Result<(), PatchError> {
              needs a trap, and this crate's will hand on what is not its own",
         ));
     }
-    SEEN.store(now, Ordering::Relaxed);
+    nobody_keeps(is_first)?;
+    IS_READY.store(true, Ordering::Release);
+    let now = tsc();
+    let trust = (now.saturating_sub(since) * TIMES_ITS_COST).clamp(TRUST, TRUST_AT_MOST);
+    TRUSTED.store(now + trust, Ordering::Relaxed);
     Ok(())
+}
+
+/// Makes sure that the kernel would kill nobody, as far as can be seen from outside. Changes nothing.
+pub(in crate::patch) fn nobody_blocks() -> Result<(), PatchError> {
+    // What the kernel says of threads there is valgrind's own; it takes the traps of its program itself.
+    if !os::tracer::is_valgrind() {
+        let blocking = os::masks::blocking_threads().map_err(|error| {
+            signal(&format!(
+                "which threads block SIGTRAP can't be read from /proc/self/task: {error}; mount /proc, or leave a \
+                 descriptor free"
+            ))
+        })?;
+        if !blocking.is_empty() {
+            let named = |it: &Blocking| format!("{} ({:?})", it.thread, it.name);
+            let threads: Vec<_> = blocking.iter().map(named).collect();
+            return Err(signal(&format!(
+                "thread {} blocks SIGTRAP, so that a trap there would kill the process; let it unblock the signal",
+                threads.join(", thread ")
+            )));
+        }
+    }
+    let handlers = os::masks::blocking_handlers();
+    if !handlers.is_empty() {
+        let names: Vec<_> = handlers.into_iter().map(os::masks::signal_name).collect();
+        return Err(signal(&format!(
+            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
+             it with a `sa_mask` without SIGTRAP",
+            names.join(", ")
+        )));
+    }
+    Ok(())
+}
+
+/// Makes sure that no debugger keeps the signal for itself: by an `int3` that does no harm.
+fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
+    let tracer = os::tracer::tracer();
+    let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
+    if process == 0 && !is_first {
+        return Ok(());
+    }
+    let is_spared = KEEPER.load(Ordering::Relaxed) == process
+        && SPARED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= FORBEARANCE;
+    if !is_spared && os::trap::debugger_must_pass_on_sigtrap() {
+        return Ok(());
+    }
+    if !is_spared {
+        KEEPER.store(process, Ordering::Relaxed);
+        SPARED.store(tsc() + FORBEARANCE, Ordering::Relaxed);
+    }
+    let keeper = tracer.map_or_else(
+        || "whoever traces this process".to_owned(),
+        |tracer| format!("process {} ({:?}), which traces this one,", tracer.process, tracer.name),
+    );
+    Err(signal(&format!(
+        "{keeper} does not pass SIGTRAP on; have it do so (gdb: `handle SIGTRAP nostop noprint pass`; lldb: `process \
+         handle SIGTRAP -s false -n false -p true`), or detach it"
+    )))
 }
 
 fn install() -> Result<(), PatchError> {
     static IS_HOOKED: AtomicBool = AtomicBool::new(false);
-    let blocking = os::trap::blocking_threads();
-    if !blocking.is_empty() {
-        return Err(signal(&format!(
-            "threads {blocking:?} block it, and would be killed by it with the whole process; let them unblock it"
-        )));
-    }
     // Done already where a lock of the control's is held, under which nothing may be loaded.
     control::require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;

@@ -1,0 +1,104 @@
+//! Reports while the program runs, and where a signal ends it: from a thread that waits for signals and for the time.
+//!
+//! Life: [`start`], with a guard ▸ the thread reports when the time has come, or a signal asks ▸ at a signal that ends the program, it
+//! reports and has the signal take its default action, without giving back the lock in between: who leaves meanwhile by `exit` waits,
+//! so that the program ends by the signal ▸ it ends with the last guard. A forked child has no such thread: signals do there what
+//! they do by default.
+
+use std::io;
+use std::process;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::output::{outputs, report_all, say};
+use super::when::{ON, When};
+use crate::os::caught::{Caught, Woken};
+use crate::os::masked::Masked;
+
+/// The thread's name.
+const NAME: &str = "probe-reports";
+
+/// The thread, for as long as there are guards.
+#[derive(Debug)]
+pub(super) struct Watch {
+    caught: Arc<Caught>,
+    thread: Option<JoinHandle<()>>,
+    process: u32,
+}
+
+/// Has reports made when they are asked for. A second guard shares the first one's thread.
+pub(super) fn start(when: When) -> Option<Arc<Watch>> {
+    static CURRENT: Mutex<Weak<Watch>> = Mutex::new(Weak::new());
+    if when.is_never() {
+        return None;
+    }
+    // A forked child never finds the lock below taken.
+    let _unforked = outputs();
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(watch) = current.upgrade()
+        && watch.process == process::id()
+    {
+        return Some(watch);
+    }
+    match watch(when) {
+        Ok(watch) => {
+            let watch = Arc::new(watch);
+            *current = Arc::downgrade(&watch);
+            Some(watch)
+        }
+        Err(error) => {
+            say(&format!(
+                "PROBES: there are no reports at signals, nor at intervals: their thread can't be started: {error}"
+            ));
+            None
+        }
+    }
+}
+
+fn watch(when: When) -> io::Result<Watch> {
+    let caught = Arc::new(Caught::new()?);
+    let thread = {
+        let caught = Arc::clone(&caught);
+        // The program's handlers run on its own threads.
+        let _masked = Masked::new();
+        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, when.every))?
+    };
+    let handled = caught.install(&when.ends, &when.on);
+    for signal in when.on.iter().filter(|signal| handled.contains(signal)) {
+        say(&format!("{ON}: this program handles or ignores {}; it asks for no report", signal.name()));
+    }
+    Ok(Watch { caught, thread: Some(thread), process: process::id() })
+}
+
+fn run(caught: &Caught, every: Option<Duration>) {
+    let mut next = every.map(|every| Instant::now() + every);
+    loop {
+        match caught.wait(next) {
+            Woken::Stopped => return,
+            Woken::TimedOut => report_all(|| ()),
+            Woken::Signal(signal) if Caught::ends(signal) => report_all(|| Caught::end(signal)),
+            Woken::Signal(_) => report_all(|| ()),
+        }
+        if let (Some(at), Some(every)) = (&mut next, every) {
+            // What fell into a report that took long is left out.
+            let now = Instant::now();
+            while *at <= now {
+                *at += every;
+            }
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        if self.process != process::id() {
+            // It is the parent's: there is none here to wait for, nor to let go of.
+            return std::mem::forget(thread);
+        }
+        self.caught.stop();
+        // It does not panic; if it did, that was said.
+        let _ = thread.join();
+    }
+}

@@ -1,0 +1,47 @@
+//! Spans of time as people write them: `10s`, `500ms`. Pure.
+
+use std::time::Duration;
+
+/// Units, and how many seconds each has.
+const UNITS: [(&str, f64); 6] =
+    [("h", 3600.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("s", 1.0)];
+
+/// Reads a number and its unit.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let wrong = || format!("`{text}` is not a span of time; write `500ms`, `10s`, `5m` or `1h`");
+    let minutes = ("m", 60.0);
+    let (number, (_, unit)) = (UNITS.iter().chain([&minutes]))
+        .find_map(|unit| Some((text.strip_suffix(unit.0)?, unit)))
+        .ok_or_else(wrong)?;
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let span = Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())?;
+    if span.is_zero() { Err(wrong()) } else { Ok(span) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_and_a_unit() {
+        for (text, nanoseconds) in [
+            ("10s", 10_000_000_000),
+            ("500ms", 500_000_000),
+            ("0.5 s", 500_000_000),
+            ("5m", 300_000_000_000),
+            ("1h", 3_600_000_000_000),
+            ("20us", 20_000),
+            ("20µs", 20_000),
+            ("7ns", 7),
+        ] {
+            assert_eq!(interval(text).map(|it| it.as_nanos()), Ok(nanoseconds), "{text}");
+        }
+        for text in ["", "s", "10", "0s", "-1s", "NaNs", "1e400s", "ten s", "infs"] {
+            assert!(interval(text).unwrap_err().contains("write `500ms`"), "{text}");
+        }
+    }
+}

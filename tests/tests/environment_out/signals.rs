@@ -1,0 +1,373 @@
+//! Signals: those that end the program leave its report, those that ask for one get it, and a handler of the program's own is never
+//! in the way.
+
+use std::env;
+use std::fs;
+use std::mem;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{self, Command};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libc::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use probe_runtime::{EnvGuard, init_from_env};
+
+use crate::endings::{fork, status};
+use crate::folder::Folder;
+use crate::{COUNT, hits, stderr, times};
+
+static HANDLED: AtomicI32 = AtomicI32::new(0);
+/// The handler before the program's own.
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn own(signal: c_int) {
+    let before = BEFORE.load(Ordering::Relaxed);
+    if before != 0 {
+        // SAFETY: what sigaction(2) gave for a handler without SA_SIGINFO.
+        let before: extern "C" fn(c_int) = unsafe { mem::transmute(before) };
+        before(signal);
+    }
+    HANDLED.store(signal, Ordering::Relaxed);
+}
+
+fn set(signal: c_int, handler: usize) -> usize {
+    // SAFETY: a handler that stores, or a number that stands for one.
+    unsafe { libc::signal(signal, handler) }
+}
+
+fn handler_of(signal: c_int) -> usize {
+    // SAFETY: a place for the action, which zeroes are one of.
+    unsafe {
+        let mut action: libc::sigaction = mem::zeroed();
+        assert_eq!(libc::sigaction(signal, ptr::null(), &raw mut action), 0);
+        action.sa_sigaction
+    }
+}
+
+/// Sends it to the whole process.
+fn send(signal: c_int) {
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::kill(libc::getpid(), signal) }, 0);
+}
+
+/// Until the process ends; an alarm rings if it does not.
+fn wait() -> ! {
+    loop {
+        thread::park();
+    }
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    // No alarm ends the first of a namespace.
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(100));
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// How many threads there are. (One that was waited for may be seen for a moment more.)
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// How many there were before there was a guard.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// The hits that the only file has, if it is there.
+fn reported() -> Option<u64> {
+    let text = fs::read_to_string(env::var_os("PROBES_OUT").unwrap()).ok()?;
+    Some(hits(&serde_json::from_str(&text).unwrap()))
+}
+
+/// What the program does before there is a guard.
+pub(crate) fn prepare(ending: &str) {
+    THREADS.store(threads(), Ordering::Relaxed);
+    match ending {
+        "signal: ignored" => assert_eq!(set(SIGHUP, libc::SIG_IGN), libc::SIG_DFL),
+        "signal: handled" | "signal: asks in vain" => {
+            for signal in [SIGINT, SIGTERM, SIGUSR1] {
+                assert_eq!(set(signal, own as *const () as usize), libc::SIG_DFL);
+            }
+        }
+        "signal: awaited" => block(SIGTERM),
+        _ => (),
+    }
+}
+
+fn block(signal: c_int) {
+    // SAFETY: a set, of one signal.
+    unsafe {
+        let mut only = mem::zeroed();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, signal);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const only, ptr::null_mut());
+    }
+}
+
+pub(crate) fn play(ending: &str, guard: EnvGuard) {
+    match ending.strip_prefix("signal: ").unwrap() {
+        "SIGINT" => send(SIGINT),
+        "SIGTERM" => send(SIGTERM),
+        "SIGHUP" => send(SIGHUP),
+        "exits meanwhile" => {
+            send(SIGINT);
+            process::exit(0);
+        }
+        "ignored" => {
+            send(SIGHUP);
+            return drop(guard);
+        }
+        "handled" => {
+            [SIGINT, SIGTERM].into_iter().for_each(send);
+            until(|| HANDLED.load(Ordering::Relaxed) != 0);
+            return drop(guard);
+        }
+        "handled later" => {
+            // As those who pass on what they are told.
+            BEFORE.store(set(SIGINT, own as *const () as usize), Ordering::Relaxed);
+            assert_ne!(BEFORE.load(Ordering::Relaxed), libc::SIG_DFL);
+            send(SIGINT);
+            until(|| HANDLED.load(Ordering::Relaxed) != 0);
+            times(1);
+            drop(guard);
+            assert_eq!(handler_of(SIGINT), own as *const () as usize);
+            assert_eq!([SIGHUP, SIGTERM].map(handler_of), [libc::SIG_DFL; 2]);
+            return;
+        }
+        "awaited" => {
+            let mut signal = 0;
+            // SAFETY: a set, of one signal, and a place. Other threads of this program do not block it.
+            unsafe {
+                assert_eq!(libc::raise(SIGTERM), 0);
+                let mut only = mem::zeroed();
+                libc::sigemptyset(&raw mut only);
+                libc::sigaddset(&raw mut only, SIGTERM);
+                assert_eq!(libc::sigwait(&raw const only, &raw mut signal), 0);
+            }
+            assert_eq!(signal, SIGTERM);
+            return drop(guard);
+        }
+        "twice" => loop {
+            // Nobody reads the report, which waits for room.
+            send(SIGINT);
+            thread::sleep(Duration::from_millis(1));
+        },
+        "asks" => {
+            for calls in [3, 5] {
+                send(SIGUSR1);
+                until(|| reported() == Some(calls));
+                times(2);
+            }
+            // Nothing says the last two.
+            process::abort();
+        }
+        "asks in vain" => {
+            send(SIGUSR1);
+            until(|| HANDLED.load(Ordering::Relaxed) == SIGUSR1);
+            return drop(guard);
+        }
+        "every" => {
+            until(|| reported() == Some(3));
+            times(2);
+            until(|| reported() == Some(5));
+            process::abort();
+        }
+        // Its parent ends it.
+        "every on stderr" => (),
+        "fork" => {
+            let child = fork(|| {
+                send(SIGTERM);
+                wait();
+            });
+            let ended = status(child);
+            assert!(libc::WIFSIGNALED(ended) && libc::WTERMSIG(ended) == SIGTERM, "{ended}");
+            let child = fork(|| {
+                drop(init_from_env().unwrap());
+                let own = init_from_env().unwrap();
+                assert_eq!(threads(), 2);
+                mem::forget(own);
+                times(1);
+                send(SIGINT);
+                wait();
+            });
+            let ended = status(child);
+            assert!(libc::WIFSIGNALED(ended) && libc::WTERMSIG(ended) == SIGINT, "{ended}");
+            times(1);
+            return drop(guard);
+        }
+        "threads" => {
+            let is_asked = env::var("PROBES_SIGNALS").is_ok_and(|it| it.is_empty());
+            let before = THREADS.load(Ordering::Relaxed);
+            let with = before + usize::from(is_asked);
+            assert_eq!(threads(), with);
+            let second = init_from_env().unwrap();
+            assert_eq!(threads(), with, "one for all");
+            drop(guard);
+            assert_eq!(threads(), with);
+            drop(second);
+            until(|| threads() == before);
+            assert_eq!([SIGHUP, SIGINT, SIGTERM].map(handler_of), [libc::SIG_DFL; 3]);
+            return;
+        }
+        "first of its namespace" => {
+            // SAFETY: no pointers.
+            if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+                return println!("not permitted");
+            }
+            drop(guard);
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "signal: first");
+            let status = command.status().unwrap();
+            assert_eq!(status.code(), Some(7), "{status}");
+            return;
+        }
+        "first" => {
+            assert_eq!(process::id(), 1);
+            send(SIGTERM);
+            until(|| reported() == Some(3));
+            times(2);
+            process::exit(7);
+        }
+        other => panic!("{other}"),
+    }
+    wait();
+}
+
+#[test]
+fn a_signal_that_ends_the_program_leaves_its_report() {
+    for (ending, signal) in
+        [("SIGINT", SIGINT), ("SIGTERM", SIGTERM), ("SIGHUP", SIGHUP), ("exits meanwhile", SIGINT)]
+    {
+        let folder = Folder::new(ending);
+        let output = folder.run(&format!("signal: {ending}"), COUNT, "@/counts.json");
+        let ended = output.status.signal();
+        if ending == "exits meanwhile" && ended.is_none() {
+            // It was faster; the report is its own.
+            assert_eq!(output.status.code(), Some(0));
+        } else {
+            assert_eq!(ended, Some(signal), "{output:?}");
+        }
+        assert_eq!(hits(&folder.json("counts.json")), 3, "{ending}");
+        assert_eq!(folder.names(), ["counts.json"]);
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn it_does_so_without_one_if_that_is_asked_for() {
+    for (signals, ending, has_report) in
+        [("none", "SIGINT", false), ("INT,SIGHUP", "SIGTERM", false), ("INT,SIGHUP", "SIGHUP", true)]
+    {
+        let folder = Folder::new("opted out");
+        let more = [("PROBES_SIGNALS", signals)];
+        let output = folder.run_with(&format!("signal: {ending}"), COUNT, "@/counts.json", &more);
+        assert!(output.status.signal().is_some(), "{output:?}");
+        assert_eq!(folder.names().len(), usize::from(has_report), "{signals}, {ending}");
+    }
+}
+
+#[test]
+fn what_the_program_does_with_signals_goes_before() {
+    for (ending, calls) in [("ignored", 3), ("handled", 3), ("handled later", 4), ("awaited", 3)] {
+        let folder = Folder::new(ending);
+        let output = folder.run(&format!("signal: {ending}"), COUNT, "@/counts.json");
+        assert!(output.status.success(), "{ending}: {output:?}");
+        assert_eq!(hits(&folder.json("counts.json")), calls, "{ending}");
+    }
+}
+
+#[test]
+fn a_second_one_ends_it_at_once() {
+    let folder = Folder::new("twice");
+    let pipe = folder.0.join("pipe.txt");
+    let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: a path.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let mut full = fs::OpenOptions::new();
+    std::os::unix::fs::OpenOptionsExt::custom_flags(full.read(true).write(true), libc::O_NONBLOCK);
+    let mut full = full.open(&pipe).unwrap();
+    while std::io::Write::write(&mut full, &[0; 4096]).is_ok() {}
+    while std::io::Write::write(&mut full, &[0]).is_ok() {}
+    let output = folder.run("signal: twice", COUNT, "@/pipe.txt");
+    assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
+}
+
+#[test]
+fn a_signal_asks_for_a_report() {
+    let folder = Folder::new("asks");
+    let more = [("PROBES_ON", "SIGUSR1")];
+    let output = folder.run_with("signal: asks", COUNT, "@/counts.json", &more);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert_eq!((folder.names(), hits(&folder.json("counts.json"))), (vec!["counts.json".to_owned()], 5));
+    // Not one that the program has for itself.
+    let output = folder.run_with("signal: asks in vain", COUNT, "@/counts.json", &more);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        stderr(&output),
+        "PROBES_ON: this program handles or ignores SIGUSR1; it asks for no report\n"
+    );
+    assert_eq!(hits(&folder.json("counts.json")), 3);
+}
+
+#[test]
+fn so_does_the_time() {
+    let folder = Folder::new("every");
+    let more = [("PROBES_EVERY", "2ms"), ("PROBES_SIGNALS", "none")];
+    let output = folder.run_with("signal: every", COUNT, "@/counts.json", &more);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+    assert_eq!(hits(&folder.json("counts.json")), 5, "whole, whatever was under way");
+}
+
+#[test]
+fn on_stderr_reports_follow_each_other() {
+    use std::io::{BufRead, BufReader};
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["scenario", "--exact", "--nocapture"]);
+    command
+        .env("PROBE_TEST_SCENARIO", "signal: every on stderr")
+        .env("PROBES", COUNT)
+        .env("PROBES_EVERY", "2ms");
+    let mut child = command.stderr(process::Stdio::piped()).stdout(process::Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let expected = ["probe                  kind   sites  hits", "environment_out::work  entry      1     3"];
+    // The first may come before there are hits.
+    let whole = lines.skip_while(|line| !line.ends_with(" 3")).skip(1).take(6);
+    assert_eq!(whole.collect::<Vec<_>>(), [expected; 3].concat());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_forked_child_has_its_signals_to_itself() {
+    let folder = Folder::new("signal-fork");
+    let output = folder.run("signal: fork", COUNT, "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(hits(&folder.json("counts.json")), 4, "its parent goes on");
+    let names = folder.names();
+    let [of_child, _] = names.as_slice() else { panic!("{names:?}") };
+    assert_eq!(hits(&folder.json(of_child)), 1, "the one with a guard of its own");
+}
+
+#[test]
+fn there_is_a_thread_where_it_has_something_to_do() {
+    for signals in ["", "none"] {
+        let folder = Folder::new("threads");
+        let output = folder.run_with("signal: threads", COUNT, "-", &[("PROBES_SIGNALS", signals)]);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+/// Such signals do not end it, with a handler or without.
+#[test]
+fn the_first_of_its_namespace_goes_on() {
+    let folder = Folder::new("first");
+    let output = folder.run("signal: first of its namespace", COUNT, "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    if String::from_utf8_lossy(&output.stdout).contains("not permitted") {
+        return eprintln!("not tested: there are no namespaces for this user");
+    }
+    assert_eq!(hits(&folder.json("counts.json")), 5);
+}
