@@ -8,7 +8,7 @@ use std::ops::Range;
 
 #[cfg(feature = "perf")]
 use crate::consumers::{MissingEvent, PerfEvent};
-use crate::patch::Report;
+use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
 
 /// Why a request could not be met. Its `Debug` is its `Display`, so that `main` may return it.
@@ -48,6 +48,8 @@ pub enum Error {
         text: Range<usize>,
         /// The system's reason.
         error: io::Error,
+        /// The text policy to ask for instead, where one was tried and found to work: [`TextPolicy::Alias`].
+        alternative: Option<TextPolicy>,
     },
     /// There are not as many counters left as the consumer needs.
     OutOfCounters {
@@ -141,12 +143,14 @@ impl fmt::Display for Error {
             Self::WithoutProbes => {
                 f.write_str("the function can't be replaced; this program was built without probes")
             }
-            Self::TextProtected { text, error } => write!(
-                f,
-                "text at {:#x}..{:#x} can't be kept writable: {error}; use TextPolicy::Alias, \
-                 or allow the program to change the protection of its code",
-                text.start, text.end
-            ),
+            Self::TextProtected { text, error, alternative } => {
+                let (start, end) = (text.start, text.end);
+                write!(f, "text at {start:#x}..{end:#x} can't be kept writable: {error}; ")?;
+                match alternative {
+                    Some(_) => f.write_str(ALIAS_WORKS),
+                    None => f.write_str("allow the program to change the protection of its code"),
+                }
+            }
             Self::OutOfCounters { wanted } => {
                 write!(f, "there are not {wanted} counters left; detach something, or select fewer probes")
             }

@@ -169,12 +169,13 @@ fn mprotect_denied() {
         ));
     }
     let error = set.clone().text(TextPolicy::Open).attach(Count::new()).unwrap_err();
-    let Error::TextProtected { text: range, error: reason } = &error else { panic!("{error}") };
+    let Error::TextProtected { text: range, error: reason, .. } = &error else { panic!("{error}") };
     assert_eq!((range.start, range.end), (text.range().start, text.range().end));
     assert_eq!(reason.raw_os_error(), Some(libc::EPERM));
     let shown = format!(
-        "text at {:#x}..{:#x} can't be kept writable: Operation not permitted (os error 1); use \
-         TextPolicy::Alias, or allow the program to change the protection of its code",
+        "text at {:#x}..{:#x} can't be kept writable: Operation not permitted (os error 1); \
+         TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or `text=alias` in PROBES, as in \
+         `count(text=alias)`",
         range.start, range.end
     );
     assert_eq!(error.to_string(), shown);

@@ -78,6 +78,9 @@ fn scenario() {
     println!("done: {asked}");
 }
 
+const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or `text=alias` in \
+                           PROBES, as in `count(text=alias)`";
+
 /// Attaching under each policy that needs `mprotect` is refused with this error number, and changes nothing.
 fn assert_all_refused(errno: i32) {
     let text = Text::of_this_process();
@@ -88,14 +91,16 @@ fn assert_all_refused(errno: i32) {
     for refusal in report.refusals() {
         assert_eq!(*refusal.reason(), RefusalReason::Protected { errno });
     }
-    assert!(error.to_string().ends_with("TextPolicy::Alias writes there"), "{error}");
+    assert_eq!(report.alternative(), Some(TextPolicy::Alias));
+    assert!(error.to_string().ends_with(ALIAS_WORKS), "{error}");
     let error = set.text(TextPolicy::Open).attach(Count::new()).unwrap_err();
-    let Error::TextProtected { text: range, error: reason } = &error else { panic!("{error}") };
+    let Error::TextProtected { text: range, error: reason, alternative } = &error else { panic!("{error}") };
     assert_eq!((range, reason.raw_os_error()), (&text.range(), Some(errno)));
-    assert!(error.to_string().contains("TextPolicy::Alias"), "{error}");
+    assert_eq!(*alternative, Some(TextPolicy::Alias));
+    assert!(error.to_string().ends_with(ALIAS_WORKS), "{error}");
     let error = OpenText::new(text.range()).unwrap_err();
     assert_eq!(error.errno(), Some(errno));
-    assert!(error.to_string().contains("TextPolicy::Alias writes there"), "{error}");
+    assert!(error.to_string().contains("TextPolicy::Alias may write there"), "{error}");
     assert_eq!((first(1), second(1)), (2, 2));
     text.assert_as_in_file();
     assert_eq!(unrestored_bytes(), 0);

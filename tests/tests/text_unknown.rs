@@ -111,6 +111,8 @@ fn refused(denied: &str, unreadable: &str) {
         let error = select("text_unknown::*").unwrap().attach(Count::new()).unwrap_err();
         let Error::Refused(report) = &error else { panic!("{error}") };
         assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
+        assert_eq!(report.alternative(), None, "the kernel can't write without `/proc`");
+        assert!(!error.to_string().contains("Alias"), "{error}");
         for refusal in report.refusals() {
             assert_eq!(*refusal.reason(), RefusalReason::Protected { errno: libc::EPERM });
         }

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use probe_runtime::patch::word::{self, Options};
-use probe_runtime::{Attachment, Count, ProbeSet, RefusalReason, Report, TextPolicy, point, select};
+use probe_runtime::{Attachment, Count, Error, ProbeSet, RefusalReason, Report, TextPolicy, point, select};
 use probe_tests::code::Code;
+use probe_tests::pages::RX;
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::Text;
@@ -63,6 +64,11 @@ fn a_word_patch() {
 }
 
 #[test]
+fn what_would_be_refused_is_not_recommended() {
+    scenario::runs_in_a_child("scenario", "recommended");
+}
+
+#[test]
 fn where_nobody_says_who_blocks_it() {
     scenario::runs_in_a_child("scenario", "silence");
 }
@@ -80,6 +86,7 @@ fn scenario() {
         "caller" => caller(),
         "created" => created(),
         "word" => word(),
+        "recommended" => recommended(),
         "silence" => silence(),
         other => panic!("no scenario {other}"),
     }
@@ -303,6 +310,23 @@ fn word() {
     assert!([ONE, TWO].map(Vec::from).contains(&code.bytes(addr, 5)));
     block(libc::SIG_UNBLOCK);
     patch(ONE).and_then(|()| patch(TWO)).unwrap();
+}
+
+/// Where `mprotect` is refused, `Alias` is named as long as nobody blocks the signal.
+fn recommended() {
+    deny(libc::SYS_mprotect, argument(2), RX.unsigned_abs(), RX.unsigned_abs());
+    let alternative = || {
+        let error = select("trap_blocked::*").unwrap().attach(Count::new()).unwrap_err();
+        let Error::Refused(report) = &error else { panic!("{error}") };
+        assert_eq!(report.alternative().is_some(), error.to_string().contains("TextPolicy::Alias"));
+        report.alternative()
+    };
+    assert_eq!(alternative(), Some(TextPolicy::Alias));
+    block(libc::SIG_BLOCK);
+    assert_eq!(alternative(), None);
+    block(libc::SIG_UNBLOCK);
+    assert_eq!(alternative(), Some(TextPolicy::Alias));
+    assert_eq!(attach(&alias()).detach().patched(), 1);
 }
 
 fn silence() {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
-    self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextPolicy,
+    self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextError, TextPolicy,
 };
 use crate::registry::ProbeId;
 
@@ -86,8 +86,12 @@ impl Control {
             sites.into_iter().chain(calls.filter_map(Discovery::site)).collect::<Vec<_>>()
         };
         let open = |text: Range<usize>| {
-            OpenText::new(text.clone())
-                .map_err(|error| Error::TextProtected { text, error: io::Error::from(error) })
+            OpenText::new(text.clone()).map_err(|error| {
+                let is_policy =
+                    matches!(error, TextError::Protected { errno: libc::EPERM | libc::EACCES, .. });
+                let alternative = (is_policy && patch::alias_works()).then_some(TextPolicy::Alias);
+                Error::TextProtected { text, error: io::Error::from(error), alternative }
+            })
         };
         // Where one can't be opened, those before it are dropped, and so sealed.
         self.registry.text_of(&sites).into_iter().map(open).collect()

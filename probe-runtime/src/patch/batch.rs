@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use super::poke::{poke, read};
 use super::refused::settle;
+use super::trapped::alias_works;
 use super::{Access, WritableRuns};
 use super::{Instruction, Refusal, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::pages;
@@ -53,6 +54,9 @@ impl<'a> Batch<'a> {
                 Access::Held => self.switch_straddlers(&straddlers),
                 _ => self.switch_strictly(&straddlers),
             }
+        }
+        if self.report.refused() != 0 {
+            self.report.seek_alternative(alias_works);
         }
     }
 

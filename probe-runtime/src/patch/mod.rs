@@ -62,7 +62,7 @@ pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub use plan::{SiteState, Step, plan};
 pub(crate) use report::unmatched_lines;
 pub use report::{Refusal, RefusalReason, Report, UnmatchedTerm};
-pub(crate) use text::Access;
+pub(crate) use text::{ALIAS_WORKS, Access};
 pub use text::{TextPolicy, Visibility};
 
 #[cfg(probe_backend = "x86_64")]
@@ -84,6 +84,8 @@ pub use pages::{OpenText, TextError, unrestored_bytes};
 pub(crate) use pages::{close_held, make_room};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use pages::{cross_forks, forget_gone};
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use trapped::alias_works;
 
 /// Waits until every thread of the process executes what was written to code before: one system call, 0.4 µs alone, 1 to
 /// 8 µs with running peers. See membarrier(2).

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{SITE_LEN, SiteAddr};
+use super::text::ALIAS_WORKS;
+use super::{SITE_LEN, SiteAddr, TextPolicy};
 
 /// How many refusals are kept in full; the rest is counted.
 const KEPT: usize = 64;
@@ -12,8 +13,8 @@ const KEPT: usize = 64;
 const SHOWN_TERMS: usize = 8;
 
 /// Said once, however many sites there are.
-const ADVICE: &str = "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code: \
-    TextPolicy::Alias writes there";
+const POLICY: &str =
+    "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code";
 
 /// The outcome of one batch.
 #[derive(Clone, Default, Debug)]
@@ -23,6 +24,8 @@ pub struct Report {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
+    /// Once that was tried.
+    alias_works: Option<bool>,
     unmatched: Arc<[UnmatchedTerm]>,
 }
 
@@ -101,9 +104,28 @@ impl Report {
         self.unmatched = Arc::clone(unmatched);
     }
 
+    /// The text policy to ask for instead, where the system does not let pages be written, and this one was tried and found to work:
+    /// [`TextPolicy::Alias`].
+    pub fn alternative(&self) -> Option<TextPolicy> {
+        self.alias_works.is_some_and(|works| works).then_some(TextPolicy::Alias)
+    }
+
     /// Whether every site is as wanted, and all text is sealed as it should be.
     pub fn is_complete(&self) -> bool {
         self.refused == 0 && self.unsealed == 0
+    }
+
+    /// Tries, once, whether there is an alternative, if one may be needed.
+    #[cfg(probe_backend = "x86_64")]
+    #[cold]
+    pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
+        if self.alias_works.is_none() && self.names_a_policy() {
+            self.alias_works = Some(alias_works());
+        }
+    }
+
+    fn names_a_policy(&self) -> bool {
+        self.refusals.iter().any(|refusal| refusal.reason.is_policy())
     }
 
     #[cfg(probe_backend = "x86_64")]
@@ -140,8 +162,11 @@ impl fmt::Display for Report {
         if more != 0 {
             write!(f, "\n  and {more} more")?;
         }
-        if self.refusals.iter().any(|refusal| refusal.reason.is_policy()) {
-            f.write_str(ADVICE)?;
+        if self.names_a_policy() {
+            f.write_str(POLICY)?;
+        }
+        if self.alternative().is_some() {
+            write!(f, "; {ALIAS_WORKS}")?;
         }
         unmatched_lines(&self.unmatched).try_for_each(|line| write!(f, "\n  {line}"))
     }
@@ -297,10 +322,33 @@ mod tests {
         for site in 0..2 {
             report.refuse(Refusal::new(SiteAddr(site), RefusalReason::Protected { errno: 1 }));
         }
-        assert_eq!(report.to_string().matches("TextPolicy::Alias").count(), 1);
+        assert_eq!(report.to_string().matches("may be sealed").count(), 1);
         let mut report = Report::default();
         report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Protected { errno: 12 }));
-        assert_eq!(report.to_string().matches("TextPolicy::Alias").count(), 0);
+        assert_eq!(report.to_string().matches("may be sealed").count(), 0);
+    }
+
+    #[test]
+    #[cfg(probe_backend = "x86_64")]
+    fn an_alternative_is_promised_only_where_it_was_found_to_work() {
+        let refused = |errno| {
+            let mut report = Report::default();
+            report.refuse(Refusal::new(SiteAddr(0), RefusalReason::Protected { errno }));
+            report
+        };
+        let (mut works, mut fails, mut needless) = (refused(1), refused(13), refused(12));
+        assert_eq!((works.alternative(), works.to_string().contains("TextPolicy::Alias")), (None, false));
+        works.seek_alternative(|| true);
+        works.seek_alternative(|| unreachable!("tried once"));
+        fails.seek_alternative(|| false);
+        needless.seek_alternative(|| unreachable!("memory is short"));
+        assert_eq!((works.alternative(), fails.alternative()), (Some(TextPolicy::Alias), None));
+        let said = works.to_string();
+        assert!(
+            said.contains("`.text(TextPolicy::Alias)`") && said.contains("`count(text=alias)`"),
+            "{said}"
+        );
+        assert!(!fails.to_string().contains("TextPolicy::Alias"), "{fails}");
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub enum TextPolicy {
     Alias,
 }
 
+/// What to write where this policy was tried and found to work.
+pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or \
+    `text=alias` in PROBES, as in `count(text=alias)`";
+
 /// When threads execute what a batch has written.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Visibility {

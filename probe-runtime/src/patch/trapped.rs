@@ -12,12 +12,13 @@ use std::sync::Arc;
 use super::batch::{by_page, by_run};
 use super::pages::check_readable;
 use super::refused::{Replacement, look};
-use super::word::{Plan, Writable, replace_each};
+use super::word::{Plan, Writable, nobody_blocks, replace_each};
 use super::{
     Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
 };
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
+use crate::os::tracer::tracer;
 
 impl Batch<'_> {
     /// All runs are opened first, so that all sites share the waits.
@@ -107,6 +108,13 @@ impl Batch<'_> {
         // SAFETY: each plan is a site's, in the text of a loaded object, and replaces its one instruction by the other.
         unsafe { replace_each(plans, writable, tell) };
     }
+}
+
+/// Whether text can be written through the kernel here, and under an `int3`, as far as can be found out without either: the kernel writes to a
+/// read-only page of this function's own, and nobody blocks the signal, or traces this thread.
+pub(crate) fn alias_works() -> bool {
+    let _whole = Uncancellable::new();
+    Alias::open().is_ok() && nobody_blocks().is_ok() && tracer().is_none()
 }
 
 /// Why a site was not switched through `int3`.

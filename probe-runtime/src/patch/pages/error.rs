@@ -87,10 +87,10 @@ impl fmt::Display for TextError {
 fn advice(errno: i32) -> &'static str {
     match errno {
         libc::EPERM => {
-            "; the mapping may be sealed (mseal), or a sandbox forbids it: TextPolicy::Alias writes there"
+            "; the mapping may be sealed (mseal), or a sandbox forbids it: TextPolicy::Alias may write there"
         }
         libc::EACCES => {
-            "; a policy forbids code that can be written (TextPolicy::Alias writes there), or it is a shared \
+            "; a policy forbids code that can be written (TextPolicy::Alias may write there), or it is a shared \
              mapping of a file that is open for reading only"
         }
         libc::ENOMEM => "; memory is short, or there are too many mappings (vm.max_map_count)",
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(
             TextError::Protected { pages: pages(), errno: libc::EPERM }.to_string(),
             "pages 0x1000..0x3000 can't be made writable: Operation not permitted (os error 1); the mapping may \
-             be sealed (mseal), or a sandbox forbids it: TextPolicy::Alias writes there"
+             be sealed (mseal), or a sandbox forbids it: TextPolicy::Alias may write there"
         );
         assert_eq!(
             TextError::Unrestored { pages: pages(), errno: libc::ENOMEM }.to_string(),

@@ -145,6 +145,7 @@ pub use wait::{Ticks, Wait};
 
 pub(crate) use many::replace_each;
 pub(super) use options::{read_instruction, taken};
+pub(super) use trap::nobody_blocks;
 pub(crate) use writable::Writable;
 
 use super::{Bytes, PatchError};
