@@ -15,7 +15,7 @@
 
 mod deferred;
 
-pub(crate) use deferred::{DEFERRED, deferred, is_early};
+pub(crate) use deferred::{DEFERRED, deferred, deferred_block, early, is_early};
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};

@@ -20,7 +20,7 @@ use syn::ext::IdentExt;
 
 use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Prepared, Settings};
-use crate::replace;
+use crate::{parse, replace};
 
 /// A definition counts its fields in one byte; long before that, nobody reads them.
 const MAX_FIELDS: usize = 32;
@@ -106,6 +106,20 @@ pub(crate) fn fits(settings: &Settings, item: &Item, errors: &mut Errors) {
         Item::Function(_) => fits_function(settings, errors),
         Item::Block(_) => fits_block(settings, errors),
         Item::Other { .. } => {}
+    }
+}
+
+const SECOND: &str = "a second `#[probe]` on one item; join their arguments in one";
+
+/// No other `#[probe]` comes after it.
+pub(crate) fn alone(item: &Item, errors: &mut Errors) {
+    let attributes = match item {
+        Item::Function(function) => &function.attributes,
+        Item::Block(block) => &block.attributes,
+        Item::Other { .. } => return,
+    };
+    for own in attributes.iter().filter_map(parse::own) {
+        errors.at(&own.word, SECOND);
     }
 }
 

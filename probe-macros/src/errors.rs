@@ -27,6 +27,10 @@ impl Errors {
         self.push(Error::new(span, message));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     pub(crate) fn into_result(self) -> Result<(), Error> {
         self.0.map_or(Ok(()), Err)
     }

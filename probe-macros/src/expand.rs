@@ -5,6 +5,8 @@ mod block;
 mod fields;
 mod function;
 
+pub(crate) use function::arguments;
+
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
@@ -15,10 +17,15 @@ use crate::{args, asynchronous, body, check, fallback, parse};
 /// `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let settings = check::settings(&args::parse(args), &mut errors);
+    let settings = check::settings(&args::parse(args.clone()), &mut errors);
     let item = parse::item(item);
     check::fits(&settings, &item, &mut errors);
+    check::alone(&item, &mut errors);
     if let Item::Block(block) = item {
+        if errors.is_empty() && asynchronous::early(&settings, &block).is_some() {
+            let krate = krate_at(settings.krate.as_ref(), Span::call_site());
+            return asynchronous::deferred_block(&krate, args, &block);
+        }
         let plan = check::block(block, &settings, &mut errors);
         return match errors.into_result() {
             Ok(()) => block::block(plan),
@@ -84,7 +91,7 @@ pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
 
 /// The path of `probe_runtime`, resolved as the user's own, but shown at `span`: errors point there, and the
 /// runtime takes it for the probe's location.
-fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
+pub(crate) fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
     let Some(path) = path else {
         return quote_spanned!(span=> ::probe_runtime);
     };

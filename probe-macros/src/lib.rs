@@ -133,6 +133,9 @@ use proc_macro::TokenStream;
 /// filters of a `mod` hold for the blocks inside, too, besides theirs; `group`, `doc` and `crate` are those of the innermost block
 /// that says one.
 ///
+/// **Other macros on a block**, as `#[async_trait]`, go first, wherever `#[probe]` stands: they see what is written, and `#[probe]` what
+/// they have made of it. (The filters of a `mod` do not reach into such a block inside.) An item has one `#[probe]`.
+///
 /// **What is not seen:** functions that macros inside the block make, those in bodies of functions, `mod name;` (put the attribute
 /// on the blocks in its file), and a `#[probe]` that another name was given (`use … as`).
 ///
@@ -190,7 +193,8 @@ use proc_macro::TokenStream;
 /// `probe!` beside it. Therefore the attribute turns every unqualified `probe!(…)` in the body of its
 /// function, however deep, into a call of `probe_runtime::point!(…)`; this includes calls of a `probe!` macro
 /// that you defined yourself. A qualified `path::probe!(…)` is left alone. In functions without the attribute
-/// write `probe_runtime::point!("name")`, or `use probe_runtime::point as probe;`.
+/// (rustc says "cannot find macro `probe` in this scope", and that `probe` is an attribute), write
+/// `probe_runtime::point!("name")`, or `use probe_runtime::point as probe;`.
 ///
 /// # Futures
 /// Of an `async fn`, of a function that returns `impl Future`, and of one that returns `Pin<Box<dyn Future>>` and ends with

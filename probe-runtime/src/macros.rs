@@ -272,13 +272,13 @@ macro_rules! __probe_v1_collect {
 #[macro_export]
 macro_rules! __probe_v1_pass {
     ($passage:ty, value, $value:expr) => {
-        $crate::__private::v1::value::<$passage, _>($value)
+        $crate::__private::v1::shown_as_it_is($value).value::<$passage>()
     };
     ($passage:ty, debug, $value:expr) => {
-        $crate::__private::v1::debug::<$passage, _>(&$crate::__private::v1::shown_as_debug($value).keep())
+        $crate::__private::v1::shown_as_debug($value).keep().debug::<$passage>()
     };
     ($passage:ty, display, $value:expr) => {
-        $crate::__private::v1::display::<$passage, _>(&$crate::__private::v1::shown_as_display($value).keep())
+        $crate::__private::v1::shown_as_display($value).keep().display::<$passage>()
     };
     // By its type, whatever that is.
     ($passage:ty, any, $value:expr) => {

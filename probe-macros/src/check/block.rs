@@ -12,13 +12,15 @@
 //! anything else                                      probed
 //! ```
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::filter::Layer;
-use super::{fits_block, fits_function, function, naked, prepared, settings, small};
+use super::{SECOND, fits_block, fits_function, function, naked, prepared, settings, small};
+use crate::asynchronous::{deferred_block, early};
 use crate::errors::Errors;
+use crate::expand::{arguments, krate_at};
 use crate::model::{Block, Element, Fate, Function, Inside, Own, Part, Plan, Settings};
 use crate::{args, parse};
 
@@ -100,7 +102,10 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
                 check_hidden(&inner.attributes, errors);
                 let settings = own_settings(&own, errors).unwrap_or_default();
                 fits_block(&settings, errors);
-                Part::Block(plan(inner, &scope, &settings, errors))
+                match early(&settings, &inner) {
+                    None => Part::Block(plan(inner, &scope, &settings, errors)),
+                    Some(early) => Part::Other(left_to_itself(&scope, settings, early, &inner, errors)),
+                }
             }
         });
     }
@@ -110,11 +115,37 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
     Plan { block, parts }
 }
 
+/// A block inside with a macro on it, which is to see what is written: it has a `#[probe]` of its own after that, with what surrounds it.
+fn left_to_itself(
+    scope: &Scope<'_>,
+    mut settings: Settings,
+    early: &Group,
+    block: &Block,
+    errors: &mut Errors,
+) -> TokenStream {
+    if scope.layers().next().is_some() {
+        errors.at(
+            early.stream(),
+            "`only` and `except` of the `mod` don't reach into a block with a macro on it; put the block into another `mod`",
+        );
+    }
+    settings.krate = settings.krate.or_else(|| scope.krate.clone());
+    settings.group = settings.group.or_else(|| scope.group.clone());
+    settings.doc = settings.doc.or_else(|| scope.doc.clone());
+    let word = |own: Option<Ident>, is_given: bool, word: &str| {
+        own.or_else(|| is_given.then(|| Ident::new(word, Span::call_site())))
+    };
+    settings.all = word(settings.all, scope.all, "all");
+    settings.skip = word(settings.skip, scope.skip, "skip");
+    let krate = krate_at(settings.krate.as_ref(), block.body.span_open());
+    deferred_block(&krate, arguments(&settings), block)
+}
+
 /// The settings of an item's own `#[probe]`, if it has one.
 fn own_settings(own: &[Own], errors: &mut Errors) -> Option<Settings> {
     let (first, more) = own.split_first()?;
     for own in more {
-        errors.at(&own.word, "a second `#[probe]` on one item; join their arguments in one");
+        errors.at(&own.word, SECOND);
     }
     Some(settings(&args::parse(first.args.clone()), errors))
 }

@@ -1,13 +1,13 @@
 //! A function with its probes: at the beginning of its body, around it where the result is recorded, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::LitStr;
 use syn::ext::IdentExt;
 
 use super::{fields, krate_at, points, string};
 use crate::asynchronous::{self, Asynchronous, Wrapped};
-use crate::model::{Captures, Function, Item, Prepared, Settings};
+use crate::model::{Captures, Filter, Function, Item, Prepared, Settings};
 use crate::{body, fallback, replace};
 
 /// A function that passed the check, with its probe.
@@ -31,8 +31,8 @@ pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Funct
 }
 
 /// The arguments that become these settings.
-fn arguments(settings: &Settings) -> TokenStream {
-    let Settings { name, group, doc, krate, args, ret, replace, .. } = settings;
+pub(crate) fn arguments(settings: &Settings) -> TokenStream {
+    let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, .. } = settings;
     let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
         let key = Ident::new(key, Span::call_site());
         value.as_ref().map(|value| quote!(#key = #value))
@@ -42,8 +42,11 @@ fn arguments(settings: &Settings) -> TokenStream {
         ret.as_ref().map(|ret| ret.tokens.clone()),
         replace.as_ref().map(|replace| replace.tokens.clone()),
     ];
+    let flags = [all, skip].into_iter().flatten().map(ToTokens::to_token_stream);
+    let filters = [only, except].into_iter().flatten();
+    let filters = filters.map(|Filter { word, globs }| quote!(#word(#(#globs),*)));
     let krate = krate.as_ref().map(|path| quote!(crate = #path));
-    let arguments = texts.chain(words.into_iter().flatten()).chain(krate);
+    let arguments = texts.chain(words.into_iter().flatten()).chain(flags).chain(filters).chain(krate);
     quote!(#(#arguments),*)
 }
 

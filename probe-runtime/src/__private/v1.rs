@@ -10,12 +10,12 @@ pub use core::{column, concat, file, line, module_path};
 pub use probe_macros::__point as expand_point;
 
 pub use crate::abi::Kind;
-pub use crate::abi::formatted::{debug, display};
 pub use crate::abi::passage::{InMemory, Passage, outcome};
-pub use crate::abi::value::{absent, value};
+pub use crate::abi::value::absent;
 pub use crate::arch::backend::site::*;
 pub use crate::capture::{
     Captured, Capturing, Resulting, Returned, contain, forget, moved, run, shown_as_debug, shown_as_display,
+    shown_as_it_is,
 };
 pub use crate::future::{Noted, Probed, Returning, Sites, Told, Unfrozen, address, call_once, returned};
 pub use crate::replaced::{Left, Passed};

@@ -23,16 +23,20 @@ pub struct Sink {
 /// Writes the value at `data`; returns whether the sink took all of it.
 pub(super) type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
 
-/// The value of `field = ?expr`.
-#[inline(always)]
-pub fn debug<'a, P: Passage, T: Debug + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    P::formatted::<AsDebug<T>>((&raw const *field.get()).cast())
+impl<T: Debug + Copy> Kept<'_, T> {
+    /// The value of `field = ?expr`.
+    #[inline(always)]
+    pub fn debug<P: Passage>(&self) -> P::Out<'_> {
+        P::formatted::<AsDebug<T>>((&raw const *self.get()).cast())
+    }
 }
 
-/// The value of `field = %expr`.
-#[inline(always)]
-pub fn display<'a, P: Passage, T: Display + Copy>(field: &'a Kept<'_, T>) -> P::Out<'a> {
-    P::formatted::<AsDisplay<T>>((&raw const *field.get()).cast())
+impl<T: Display + Copy> Kept<'_, T> {
+    /// The value of `field = %expr`.
+    #[inline(always)]
+    pub fn display<P: Passage>(&self) -> P::Out<'_> {
+        P::formatted::<AsDisplay<T>>((&raw const *self.get()).cast())
+    }
 }
 
 struct AsDebug<T>(PhantomData<T>);
@@ -162,12 +166,12 @@ mod tests {
 
     #[test]
     fn formatted_values_cross_the_c_interface() {
-        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(&Some("x")).keep())), "Some(\"x\")");
-        assert_eq!(shown(display::<InMemory, _>(&shown_as_display("x").keep())), "x");
+        assert_eq!(shown(shown_as_debug(&Some("x")).keep().debug::<InMemory>()), "Some(\"x\")");
+        assert_eq!(shown(shown_as_display("x").keep().display::<InMemory>()), "x");
         let slice: &[u32] = &[1, 2];
-        assert_eq!(shown(debug::<InMemory, _>(&shown_as_debug(slice).keep())), "[1, 2]");
+        assert_eq!(shown(shown_as_debug(slice).keep().debug::<InMemory>()), "[1, 2]");
         let text = String::from("not copied");
-        assert_eq!(shown(display::<InMemory, _>(&shown_as_display(&text).keep())), text);
+        assert_eq!(shown(shown_as_display(&text).keep().display::<InMemory>()), text);
     }
 
     struct Panics;
@@ -196,13 +200,13 @@ mod tests {
         use std::panic::{AssertUnwindSafe, catch_unwind};
 
         let kept = shown_as_debug(&Panics).keep();
-        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
+        assert_eq!(shown(kept.debug::<InMemory>()), "half of it (panicked)");
         let failed = crate::failed_captures();
-        assert_eq!(shown(debug::<InMemory, _>(&kept)), "half of it (panicked)");
+        assert_eq!(shown(kept.debug::<InMemory>()), "half of it (panicked)");
         assert_eq!(crate::failed_captures() - failed, 1);
         let list = [1, 2];
         let kept = shown_as_debug(&list).keep();
-        let value = debug::<InMemory, _>(&kept);
+        let value = kept.debug::<InMemory>();
         let mut full = Full(String::new());
         let result = catch_unwind(AssertUnwindSafe(|| write!(full, "{}", value.get())));
         assert_eq!(result.unwrap_err().downcast_ref(), Some(&"the consumer's own"));

@@ -10,7 +10,6 @@ use core::ops::Deref;
 
 use super::kept::Kept;
 use crate::abi::Field;
-use crate::abi::formatted::debug;
 use crate::abi::passage::{Passage, outcome};
 use crate::abi::value::{opaque, value};
 
@@ -127,7 +126,7 @@ impl<T: Field + ?Sized> Captured for AsField<'_, T> {
 impl<T: Debug + Copy> Captured for AsDebug<'_, T> {
     #[inline(always)]
     fn pass<P: Passage>(&self) -> P::Out<'_> {
-        debug::<P, T>(&self.0)
+        self.0.debug::<P>()
     }
 }
 

@@ -13,6 +13,9 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr;
 
+use crate::abi::passage::Passage;
+use crate::abi::value::{Field, absent};
+
 /// The compiler takes a copied value apart into registers up to about this size.
 const fn is_copied<T>() -> bool {
     size_of::<T>() <= 64
@@ -102,6 +105,65 @@ impl<'a, T: Copy> Kept<'a, T> {
             // SAFETY: without the original there is a copy.
             None => unsafe { self.copy.assume_init_ref() },
         }
+    }
+}
+
+impl<T> Deref for Kept<'_, T> {
+    type Target = Refused;
+
+    #[inline(always)]
+    fn deref(&self) -> &Refused {
+        &Refused
+    }
+}
+
+/// What the compiler finds where a field can't be recorded as it was asked to be, which it has said by then, at the field. So it says
+/// nothing more.
+#[derive(Debug)]
+pub struct Refused;
+
+#[expect(clippy::unused_self, reason = "found as methods")]
+impl Refused {
+    /// Never called.
+    pub fn value<'a, P: Passage>(&self) -> P::Out<'a> {
+        absent::<P>(())
+    }
+
+    /// Never called.
+    pub fn debug<'a, P: Passage>(&self) -> P::Out<'a> {
+        absent::<P>(())
+    }
+
+    /// Never called.
+    pub fn display<'a, P: Passage>(&self) -> P::Out<'a> {
+        absent::<P>(())
+    }
+}
+
+/// The value of `field = expr`, on its way.
+#[derive(Debug)]
+pub struct Plain<'a, T: ?Sized>(&'a T);
+
+/// A value of `field = expr`.
+#[inline(always)]
+pub fn shown_as_it_is<T: Field + ?Sized>(field: &T) -> Plain<'_, T> {
+    Plain(field)
+}
+
+impl<'a, T: Field + ?Sized> Plain<'a, T> {
+    /// The value.
+    #[inline(always)]
+    pub fn value<P: Passage>(&self) -> P::Out<'a> {
+        self.0.pass::<P>()
+    }
+}
+
+impl<T: ?Sized> Deref for Plain<'_, T> {
+    type Target = Refused;
+
+    #[inline(always)]
+    fn deref(&self) -> &Refused {
+        &Refused
     }
 }
 

@@ -23,7 +23,7 @@ pub use contain::contain;
 pub(crate) use contain::contained;
 #[cfg(feature = "std")]
 pub use contain::failed_captures;
-pub use kept::{Kept, Resulting, shown_as_debug, shown_as_display};
+pub use kept::{Kept, Resulting, shown_as_debug, shown_as_display, shown_as_it_is};
 
 /// Takes its argument by value and does not return: the body of a function that is turned into a closure gets so hold of
 /// arguments that it would otherwise only borrow.

@@ -30,9 +30,34 @@ fn a_group_and_a_doc() {
 }
 
 #[test]
+fn macros_on_a_block_go_first() {
+    let block = quote! { #[a] #[cfg(b)] pub unsafe impl A for S { fn f(&self) { probe!("x"); } } };
+    let first = attribute(quote!(group = "net", only("f"), crate = k), block);
+    same(
+        &first,
+        &quote! {
+            #[a] #[cfg(b)]
+            #[k::probe(__deferred, group = "net", only("f"), crate = k)]
+            pub unsafe impl A for S { fn f(&self) { probe!("x"); } }
+        },
+    );
+    let module = quote! { mod m { #[a] #[probe(doc = "d", only("f"))] impl A for S { fn f(&self) {} } } };
+    same(
+        &attribute(quote!(group = "net", all), module),
+        &quote! {
+            mod m {
+                #[a]
+                #[::probe_runtime::probe(__deferred, group = "net", doc = "d", all, only("f"))]
+                impl A for S { fn f(&self) {} }
+            }
+        },
+    );
+}
+
+#[test]
 fn methods() {
     let block = quote! {
-        #[a]
+        #[allow(a)]
         impl<T> Stack<T> where T: A {
             const N: u8 = 1;
             /// Doc.
@@ -57,7 +82,7 @@ fn methods() {
     same(
         &attribute(quote!(group = "net", crate = k), block),
         &quote! {
-            #[a]
+            #[allow(a)]
             impl<T> Stack<T> where T: A {
                 const N: u8 = 1;
                 /// Doc.

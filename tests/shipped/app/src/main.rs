@@ -87,7 +87,7 @@ fn chain() {
         );
     }
     for selector in
-        ["leaf::** kind=entry|exit", "middle::Reader::*", "group=leaf::*", "@leaf/src/*.rs kind=point", "**"]
+        ["leaf::** kind=entry|exit", "group=middle::reader", "group=leaf::*", "@leaf/src/*.rs kind=point", "**"]
     {
         count(selector);
     }

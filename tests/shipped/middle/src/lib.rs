@@ -6,8 +6,9 @@
 
 use leaf::Frame;
 
-/// A point, if there are probes.
-macro_rules! point {
+/// A point, if there are probes. Under `#[probe]`, the attribute puts it into the group of its function.
+#[allow(unused_macros)]
+macro_rules! probe {
     ($($point:tt)*) => {
         #[cfg(feature = "probes")]
         probe_runtime::point!($($point)*);
@@ -28,13 +29,13 @@ impl<'a> Reader<'a> {
     }
 
     /// The next frame, of as many bytes as its tag says.
-    #[cfg_attr(feature = "probes", probe_runtime::probe(name = "Reader::next"))]
+    #[cfg_attr(feature = "probes", probe_runtime::probe(name = "Reader::next", group = "middle::reader"))]
     #[inline(never)]
     pub fn next_frame(&mut self) -> Option<Frame> {
         let head = self.rest.first()?;
         let (frame, rest) = self.rest.split_at_checked(1 + usize::from(*head))?;
         self.rest = rest;
-        point!("Reader::split", left = rest.len());
+        probe!("Reader::split", left = rest.len());
         leaf::decode(frame).ok()
     }
 }
