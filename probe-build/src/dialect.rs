@@ -39,14 +39,25 @@ impl Dialect {
         // What the user's environment adds is not the system's.
         query.env_remove("CPATH").args(["-w", "-E", "-dM", "-v"]).arg(&file);
         let answer = match query.output() {
-            Ok(output) if output.status.success() => output,
+            Ok(output) if output.status.success() => Ok(output),
             // A compiler that is missing, or does not know these flags. cc reports it if it is a mistake.
-            _ => {
-                let name = compiler.get_program().display();
-                return Ok(Err(PlainReason::Compiler(format!("{name} does not say what it is"))));
+            Ok(output) => {
+                Err(format!("does not say what it is, but: {}", command::complaint(&output.stderr)))
             }
+            Err(error) => Err(format!("can't be run: {error}")),
+        };
+        let name = compiler.get_program().display();
+        let compiler = |what: String| PlainReason::Compiler(format!("`{name}` {what}"));
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(what) => return Ok(Err(compiler(what))),
         };
         let macros = Macros::read(&String::from_utf8_lossy(&answer.stdout));
+        if macros.0.is_empty() {
+            return Ok(Err(compiler(
+                "has no predefined macros, so it is no compiler of C or C++".to_owned(),
+            )));
+        }
         Ok(macros
             .family()
             .map(|family| Self { family, system: search_path(&String::from_utf8_lossy(&answer.stderr)) }))
@@ -122,7 +133,8 @@ impl Macros {
         if (system, processor) == ("Linux", "x86-64") && is_wide && self.has("__ELF__") {
             return Ok(());
         }
-        let width = if is_wide || processor != "x86-64" { "" } else { " with 32-bit pointers" };
+        // Windows has no `__LP64__` either: there, `long` is narrow and pointers are not.
+        let width = if self.has("__ILP32__") && processor == "x86-64" { " with 32-bit pointers" } else { "" };
         Err(PlainReason::Target(format!("{processor} {system}{width}")))
     }
 }
@@ -168,8 +180,10 @@ mod tests {
         assert_eq!(family("#define __GNUC__ 12\n#define __code_model_small__ 1\n"), Ok(Family::Gnu));
         let target = |text: &str| Err(PlainReason::Target(text.to_owned()));
         assert_eq!(family("#define __GNUC__ 4\n#define __ANDROID__ 1\n"), target("x86-64 Android"));
-        let x32 = "#define __GNUC__ 12\n#define __linux__ 1\n#define __x86_64__ 1\n#define __ELF__ 1\n";
+        let x32 = "#define __GNUC__ 12\n#define __linux__ 1\n#define __x86_64__ 1\n#define __ELF__ 1\n#define __ILP32__ 1\n";
         assert_eq!(Macros::read(x32).family(), target("x86-64 Linux with 32-bit pointers"));
+        let windows = "#define __GNUC__ 4\n#define __clang__ 1\n#define _WIN32 1\n#define __x86_64__ 1\n";
+        assert_eq!(Macros::read(windows).family(), target("x86-64 Windows"));
         let arm = "#define __GNUC__ 12\n#define __linux__ 1\n#define __aarch64__ 1\n#define __LP64__ 1\n";
         assert_eq!(Macros::read(arm).family(), target("AArch64 Linux"));
     }

@@ -82,7 +82,7 @@ impl Workshop {
             Err(message) => return Ok(Err(PlainReason::Assembly(message))),
         };
         let source = fs::read(&files.assembly).map_err(Error::file(&files.assembly, "read"))?;
-        let Some(source) = text::decode(&source) else {
+        let Some(source) = text::decode(source) else {
             return Ok(Err(PlainReason::Unplaced(
                 "the assembly has characters of Unicode's private use".to_owned(),
             )));
@@ -98,14 +98,17 @@ impl Workshop {
                 let mut again =
                     self.to_assembly(dialect.family, Sites::None, &unit.source, &files.without_hooks);
                 run(&mut again).ok()?;
-                text::decode(&fs::read(&files.without_hooks).ok()?)
+                text::decode(fs::read(&files.without_hooks).ok()?)
             },
         };
-        let placed = match asm::place(&source, &request) {
+        let quoted = asm::quoted(&source);
+        let placed = match asm::place(&quoted, &request) {
             Ok(placed) => placed,
             Err(unplaced) => return Ok(Err(PlainReason::Unplaced(unplaced.to_string()))),
         };
-        fs::write(&files.placed, text::encode(&placed.text)).map_err(Error::file(&files.placed, "write"))?;
+        drop(quoted);
+        drop(source);
+        fs::write(&files.placed, text::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
         // What an assembler that succeeds says of the compiler's own text is not for the user: cc alone would not have shown it.
         if let Err(message) = run(&mut assemble) {

@@ -15,7 +15,8 @@ use super::register::Register;
 use super::state::{State, Symbol, Value};
 use super::targets::{Targets, ends, is_indirect, is_jump, labels_in, returns_twice};
 use super::transfer;
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 /// A run of lines that is entered at its top only.
 struct Block<'a> {
@@ -71,8 +72,11 @@ impl<'f, 'a> Flow<'f, 'a> {
             by_other: Vec::new(),
             comes_back: Vec::new(),
         };
+        let pads: Vec<[&'a str; 3]> =
+            extent.parts.iter().filter_map(|part| targets.pads.get(part)).flatten().copied().collect();
+        let reached = flow.reached(extent, extents, &pads);
         for part in &extent.parts {
-            flow.cut(&extents.parts[*part].lines);
+            flow.cut(&extents.parts[*part].lines, |label| reached.contains(label) || targets.names(label));
         }
         let named = |by: &HashSet<&str>| {
             let is_named = |block: &Block<'_>| block.labels.iter().any(|label| by.contains(label));
@@ -84,17 +88,32 @@ impl<'f, 'a> Flow<'f, 'a> {
         flow.by_call = own;
         flow.by_other = other;
         flow.comes_back = (0..flow.blocks.len()).filter(|number| flow.blocks[*number].comes_back).collect();
-        flow.land(targets);
+        flow.land(&pads);
         flow
     }
 
-    /// Cuts a part into blocks: at labels, and after jumps.
-    fn cut(&mut self, part: &[usize]) {
+    /// The labels that the function's jumps and its exception table name. Debug information has many more.
+    fn reached(&self, extent: &Extent, extents: &Extents<'a>, pads: &[[&'a str; 3]]) -> HashSet<&'a str> {
+        let mut reached: HashSet<&'a str> = pads.iter().flatten().copied().collect();
+        for at in extent.parts.iter().flat_map(|part| &extents.parts[*part].lines) {
+            match &self.lines[*at].statement {
+                Statement::Instruction(it) if is_jump(it) || it.mnemonic.starts_with("call") => {
+                    reached.extend(it.operands.first().map(|target| unquoted(target)));
+                }
+                Statement::Inline | Statement::Unclear(_) => reached.extend(labels_in(self.lines[*at].text)),
+                _ => {}
+            }
+        }
+        reached
+    }
+
+    /// Cuts a part into blocks: at labels that are reached, and after jumps.
+    fn cut(&mut self, part: &[usize], is_reached: impl Fn(&str) -> bool) {
         let (mut cut, mut follows, mut comes_back, mut pushed) = (true, false, false, 0);
         for &at in part {
             let line = &self.lines[at];
             let here = self.order.len();
-            if cut || !line.labels.is_empty() {
+            if cut || line.labels.iter().any(|label| is_reached(label)) {
                 let labels = line.labels.clone();
                 self.block_of_label.extend(labels.iter().map(|label| (*label, self.blocks.len())));
                 self.blocks.push(Block { start: here, end: here, labels, follows, comes_back });
@@ -117,12 +136,9 @@ impl<'f, 'a> Flow<'f, 'a> {
     }
 
     /// Finds the landing pads of lines.
-    fn land(&mut self, targets: &Targets<'a>) {
-        if targets.pads.is_empty() {
-            return;
-        }
+    fn land(&mut self, pads: &[[&'a str; 3]]) {
         let block = |label: &str| self.block_of_label.get(label).copied();
-        for &[first, last, pad] in &targets.pads {
+        for &[first, last, pad] in pads {
             let Some(pad) = block(pad) else { continue };
             match (block(first), block(last)) {
                 (Some(first), Some(last)) if first <= last => {
@@ -154,14 +170,15 @@ impl<'f, 'a> Flow<'f, 'a> {
 
     /// What is known at the top of each block; nothing for those that are not reached.
     fn solve(&self) -> Vec<Option<State<'a>>> {
-        let mut work = Work { known: vec![None; self.blocks.len()], waiting: Vec::new(), left: None };
+        let ranks = self.ranks();
+        let mut work = Work::of(&ranks);
         if !self.blocks.is_empty() {
             work.reach(0, &State::entry());
         }
         for &to in &self.by_other {
             work.reach(to, &State::unknown());
         }
-        while let Some(number) = work.waiting.pop() {
+        while let Some(number) = work.next() {
             let block = &self.blocks[number];
             let Some(state) = &mut work.known[number] else { continue };
             if let Some(left) = work.left.as_ref().filter(|_| block.comes_back) {
@@ -199,8 +216,52 @@ impl<'f, 'a> Flow<'f, 'a> {
         work.known
     }
 
+    /// The blocks, numbered so that a block comes after those that lead to it, but for loops: reverse postorder.
+    fn ranks(&self) -> Vec<u32> {
+        let mut ranks = vec![u32::MAX; self.blocks.len()];
+        let mut next = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
+        let mut is_seen = vec![false; self.blocks.len()];
+        for root in 0..self.blocks.len() {
+            let mut open = Vec::new();
+            if !std::mem::replace(&mut is_seen[root], true) {
+                open.push((root, self.successors(root)));
+            }
+            while let Some((number, successors)) = open.last_mut() {
+                match successors.pop() {
+                    Some(to) if std::mem::replace(&mut is_seen[to], true) => {}
+                    Some(to) => open.push((to, self.successors(to))),
+                    None => {
+                        next -= 1;
+                        ranks[*number] = next;
+                        open.pop();
+                    }
+                }
+            }
+        }
+        ranks
+    }
+
+    /// Where a block leads by jumps that name their targets, by exceptions, and at its end.
+    fn successors(&self, number: usize) -> Vec<usize> {
+        let block = &self.blocks[number];
+        let mut all = Vec::new();
+        let mut falls = true;
+        for index in block.start..block.end {
+            if let Statement::Instruction(it) = &self.lines[self.order[index]].statement {
+                falls = !ends(it);
+                if is_jump(it) {
+                    let target = it.operands.first().copied().map_or("", unquoted);
+                    all.extend(self.block_of_label.get(target));
+                }
+            }
+            all.extend(self.pads.get(&index).into_iter().flatten());
+        }
+        all.extend((falls && number + 1 < self.blocks.len()).then_some(number + 1));
+        all
+    }
+
     /// Where an instruction leads, other than to the next one.
-    fn leave(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'a>) {
+    fn leave(&self, it: &Instruction<'a>, state: &State<'a>, work: &mut Work<'_, 'a>) {
         let target = it.operands.first().copied().unwrap_or_default();
         if it.mnemonic.starts_with("call") {
             self.by_call.iter().for_each(|to| work.reach(*to, state));
@@ -230,7 +291,7 @@ impl<'f, 'a> Flow<'f, 'a> {
             Statement::Instruction(it) => transfer::apply(it, self.own, state),
             // Its results are none of the compiler's constants, and it leaves the stack as it found it.
             Statement::Inline => state.opaque(),
-            Statement::Unclear(_) => *state = State::unknown(),
+            Statement::Unclear(_) | Statement::Debug => *state = State::unknown(),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}
         }
     }
@@ -251,14 +312,28 @@ fn pushed_bytes(escape: &str) -> Option<i64> {
 }
 
 /// Blocks to go through again.
-struct Work<'a> {
+struct Work<'r, 'a> {
     known: Vec<Option<State<'a>>>,
-    waiting: Vec<usize>,
+    /// By rank: a block is gone through when most of those that lead to it have been.
+    waiting: BinaryHeap<Reverse<(u32, usize)>>,
+    ranks: &'r [u32],
+    is_waiting: Vec<bool>,
     /// What the frame may hold when `longjmp` leaves a call.
     left: Option<State<'a>>,
 }
 
-impl<'a> Work<'a> {
+impl<'r, 'a> Work<'r, 'a> {
+    fn of(ranks: &'r [u32]) -> Self {
+        let known = std::iter::repeat_with(|| None).take(ranks.len()).collect();
+        Self { known, waiting: BinaryHeap::new(), ranks, is_waiting: vec![false; ranks.len()], left: None }
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        let Reverse((_, number)) = self.waiting.pop()?;
+        self.is_waiting[number] = false;
+        Some(number)
+    }
+
     /// Joins a state into a block's.
     fn reach(&mut self, to: usize, state: &State<'a>) {
         let more = match &mut self.known[to] {
@@ -284,8 +359,9 @@ impl<'a> Work<'a> {
     }
 
     fn wait(&mut self, to: usize, more: bool) {
-        if more && !self.waiting.contains(&to) {
-            self.waiting.push(to);
+        if more && !self.is_waiting[to] {
+            self.is_waiting[to] = true;
+            self.waiting.push(Reverse((self.ranks[to], to)));
         }
     }
 }

@@ -133,6 +133,7 @@ pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edi
                 }
             }
             Statement::Empty if debug && !line.labels.is_empty() => edits.remove(at),
+            Statement::Debug => edits.remove(at),
             // gcc does not say `#NO_APP` for a `.loc` between two statements of inline assembly.
             Statement::Inline if line.text.trim_start().starts_with(".loc") => edits.remove(at),
             _ => {}
@@ -140,8 +141,8 @@ pub(super) fn strip(lines: &[Line<'_>], sections: &Sections<'_>, edits: &mut Edi
     }
 }
 
-fn is_debug(section: &str) -> bool {
-    section.starts_with(".debug_") && section != ".debug_gdb_scripts"
+pub(super) fn is_debug(section: &str) -> bool {
+    section.starts_with(".debug_") && !section.starts_with(".debug_gdb_scripts")
 }
 
 /// Whether a directive puts bytes into the section, or aligns it; all else in a debug section is about symbols, or

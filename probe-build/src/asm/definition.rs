@@ -69,17 +69,26 @@ pub(super) struct Definitions {
 pub(super) const SITE: &str = "\t__probe_site ";
 
 impl Definitions {
-    /// The line that makes a site of a probe, in a section. A site that would be the `first` instruction of a symbol has a NOP
-    /// ahead of it: tracers put their breakpoints on first instructions, and write back what the file has there.
+    /// The line that makes a site of a probe, in a section: see [`site_of`](Self::site_of).
     pub(super) fn site(&mut self, identity: &Identity, section: Section, first: bool) -> String {
-        let hash = if let Some(hash) = self.hashes.get(identity) {
-            *hash
-        } else {
-            let hash = identity.hash();
-            self.hashes.insert(identity.clone(), hash);
-            self.order.push(identity.clone());
-            hash
-        };
+        let hash = self.probe(identity);
+        self.site_of(hash, section, first)
+    }
+
+    /// A probe, by its hash.
+    pub(super) fn probe(&mut self, identity: &Identity) -> u64 {
+        if let Some(hash) = self.hashes.get(identity) {
+            return *hash;
+        }
+        let hash = identity.hash();
+        self.hashes.insert(identity.clone(), hash);
+        self.order.push(identity.clone());
+        hash
+    }
+
+    /// The line that makes a site of a probe that is known by its hash. A site that would be the `first` instruction of a symbol
+    /// has a NOP ahead of it: tracers put their breakpoints on first instructions, and write back what the file has there.
+    pub(super) fn site_of(&mut self, hash: u64, section: Section, first: bool) -> String {
         let number = self.sites;
         self.sites += 1;
         let anchor = *self.anchors.entry(section).or_insert(number);

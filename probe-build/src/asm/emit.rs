@@ -1,42 +1,65 @@
 //! The assembly file again, with what was added to it.
 
+use std::collections::BTreeMap;
+
 /// Changes to lines, to be made all at once: the compiler's lines stay as they are, byte for byte, but for those
-/// that are removed or replaced.
+/// that are removed or replaced. Cost: what changes, not what stays.
+#[derive(Default)]
 pub(super) struct Edits {
-    before: Vec<Option<String>>,
-    instead: Vec<Option<String>>,
+    before: BTreeMap<usize, String>,
+    instead: BTreeMap<usize, String>,
+    /// A bit for each line.
+    removed: Vec<u64>,
 }
 
 impl Edits {
     pub(super) fn new(lines: usize) -> Self {
-        // One more: what comes after the last line.
-        Self { before: vec![None; lines + 1], instead: vec![None; lines] }
+        Self { removed: vec![0; lines.div_ceil(64)], ..Self::default() }
     }
 
-    /// Adds whole lines before a line; what was added earlier comes first.
+    /// Adds whole lines before a line, or after the last one; what was added earlier comes first.
     pub(super) fn before(&mut self, line: usize, text: &str) {
-        self.before[line].get_or_insert_default().push_str(text);
+        self.before.entry(line).or_default().push_str(text);
     }
 
     pub(super) fn remove(&mut self, line: usize) {
-        self.replace(line, String::new());
+        self.instead.remove(&line);
+        self.removed[line / 64] |= 1 << (line % 64);
     }
 
     pub(super) fn replace(&mut self, line: usize, text: String) {
-        self.instead[line] = Some(text);
+        self.instead.insert(line, text);
+    }
+
+    fn is_removed(&self, line: usize) -> bool {
+        self.removed[line / 64] & (1 << (line % 64)) != 0
     }
 
     /// The text, between a head and a foot.
     pub(super) fn apply(&self, lines: &[super::line::Line<'_>], head: &str, foot: &str) -> String {
-        let length: usize = lines.iter().map(|line| line.text.len()).sum();
-        let mut text = String::with_capacity(length + length / 8 + head.len() + foot.len());
+        let added = |texts: &BTreeMap<usize, String>| texts.values().map(String::len).sum::<usize>();
+        let kept: usize = lines
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| !self.is_removed(*at))
+            .map(|(_, line)| line.text.len())
+            .sum();
+        let length = kept + added(&self.before) + added(&self.instead) + head.len() + foot.len() + 1;
+        let mut text = String::with_capacity(length);
         text.push_str(head);
+        let (mut before, mut instead) = (self.before.iter().peekable(), self.instead.iter().peekable());
         for (at, line) in lines.iter().enumerate() {
-            text.push_str(self.before[at].as_deref().unwrap_or_default());
-            text.push_str(self.instead[at].as_deref().unwrap_or(line.text));
+            if let Some((_, added)) = before.next_if(|(line, _)| **line == at) {
+                text.push_str(added);
+            }
+            match instead.next_if(|(line, _)| **line == at) {
+                Some((_, other)) => text.push_str(other),
+                None if self.is_removed(at) => {}
+                None => text.push_str(line.text),
+            }
         }
         // A line before which something is added ends, even if it is the last one.
-        let last = self.before[lines.len()].as_deref().unwrap_or_default();
+        let last = self.before.get(&lines.len()).map_or("", String::as_str);
         let more = !last.is_empty() || !foot.is_empty();
         if more && !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');

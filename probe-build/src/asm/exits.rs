@@ -128,6 +128,7 @@ impl Function<'_, '_> {
                     last = None;
                 }
                 Statement::Inline => return Err((Cause::InlineAssembly(String::new()), at)),
+                Statement::Debug => return Err((Cause::Directive("debug information".to_owned()), at)),
                 Statement::Unclear(why) => return Err((Cause::Line((*why).to_owned()), at)),
                 Statement::Directive { name, arguments } => {
                     if is_data(name) && !is_alignment(name) {

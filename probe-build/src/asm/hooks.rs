@@ -13,6 +13,7 @@ use super::state::{Load, Symbol};
 use super::targets::Targets;
 use super::{File, Function, Unplaced, name};
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 const ENTER: &str = "__cyg_profile_func_enter";
@@ -94,6 +95,8 @@ struct Tally {
     excluded: Option<Exclusion>,
     unfit: Option<Reason>,
     function: Option<Function>,
+    /// The probes of its entries and exits, once there are any: by their hashes.
+    probes: [Cell<Option<u64>>; 2],
 }
 
 /// The hook that an instruction calls, or jumps to.
@@ -261,20 +264,25 @@ impl<'a> File<'a> {
         let mut text = labels(&self.lines[hook.line]);
         let mut sites = Vec::new();
         for symbol in &hook.of {
-            let Some(Tally { excluded: None, unfit: None, function: Some(function), .. }) =
+            let Some(Tally { excluded: None, unfit: None, function: Some(function), probes, .. }) =
                 tallies.get(symbol.function())
             else {
                 continue;
             };
-            let identity = Identity {
-                package: self.package(&function.symbol),
-                path: function.path.clone(),
-                file: function.file.clone(),
-                line: function.line,
-                kind: hook.kind,
-                convention: Convention::Call,
-            };
-            sites.push((*symbol, self.definitions.site(&identity, sections.of(hook.line), first)));
+            let known = &probes[usize::from(hook.kind == Kind::Exit)];
+            let probe = known.get().unwrap_or_else(|| {
+                let identity = Identity {
+                    package: self.package(&function.symbol),
+                    path: function.path.clone(),
+                    file: function.file.clone(),
+                    line: function.line,
+                    kind: hook.kind,
+                    convention: Convention::Call,
+                };
+                self.definitions.probe(&identity)
+            });
+            known.set(Some(probe));
+            sites.push((*symbol, self.definitions.site_of(probe, sections.of(hook.line), first)));
         }
         let end = format!(".Lprobe_hook_{}", hook.line);
         let is_last_sure = sites.len() == hook.of.len();

@@ -14,6 +14,8 @@ pub(super) struct Line<'a> {
     pub statement: Statement<'a>,
     /// What follows the `#`, trimmed.
     pub comment: &'a str,
+    /// Its number in the file, from 1: one may stand for many.
+    pub number: u32,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) enum Statement<'a> {
     NoApp,
     /// A line of inline assembly.
     Inline,
+    /// Lines of debug information: bytes and labels. There may be as many as all others, so that they are one.
+    Debug,
     /// Not understood, and why.
     Unclear(&'static str),
 }
@@ -59,35 +63,104 @@ const FILE_SCOPE: [&str; 2] =
 
 /// Takes `source` apart. A line without an end is a line.
 pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
-    let [start, end] = FILE_SCOPE;
-    // clang keeps the comments of that assembly, so one of them may look like its end: the last one is.
-    let last = source.split_inclusive('\n').enumerate().filter(|(_, text)| text.trim() == end).last();
-    let last = last.map(|(at, _)| at);
-    let (mut inline, mut file_scope) = (false, false);
-    let take = |(at, text)| {
-        let plain = |statement, comment| Line { text, labels: Vec::new(), statement, comment };
+    let mut reader = Reader { last: last_end(source), state: State::Compiler, is_debug: false, start: 0 };
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for (text, number) in source.split_inclusive('\n').zip(1..) {
+        match lines.last_mut().filter(|line| line.statement == Statement::Debug) {
+            Some(run) if reader.is_debug && is_debug_data(text) => {
+                run.text = &source[reader.start - run.text.len()..reader.start + text.len()];
+                reader.start += text.len();
+            }
+            _ => lines.push(reader.line(text, number)),
+        }
+    }
+    lines
+}
+
+/// Where clang's file-scope assembly ends. It keeps the comments of that assembly, so one of them may look like the end: the last
+/// one is.
+fn last_end(source: &str) -> Option<usize> {
+    let end = FILE_SCOPE[1];
+    source.rmatch_indices(end).map(|(at, _)| at).find(|at| {
+        let before = source[..*at].rsplit('\n').next().unwrap_or_default();
+        let after = source[at + end.len()..].split('\n').next().unwrap_or_default();
+        before.trim().is_empty() && after.trim().is_empty()
+    })
+}
+
+/// Whose lines are being read.
+#[derive(PartialEq, Eq)]
+enum State {
+    Compiler,
+    Inline,
+    FileScope,
+}
+
+struct Reader {
+    /// Where the file-scope assembly ends.
+    last: Option<usize>,
+    state: State,
+    /// Whether the section is one of debug information.
+    is_debug: bool,
+    /// Where the line starts.
+    start: usize,
+}
+
+impl Reader {
+    fn line<'a>(&mut self, text: &'a str, number: u32) -> Line<'a> {
+        let start = self.start;
+        self.start += text.len();
+        let plain = |statement, comment| Line { text, labels: Vec::new(), statement, comment, number };
         match text.trim() {
-            word if file_scope && word == end && last == Some(at) => {
-                (inline, file_scope) = (false, false);
+            word if self.state == State::FileScope && self.last == Some(start + offset(text, word)) => {
+                self.state = State::Compiler;
                 plain(Statement::NoApp, "")
             }
-            word if !inline && word == start => {
-                (inline, file_scope) = (true, true);
-                plain(Statement::App, start)
+            word if self.state == State::Compiler && word == FILE_SCOPE[0] => {
+                self.state = State::FileScope;
+                plain(Statement::App, FILE_SCOPE[0])
             }
-            "#APP" if !inline => {
-                inline = true;
+            "#APP" if self.state == State::Compiler => {
+                self.state = State::Inline;
                 plain(Statement::App, "")
             }
-            "#NO_APP" if !file_scope => {
-                inline = false;
+            "#NO_APP" if self.state != State::FileScope => {
+                self.state = State::Compiler;
                 plain(Statement::NoApp, "")
             }
-            _ if inline => plain(Statement::Inline, ""),
-            _ => line(text),
+            _ if self.state != State::Compiler => plain(Statement::Inline, ""),
+            _ if self.is_debug && is_debug_data(text) => plain(Statement::Debug, ""),
+            _ => {
+                let line = Line { number, ..line(text) };
+                if let Statement::Directive { name, arguments } = line.statement {
+                    self.is_debug = match name {
+                        ".section" => super::debug::is_debug(arguments.trim_start_matches('"')),
+                        _ => self.is_debug && !super::section::is_switch(name),
+                    };
+                }
+                line
+            }
         }
+    }
+}
+
+/// Where a part of a text starts in it.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
+}
+
+/// Whether a line in a section of debug information only puts bytes there, or is a label.
+fn is_debug_data(text: &str) -> bool {
+    let word = text.trim_ascii();
+    let is_label =
+        || word.strip_suffix(':').is_some_and(|label| label.starts_with(".L") && label.chars().all(symbolic));
+    let is_bytes = || {
+        let (name, rest) = word.split_once(['\t', ' ']).unwrap_or((word, ""));
+        // Strings, comments, or whatever else may hold more than bytes are read as all lines are.
+        super::debug::is_data(name)
+            && !rest.bytes().any(|byte| matches!(byte, b'/' | b'"' | b'\'' | b';' | b'_'))
     };
-    source.split_inclusive('\n').enumerate().map(take).collect()
+    if word.starts_with(".L") { is_label() } else { word.starts_with('.') && is_bytes() }
 }
 
 impl Line<'_> {
@@ -98,7 +171,7 @@ impl Line<'_> {
 }
 
 pub(super) fn line(text: &str) -> Line<'_> {
-    let mut line = Line { text, labels: Vec::new(), statement: Statement::Empty, comment: "" };
+    let mut line = Line { text, labels: Vec::new(), statement: Statement::Empty, comment: "", number: 0 };
     let code = match split(text.trim()) {
         Ok((code, comment)) => {
             line.comment = comment;
@@ -111,6 +184,7 @@ pub(super) fn line(text: &str) -> Line<'_> {
     };
     let mut rest = code.trim();
     while let Some((label, after)) = label(rest) {
+        line.labels.reserve_exact(1);
         line.labels.push(label);
         rest = after.trim_start();
     }
@@ -212,7 +286,7 @@ fn word(text: &str) -> (&str, &str) {
 
 /// Splits at the commas that are not within parentheses, braces or quotes.
 pub(super) fn operands(text: &str) -> Vec<&str> {
-    let mut all = Vec::new();
+    let mut all = Vec::with_capacity(if text.is_empty() { 0 } else { 2 });
     let (mut depth, mut quoted, mut escaped, mut start) = (0_usize, false, false, 0);
     for (at, byte) in text.bytes().enumerate() {
         match byte {

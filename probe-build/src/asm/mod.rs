@@ -18,6 +18,7 @@
 
 mod constants;
 mod debug;
+mod decorated;
 mod definition;
 mod directives;
 mod emit;
@@ -39,6 +40,7 @@ mod tests;
 mod transfer;
 mod written;
 
+pub(crate) use decorated::quoted;
 pub(crate) use exits::Family;
 
 use crate::outcome::{Cause, Exclusion, Outcome, Reason};
@@ -111,18 +113,31 @@ impl std::error::Error for Unplaced {}
 /// Places the sites that `request` asks for in a compiler's assembly.
 pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unplaced> {
     let lines = line::lines(source);
-    check(&lines)?;
-    let sections = Sections::read(&lines);
+    // Until here, a place is an index of `lines`, from 1.
+    let number = |place: usize| lines.get(place.wrapping_sub(1)).map_or(place, |line| line.number as usize);
+    let placed = place_in(&lines, request);
+    let mut placed = placed.map_err(|it| Unplaced { line: number(it.line), ..it })?;
+    for (_, outcome) in &mut placed.functions {
+        if let Outcome::LeftOut(reason) = outcome {
+            reason.line = number(reason.line);
+        }
+    }
+    Ok(placed)
+}
+
+fn place_in(lines: &[Line<'_>], request: &Request<'_>) -> Result<Placed, Unplaced> {
+    check(lines)?;
+    let sections = Sections::read(lines);
     let mut edits = Edits::new(lines.len());
     if !request.keep_debug {
-        debug::strip(&lines, &sections, &mut edits);
+        debug::strip(lines, &sections, &mut edits);
     }
     let mut file = File {
         request,
-        files: debug::Files::read(&lines),
-        extents: Extents::read(&lines, &sections),
-        in_unwind_table: debug::in_unwind_table(&lines, request.keep_debug),
-        lines: &lines,
+        files: debug::Files::read(lines),
+        extents: Extents::read(lines, &sections),
+        in_unwind_table: debug::in_unwind_table(lines, request.keep_debug),
+        lines,
         edits,
         definitions: Definitions::default(),
     };
@@ -132,9 +147,11 @@ pub(crate) fn place(source: &str, request: &Request<'_>) -> Result<Placed, Unpla
         Sites::None => Vec::new(),
     };
     if request.sites != Sites::None {
-        functions.extend(written::functions(&lines).iter().map(|it| file.written(it)));
+        functions.extend(written::functions(lines).iter().map(|it| file.written(it)));
     }
-    let text = file.edits.apply(&lines, file.definitions.head(), &file.definitions.foot());
+    // The text is as large as all that is known of the lines.
+    drop((file.extents, file.in_unwind_table, sections));
+    let text = file.edits.apply(lines, file.definitions.head(), &file.definitions.foot());
     Ok(Placed { text, functions })
 }
 

@@ -33,6 +33,8 @@ pub(super) fn without_suffixes(symbol: &str) -> &str {
 
 /// The path of the probe that a function's sites belong to.
 pub(super) fn path(symbol: &str) -> String {
+    // `f@@16`: a `vectorcall` function's.
+    let symbol = symbol.split_once("@@").map_or(symbol, |(name, _)| name);
     let Name { base, own } = Name::of(symbol);
     let (mangled, thunk) = match target_of_thunk(base) {
         Some(target) => (format!("_Z{target}"), "{thunk}"),
@@ -47,11 +49,16 @@ pub(super) fn path(symbol: &str) -> String {
 
 impl<'a> Name<'a> {
     fn of(symbol: &'a str) -> Self {
-        let Some(dot) = symbol.char_indices().skip(1).find(|(_, c)| *c == '.').map(|(at, _)| at) else {
-            return Self { base: symbol, own: String::new() };
-        };
+        let dot = symbol.char_indices().skip(1).find(|(_, c)| *c == '.').map(|(at, _)| at);
+        let Some(mut dot) = dot else { return Self { base: symbol, own: String::new() } };
+        let mut start = 0;
+        if let Some((coroutine, after)) = frame_of(symbol) {
+            (start, dot) = (coroutine, after);
+        }
         let mut own = String::new();
-        let mut words = symbol[dot + 1..].split('.').peekable();
+        let suffixes = &symbol[dot + 1..];
+        let suffixes = if start > 0 { suffixes.trim_start_matches("Frame.") } else { suffixes };
+        let mut words = suffixes.split('.').peekable();
         while let Some(word) = words.next() {
             let clone = CLONES.contains(&word);
             if !clone {
@@ -65,8 +72,14 @@ impl<'a> Name<'a> {
                 }
             }
         }
-        Self { base: &symbol[..dot], own }
+        Self { base: &symbol[start..dot.min(symbol.len())], own }
     }
+}
+
+/// Parts of a coroutine, as gcc names them: `…<the coroutine's symbol>.Frame.actor`. Where that symbol starts, and where it ends.
+fn frame_of(symbol: &str) -> Option<(usize, usize)> {
+    let end = symbol.find(".Frame.")?;
+    Some((symbol[..end].rfind("_Z")?, end))
 }
 
 /// The encoding of the function that a virtual thunk leads to (Itanium C++ ABI, 5.1.4.2).
@@ -104,7 +117,16 @@ fn demangled(symbol: &str) -> Option<String> {
         text = plain;
     }
     let text: String = text.split_whitespace().collect();
-    (!text.is_empty()).then_some(text)
+    (!text.is_empty()).then(|| with_literals(text))
+}
+
+/// `operator""_k`, of which the demangler makes `operator_k::operator""`.
+fn with_literals(text: String) -> String {
+    const OPERATOR: &str = "operator";
+    let Some((name, rest)) = text.split_once("::operator\"\"") else { return text };
+    let Some(at) = name.rfind(OPERATOR) else { return text };
+    let (scope, suffix) = (&name[..at], &name[at + OPERATOR.len()..]);
+    format!("{scope}operator\"\"{suffix}{rest}")
 }
 
 #[cfg(test)]
@@ -134,6 +156,14 @@ mod tests {
             ("_ZTch0_h16_N1D1gEv", "D::g{thunk}"),
             ("_ZTcv0_n24_v0_n32_N1D1gEv", "D::g{thunk}"),
             ("_ZN12_GLOBAL__N_11fEv", "(anonymousnamespace)::f"),
+            ("f@@16", "f"),
+            ("_Zli2_ky", "operator\"\"_k"),
+            ("_ZN5unitsli2_mEe", "units::operator\"\"_m"),
+            ("_ZN1n2goEPZNS_2goEiE16_ZN1n2goEi.Frame.actor", "n::go.actor"),
+            ("_ZN1n2goEPZNS_2goEiE16_ZN1n2goEi.Frame.destroy", "n::go.destroy"),
+            ("_ZN1n2goEPZNS_2goEiE16_ZN1n2goEi.Frame.actor.cold", "n::go.actor"),
+            ("_ZN1n2goEi.resume", "n::go.resume"),
+            ("_ZN1n2goEi.cleanup", "n::go.cleanup"),
             ("_ZN1BC2Ei.cold", "B::B"),
             ("_ZN1BC2Ei.part.0", "B::B.part.0"),
         ] {

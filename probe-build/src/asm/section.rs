@@ -114,6 +114,21 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Whether a directive may lead to another section.
+pub(super) fn is_switch(directive: &str) -> bool {
+    matches!(
+        directive,
+        ".text"
+            | ".data"
+            | ".bss"
+            | ".section"
+            | ".pushsection"
+            | ".popsection"
+            | ".previous"
+            | ".subsection"
+    )
+}
+
 /// What tells one section from another in the arguments of `.section`.
 fn key(arguments: &str) -> Vec<&str> {
     let mut all = operands(arguments).into_iter();

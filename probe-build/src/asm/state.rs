@@ -143,8 +143,8 @@ pub(super) struct State<'a> {
     registers: [Value<'a>; 16],
     /// What any of the other registers (vectors, masks) may hold.
     pub vectors: Symbols<'a>,
-    /// Eight bytes each, by their address in the frame; what is not here holds data.
-    slots: BTreeMap<i64, Value<'a>>,
+    /// Eight bytes each, by their address in the frame; what is not here holds data. Most blocks change none: states share them.
+    slots: Rc<BTreeMap<i64, Value<'a>>>,
     /// Whether a symbol was stored somewhere in the frame.
     lost: bool,
 }
@@ -155,7 +155,7 @@ impl<'a> State<'a> {
         let mut state = Self {
             registers: [const { Value { symbols: Symbols::None, frame: Frame::No } }; 16],
             vectors: Symbols::None,
-            slots: BTreeMap::new(),
+            slots: Rc::default(),
             lost: false,
         };
         state.set(Register::RSP, Value::frame(Frame::At(0)));
@@ -167,7 +167,7 @@ impl<'a> State<'a> {
         Self {
             registers: [const { Value::ANY }; 16],
             vectors: Symbols::Any,
-            slots: BTreeMap::new(),
+            slots: Rc::default(),
             lost: true,
         }
     }
@@ -193,17 +193,24 @@ impl<'a> State<'a> {
     pub(super) fn store(&mut self, at: i64, bytes: i64, value: Value<'a>) {
         let end = at.saturating_add(bytes);
         // Slots of the other side of a realignment may be the same memory, or not: they keep what they may hold.
-        self.slots.retain(|slot, _| slot.saturating_add(8) <= at || *slot >= end);
+        let touched: Vec<i64> = self.slots.range(at.saturating_sub(7)..end).map(|(slot, _)| *slot).collect();
+        if !touched.is_empty() {
+            let slots = Rc::make_mut(&mut self.slots);
+            touched.iter().for_each(|slot| _ = slots.remove(slot));
+        }
         if !value.is_data() {
-            self.slots.insert(at, value);
+            Rc::make_mut(&mut self.slots).insert(at, value);
         }
     }
 
     /// A store at an address in the frame of one to 64 bytes that are data.
     pub(super) fn overwrite(&mut self, at: i64) {
         self.store(at, 1, Value::default());
-        for (_, value) in self.slots.range_mut(at..at.saturating_add(64)) {
-            value.frame.join(Frame::No);
+        let range = at..at.saturating_add(64);
+        if self.slots.range(range.clone()).next().is_some() {
+            for (_, value) in Rc::make_mut(&mut self.slots).range_mut(range) {
+                value.frame.join(Frame::No);
+            }
         }
     }
 
@@ -251,9 +258,16 @@ impl<'a> State<'a> {
             more |= mine.join(its);
         }
         more |= self.vectors.join(&other.vectors);
-        for (slot, mine) in &mut self.slots {
-            if !other.slots.contains_key(slot) {
-                more |= mine.join(&Value::default());
+        if !Rc::ptr_eq(&self.slots, &other.slots) {
+            // What the other has as data may be in the frame here.
+            let is_less =
+                |slot: &i64, mine: &Value<'_>| mine.frame != Frame::No && !other.slots.contains_key(slot);
+            if self.slots.iter().any(|(slot, mine)| is_less(slot, mine)) {
+                for (slot, mine) in Rc::make_mut(&mut self.slots) {
+                    if is_less(slot, mine) {
+                        more |= mine.join(&Value::default());
+                    }
+                }
             }
         }
         self.join_frame(other) || more
@@ -263,8 +277,16 @@ impl<'a> State<'a> {
     pub(super) fn join_frame(&mut self, other: &Self) -> bool {
         let mut more = other.lost && !self.lost;
         self.lost |= other.lost;
-        for (slot, its) in &other.slots {
-            more |= match self.slots.entry(*slot) {
+        if Rc::ptr_eq(&self.slots, &other.slots) || self.slots == other.slots {
+            return more;
+        }
+        let has_all = |(slot, its): (&i64, &Value<'_>)| self.slots.get(slot).is_some_and(|mine| mine == its);
+        if other.slots.iter().all(has_all) {
+            return more;
+        }
+        let slots = Rc::make_mut(&mut self.slots);
+        for (slot, its) in other.slots.iter() {
+            more |= match slots.entry(*slot) {
                 Entry::Occupied(mut mine) => mine.get_mut().join(its),
                 Entry::Vacant(vacant) => {
                     let frame = if its.frame == Frame::No { Frame::No } else { Frame::Somewhere };

@@ -16,8 +16,8 @@ use std::collections::{HashMap, HashSet};
 /// The labels of a file that something else than a jump names.
 #[derive(Default)]
 pub(super) struct Targets<'a> {
-    /// First and last label of ranges, and where an exception within them goes.
-    pub pads: Vec<[&'a str; 3]>,
+    /// First and last label of ranges, and where an exception within them goes: by the part that the first one is in.
+    pub pads: HashMap<usize, Vec<[&'a str; 3]>>,
     pub by_table: HashSet<&'a str>,
     pub by_own: HashSet<&'a str>,
     pub by_other: HashSet<&'a str>,
@@ -25,7 +25,7 @@ pub(super) struct Targets<'a> {
 
 impl<'a> Targets<'a> {
     pub(super) fn read(lines: &[Line<'a>], sections: &Sections<'a>, extents: &Extents<'a>) -> Self {
-        let functions = Functions::of(extents);
+        let functions = Functions::of(extents, lines.len());
         let mut targets = Self::default();
         let mut row: Vec<(&'a str, &'a str)> = Vec::new();
         for (at, line) in lines.iter().enumerate() {
@@ -36,7 +36,7 @@ impl<'a> Targets<'a> {
                         && !section.starts_with(".debug_")
                         && section != ".eh_frame";
                     if is_data && section.starts_with(".gcc_except_table") {
-                        targets.exception(name, arguments, &mut row);
+                        targets.exception(name, arguments, &mut row, extents);
                     } else if is_data || matches!(*name, ".set" | ".equ" | "=") {
                         targets.by_table.extend(labels_in(arguments));
                     }
@@ -65,15 +65,26 @@ impl<'a> Targets<'a> {
                     targets.by_other.extend(labels_in(line.text).filter(other));
                 }
                 Statement::Unclear(_) => targets.by_other.extend(labels_in(line.text)),
-                Statement::Empty | Statement::App | Statement::NoApp => {}
+                Statement::Empty | Statement::Debug | Statement::App | Statement::NoApp => {}
             }
         }
         targets
     }
 
+    /// Whether something else than a jump names a label.
+    pub(super) fn names(&self, label: &str) -> bool {
+        [&self.by_table, &self.by_own, &self.by_other].iter().any(|by| by.contains(label))
+    }
+
     /// A directive in an exception table. A row is three differences: from the function's start to the first label, from
     /// that to the last one, from the function's start to the landing pad; or 0 where there is none.
-    fn exception(&mut self, name: &str, arguments: &'a str, row: &mut Vec<(&'a str, &'a str)>) {
+    fn exception(
+        &mut self,
+        name: &str,
+        arguments: &'a str,
+        row: &mut Vec<(&'a str, &'a str)>,
+        extents: &Extents<'a>,
+    ) {
         let difference = (name == ".uleb128")
             .then(|| arguments.split_once('-'))
             .flatten()
@@ -84,7 +95,12 @@ impl<'a> Targets<'a> {
                 && from == first
                 && [first, last, pad].iter().all(|label| label.starts_with(".L"))
             {
-                self.pads.push([first, last, pad]);
+                // Who has the landing pad without the range can't know when it is gone to.
+                let mut parts = [first, pad].map(|label| extents.labels.get(label));
+                parts[1] = parts[1].filter(|part| parts[0] != Some(*part));
+                for part in parts.into_iter().flatten() {
+                    self.pads.entry(*part).or_default().push([first, last, pad]);
+                }
                 row.clear();
             }
             return;
@@ -105,24 +121,26 @@ impl<'a> Targets<'a> {
 /// Which function lines and labels belong to.
 struct Functions {
     of_part: HashMap<usize, usize>,
-    of_line: HashMap<usize, usize>,
+    /// By line.
+    of_line: Vec<Option<u32>>,
 }
 
 impl Functions {
-    fn of(extents: &Extents<'_>) -> Self {
+    fn of(extents: &Extents<'_>, lines: usize) -> Self {
         let functions = extents.functions.iter().enumerate();
         let of_part: HashMap<usize, usize> = functions
             .flat_map(|(function, extent)| extent.parts.iter().map(move |part| (*part, function)))
             .collect();
-        let of_line = extents.parts.iter().enumerate().flat_map(|(number, part)| {
-            let function = of_part.get(&number).copied();
-            part.lines.iter().filter_map(move |line| Some((*line, function?)))
-        });
-        Self { of_line: of_line.collect(), of_part }
+        let mut of_line = vec![None; lines];
+        for (number, part) in extents.parts.iter().enumerate() {
+            let function = of_part.get(&number).and_then(|function| u32::try_from(*function).ok());
+            part.lines.iter().for_each(|line| of_line[*line] = function);
+        }
+        Self { of_part, of_line }
     }
 
     fn of_line(&self, line: usize) -> Option<usize> {
-        self.of_line.get(&line).copied()
+        self.of_line[line].map(|function| function as usize)
     }
 
     fn of_label(&self, label: &str, extents: &Extents<'_>) -> Option<usize> {

@@ -141,3 +141,22 @@ fn what_may_be_naked_keeps_the_file_plain() {
     let reason = report.files()[0].plain().expect("it is plain").to_string();
     assert!(reason.contains("hooks in `f`, which may be naked but has code of its own"), "{reason}");
 }
+
+/// clang names a `vectorcall` function `f@@16`, which no assembler takes as it is printed.
+#[test]
+fn a_vectorcall_function_has_sites() {
+    if !Compiler::all().contains(&Compiler::Clang) {
+        return;
+    }
+    let text = "#include <stdio.h>\n\
+                __attribute__((vectorcall, noinline)) int fast(int a, int b) { return a * b; }\n\
+                __attribute__((noinline)) int plain(int x) { return fast(x, 2) + 1; }\n\
+                int main(void) { printf(\"%d\\n\", plain(20)); return 0; }\n";
+    for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
+        let (printed, report) = compile("vectorcall", text, Compiler::Clang, sites, &[]);
+        assert_eq!(printed, "41\n");
+        assert_eq!(left_out(&report), []);
+        let paths: Vec<_> = report.functions().map(probe_build::FunctionReport::path).collect();
+        assert_eq!((report.placed(), paths), (3, vec!["fast", "plain", "main"]), "{report}");
+    }
+}

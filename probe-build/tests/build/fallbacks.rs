@@ -177,7 +177,7 @@ fn compilers() {
     assert_plain(&report.files()[0]);
     let silent = Shim::new(&out_dir, "silent", "gcc").refusing("-dM");
     let report = compile("silent", silent.path(), |_| {});
-    let message = format!("{} does not say what it is", silent.path());
+    let message = format!("`{}` does not say what it is, but: error: refused -dM", silent.path());
     assert_eq!(reason(&report), &PlainReason::Compiler(message));
     assert_plain(&report.files()[0]);
 }

@@ -77,9 +77,18 @@ pub(super) fn plain(symbol: &str) -> String {
     });
     if let Some(name) = demangled {
         let name = name.split(" [clone").next().unwrap_or_default();
-        return name.chars().filter(|char| *char != ' ').collect();
+        return with_literals(name.chars().filter(|char| *char != ' ').collect());
     }
     stem(symbol).to_owned()
+}
+
+/// `operator""_k`, of which the demangler makes `operator_k::operator""`.
+fn with_literals(text: String) -> String {
+    const OPERATOR: &str = "operator";
+    let Some((name, rest)) = text.split_once("::operator\"\"") else { return text };
+    let Some(at) = name.rfind(OPERATOR) else { return text };
+    let (scope, suffix) = (&name[..at], &name[at + OPERATOR.len()..]);
+    format!("{scope}operator\"\"{suffix}{rest}")
 }
 
 #[cfg(test)]
@@ -96,6 +105,7 @@ mod tests {
             ("_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int,std::allocator<int>>::push_back"),
             ("_ZN3geo5shapeIdEET_S1_", "geo::shape<double>"),
             ("_Z4pushi.part.0", "push"),
+            ("_ZN5unitsli2_mEe", "units::operator\"\"_m"),
         ] {
             assert_eq!(plain(symbol), path, "{symbol}");
         }
