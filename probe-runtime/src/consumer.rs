@@ -1,5 +1,7 @@
 //! What may be attached to probes.
 
+use std::sync::Arc;
+
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
@@ -91,6 +93,105 @@ pub trait Consumer: Send + Sync + 'static {
     /// library's cancellation points (reading, writing, sleeping), aborts the program, since it can't cross Rust's frames.
     /// A consumer that has such points disables cancellation around them (`pthread_setcancelstate`). Counting has none.
     fn hit(&self, event: &Event<'_>);
+}
+
+/// A closure, or a function, is told of each hit. [`ProbeSet::attach_fn`] infers a closure's parameter; here its type is written.
+///
+/// ```
+/// use probe_runtime::{Event, probe, select};
+/// #[probe]
+/// fn told() {}
+/// told();
+/// let seen = select("**::told")?.attach(|event: &Event<'_>| println!("{event:?}"))?;
+/// told();
+/// assert!(seen.failure().is_none());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
+    #[inline]
+    fn hit(&self, event: &Event<'_>) {
+        self(event);
+    }
+}
+
+/// What a consumer behind a pointer does, is what the one that it points at does.
+macro_rules! pointed_at {
+    () => {
+        fn wants(&self) -> Wants {
+            (**self).wants()
+        }
+
+        fn needs_thread(&self) -> bool {
+            (**self).needs_thread()
+        }
+
+        fn needs_order(&self) -> bool {
+            (**self).needs_order()
+        }
+
+        fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+            (**self).prepare(probes)
+        }
+
+        fn attached(&self, switch: Switch) -> Result<(), Error> {
+            (**self).attached(switch)
+        }
+
+        #[inline]
+        fn hit(&self, event: &Event<'_>) {
+            (**self).hit(event);
+        }
+    };
+}
+
+/// A consumer that is chosen at run time. (Of boxes, this one alone: a box of a closure is a closure itself.)
+///
+/// ```
+/// use probe_runtime::{Consumer, Count, Event, probe, select};
+/// #[probe]
+/// fn chosen() {}
+/// chosen();
+/// let is_counting = true;
+/// let consumer: Box<dyn Consumer> =
+///     if is_counting { Box::new(Count::new()) } else { Box::new(|event: &Event<'_>| println!("{event:?}")) };
+/// let attached = select("**::chosen kind=entry")?.attach(consumer)?;
+/// chosen();
+/// assert_eq!(attached.counts().total(), 1);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+impl Consumer for Box<dyn Consumer> {
+    pointed_at!();
+}
+
+/// A consumer that others keep, too: what it has gathered is there when its attachment is gone. One that says that it is attached once
+/// (those that come with this crate, but for [`Count`](crate::Count)) is attached once, by whatever pointer.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::{Consumer, Event, probe, select};
+///
+/// #[derive(Default)]
+/// struct Entries(AtomicU64);
+///
+/// impl Consumer for Entries {
+///     fn hit(&self, _: &Event<'_>) {
+///         self.0.fetch_add(1, Relaxed);
+///     }
+/// }
+///
+/// #[probe]
+/// fn kept() {}
+/// kept();
+/// let entries = Arc::new(Entries::default());
+/// let attached = select("**::kept kind=entry")?.attach(Arc::clone(&entries))?;
+/// kept();
+/// drop(attached);
+/// assert_eq!(entries.0.load(Relaxed), 1);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+impl<C: Consumer + ?Sized> Consumer for Arc<C> {
+    pointed_at!();
 }
 
 /// What a consumer wants of its probes.

@@ -78,6 +78,15 @@ pub enum Error {
     NoEvents(Vec<MissingEvent>),
     /// A thread that the consumer needs could not be started.
     Thread(io::Error),
+    /// A [`Spec`](crate::Spec) is malformed.
+    Spec {
+        /// Its text.
+        spec: String,
+        /// The byte where the mistake is.
+        at: usize,
+        /// What is wrong there, and what would be right.
+        problem: String,
+    },
     /// An environment variable is malformed.
     Environment {
         /// Its name.
@@ -169,11 +178,8 @@ impl fmt::Display for Error {
             #[cfg(feature = "perf")]
             Self::NoEvents(missing) => no_events(missing, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
-            Self::Environment { variable, value, at, problem } => {
-                let column = value[..*at].chars().count() + 1;
-                writeln!(f, "{variable}, column {column}: {problem}")?;
-                pointed(value, *at, f)
-            }
+            Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
+            Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
         }
     }
 }
@@ -203,6 +209,13 @@ fn no_events(missing: &[MissingEvent], f: &mut fmt::Formatter<'_>) -> fmt::Resul
         write!(f, "; the kernel's own events need no counter: {}", names.join(", "))?;
     }
     Ok(())
+}
+
+/// What is wrong with a text, and where.
+fn mistaken(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let column = text[..at].chars().count() + 1;
+    writeln!(f, "{what}, column {column}: {problem}")?;
+    pointed(text, at, f)
 }
 
 /// What is wrong with a text that somebody wrote, a variable or a part of it, and from which byte of it on.

@@ -122,6 +122,7 @@ pub use {
     registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
+    spec::{Spec, SpecAttachment, SpecAttachments, attach_spec},
 };
 
 #[cfg(feature = "profiler")]

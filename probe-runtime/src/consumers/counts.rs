@@ -1,5 +1,6 @@
 //! What an attachment has counted, as it was when asked.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::report::{Csv, Object, Table, array, document, list};
@@ -36,6 +37,34 @@ impl Counts {
     /// The hits of all probes.
     pub fn total(&self) -> u64 {
         self.probes.iter().map(|count| count.hits).sum()
+    }
+
+    /// What was counted after an earlier look at the same attachment: each probe's hits, less those of then. A look that one keeps is how counts
+    /// are reset; the attachment's own never become less, whoever else looks at them.
+    ///
+    /// Never negative: of another attachment's, what there were more is none.
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    /// #[probe]
+    /// fn again() {}
+    /// again();
+    /// let hits = select("**::again kind=entry")?.attach(Count::new())?;
+    /// again();
+    /// let before = hits.counts();
+    /// again();
+    /// again();
+    /// assert_eq!(hits.counts().since(&before).total(), 2);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.probe.id(), it.hits)).collect();
+        let after = |it: &ProbeCount| {
+            let hits = it.hits.saturating_sub(before.get(&it.probe.id()).copied().unwrap_or_default());
+            ProbeCount { probe: it.probe.clone(), hits }
+        };
+        Self { probes: self.iter().map(after).collect(), period: self.period.after(earlier.period) }
     }
 
     /// All of it as JSON: an object that says which program this is, and when it was measured, with the probes as its `rows`, which have

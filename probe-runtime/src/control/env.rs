@@ -159,7 +159,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         );
         malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), Mistake { at: 0, problem })
     })?;
-    Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(when) })
+    Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
 /// Whether there is nothing that any selector could name, nor an object that a later version could read.

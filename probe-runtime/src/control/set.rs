@@ -12,7 +12,7 @@ use super::retired::settle;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
-use crate::dispatch::{Awaited, Subscription, Unsettled};
+use crate::dispatch::{Awaited, Event, Subscription, Unsettled};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
 use crate::os::objects::freeze;
@@ -164,6 +164,37 @@ impl ProbeSet {
         }
         attachment.attached(attachment.switch())?;
         Ok(attachment)
+    }
+
+    /// The same with a closure that is told of each hit, and whose parameter's type is inferred; [`attach`](Self::attach) takes closures
+    /// that write it (`|event: &Event<'_>|`).
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    /// use probe_runtime::{probe, select};
+    ///
+    /// #[probe(args(*))]
+    /// fn receive(message: &str) {
+    ///     assert_ne!(message, "");
+    /// }
+    /// receive("a");
+    ///
+    /// static FIELDS: AtomicUsize = AtomicUsize::new(0);
+    /// let attached = select("**::receive kind=entry")?.attach_fn(|event| {
+    ///     FIELDS.fetch_add(event.fields().count(), Relaxed);
+    /// })?;
+    /// receive("hello");
+    /// assert_eq!(FIELDS.load(Relaxed), 1);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn attach_fn<F>(&self, closure: F) -> Result<Attachment<F>, Error>
+    where
+        F: Fn(&Event<'_>) + Send + Sync + 'static,
+    {
+        self.attach(closure)
     }
 
     /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up. Once it has returned (`Synchronous`), no call that starts is

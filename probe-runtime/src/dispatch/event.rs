@@ -4,6 +4,7 @@
 // docs/abi.md promise, and alive for the call.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 
@@ -11,6 +12,8 @@ use super::Slot;
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 #[cfg(probe_backend = "x86_64")]
 use crate::arch::backend;
+use crate::os;
+use crate::period::Period;
 use crate::registry::ProbeId;
 
 /// The field that tells futures of one probe apart.
@@ -85,6 +88,13 @@ impl<'a> Event<'a> {
         matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
+    /// The thread's number in this process: counted from 1 in the order of their first hits of any probe, and never given again. The same as
+    /// [`Local::thread`](crate::Local::thread).
+    #[inline(always)]
+    pub fn thread(&self) -> u64 {
+        self.at.slot.thread()
+    }
+
     /// The probe's dense number in this process.
     #[inline(always)]
     pub fn probe(&self) -> ProbeId {
@@ -149,6 +159,52 @@ impl<'a> Event<'a> {
     /// destructor calls during the unwinding says so too, although it returns.)
     pub fn is_unwinding(&self) -> bool {
         std::thread::panicking()
+    }
+}
+
+/// Which probe, its fields, the thread (number, and name as it is now) and the time, by the calendar, in UTC. The time is read when the event
+/// is shown, not by the hit. It takes some microseconds, and may allocate; fields are shown by their own code.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use probe_runtime::{probe, select};
+///
+/// static SHOWN: Mutex<String> = Mutex::new(String::new());
+///
+/// #[probe(args(*))]
+/// fn shown(answer: u32) -> u32 {
+///     answer
+/// }
+/// shown(1);
+///
+/// let attached = select("**::shown kind=entry")?.attach_fn(|event| *SHOWN.lock().unwrap() = format!("{event:?}"))?;
+/// shown(42);
+/// drop(attached);
+/// let shown = SHOWN.lock().unwrap();
+/// // Event { path: "rust_out::shown", kind: Entry, fields: {"answer": 42}, thread: 1, name: "main", time: 2026-11-22T10:03:51.000017Z }
+/// assert!(shown.contains(r#"::shown", kind: Entry, fields: {"answer": 42}, thread: "#), "{shown}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+impl fmt::Debug for Event<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        struct All<'a>(Fields<'a>);
+
+        impl fmt::Debug for All<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_map().entries(self.0.clone()).finish()
+            }
+        }
+
+        let name = os::thread::name();
+        let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        f.debug_struct("Event")
+            .field("path", &self.path())
+            .field("kind", &self.kind())
+            .field("fields", &All(self.fields()))
+            .field("thread", &self.thread())
+            .field("name", &String::from_utf8_lossy(&name[..len]))
+            .field("time", &format_args!("{}", Period::default().start()))
+            .finish()
     }
 }
 

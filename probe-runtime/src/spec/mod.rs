@@ -12,6 +12,7 @@ mod options;
 mod parse;
 mod reported;
 mod reporters;
+mod spec;
 
 pub(crate) use format::{Format, endings};
 pub(crate) use interval::interval;
@@ -22,3 +23,4 @@ pub(crate) use options::settings;
 pub(crate) use parse::{Listening, Request, requests};
 pub(crate) use reported::Reported;
 pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};
+pub use spec::{Spec, SpecAttachment, SpecAttachments, attach_spec};

@@ -1,5 +1,7 @@
 //! What each consumer can report, in which formats.
 
+use std::any::Any;
+
 use super::format::Format;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
@@ -32,7 +34,7 @@ impl From<String> for Report {
 }
 
 /// An attachment that reports.
-pub(crate) trait Reported: Send {
+pub(crate) trait Reported: Any + Send {
     /// The report as it is now. In a format that its consumer does not have, as text.
     fn report(&self, format: Format) -> Report;
 

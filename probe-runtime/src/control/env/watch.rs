@@ -28,7 +28,7 @@ pub(super) struct Watch {
 }
 
 /// Has reports made when they are asked for. A second guard shares the first one's thread.
-pub(super) fn start(when: When) -> Option<Arc<Watch>> {
+pub(super) fn start(when: &When) -> Option<Arc<Watch>> {
     static CURRENT: Mutex<Weak<Watch>> = Mutex::new(Weak::new());
     if when.is_never() {
         return None;
@@ -56,13 +56,13 @@ pub(super) fn start(when: When) -> Option<Arc<Watch>> {
     }
 }
 
-fn watch(when: When) -> io::Result<Watch> {
+fn watch(when: &When) -> io::Result<Watch> {
     let caught = Arc::new(Caught::new()?);
     let thread = {
-        let caught = Arc::clone(&caught);
+        let (caught, every) = (Arc::clone(&caught), when.every);
         // The program's handlers run on its own threads.
         let _masked = Masked::new();
-        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, when.every))?
+        thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every))?
     };
     let handled = caught.install(&when.ends, &when.on);
     for signal in when.on.iter().filter(|signal| handled.contains(signal)) {

@@ -1,0 +1,254 @@
+//! A text that attaches, as a value: what `PROBES` says, for programs.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Index;
+use std::slice;
+use std::str::FromStr;
+
+use super::format::Format;
+use super::parse::requests;
+use super::reported::Reported;
+use crate::consumer::Consumer;
+use crate::control::Attachment;
+use crate::error::{Error, Mistake};
+
+/// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment variable `PROBES` has it (see
+/// [`init_from_env`](crate::init_from_env)). Parses from text, prints as text that parses to the same, and attaches.
+///
+/// ```
+/// use probe_runtime::{Count, Spec, probe};
+///
+/// #[probe]
+/// fn respec() {}
+/// respec();
+///
+/// let spec: Spec = "**::respec kind=entry = count".parse()?;
+/// assert_eq!(spec.to_string(), "**::respec kind=entry=count");
+/// let attached = spec.attach()?;
+/// respec();
+/// assert_eq!(attached[0].attachment::<Count>().unwrap().total(), 1);
+/// println!("{attached}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Spec(String);
+
+impl FromStr for Spec {
+    type Err = Error;
+
+    /// # Errors
+    /// [`Error::Spec`], which shows where the text is malformed.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let requests = requests(text).map_err(|Mistake { at, problem }| Error::Spec {
+            spec: text.to_owned(),
+            at,
+            problem,
+        })?;
+        let requests: Vec<_> = requests.iter().map(ToString::to_string).collect();
+        Ok(Self(requests.join(", ")))
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Spec {
+    /// Attaches each consumer to its probes, in the order of the text.
+    ///
+    /// # Errors
+    /// What [`select`](crate::select) and [`ProbeSet::attach`](crate::ProbeSet::attach) say of the first that can't be attached; nothing
+    /// stays attached then.
+    pub fn attach(&self) -> Result<SpecAttachments, Error> {
+        let requests = requests(&self.0).expect("it has been read before");
+        let attached = requests.iter().map(|request| {
+            // Terms that name nothing are in the attachment's report.
+            let reported = request.attach()?.reported;
+            Ok(SpecAttachment {
+                selector: request.selector.to_owned(),
+                consumer: request.reporter.name,
+                reported,
+            })
+        });
+        attached.collect::<Result<_, Error>>().map(SpecAttachments)
+    }
+}
+
+/// Attaches what a text asks for, as `PROBES` would: `web::**=latency, db::**=count`. The same as parsing a [`Spec`] and attaching it.
+///
+/// # Errors
+/// [`Error::Spec`] where the text is malformed, and as [`Spec::attach`].
+///
+/// ```
+/// #[probe_runtime::probe]
+/// fn specified() {}
+/// specified();
+/// let attached = probe_runtime::attach_spec("**::specified=count")?;
+/// specified();
+/// assert_eq!((attached.len(), attached[0].consumer()), (1, "count"));
+/// println!("{}", attached[0].to_json());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
+    text.parse::<Spec>()?.attach()
+}
+
+/// What a [`Spec`] has attached, for as long as it lives; by the order of the text. Prints as the reports of all, one after the other.
+///
+/// ```
+/// # #[probe_runtime::probe]
+/// # fn both() {}
+/// # both();
+/// let attached = probe_runtime::attach_spec("**::both kind=entry=count, **::both kind=exit=count")?;
+/// for one in &attached {
+///     println!("{}: {}", one.selector(), one.consumer());
+/// }
+/// assert_eq!(attached.len(), 2);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[must_use = "dropping them makes their probes latent"]
+#[derive(Debug)]
+pub struct SpecAttachments(Vec<SpecAttachment>);
+
+impl SpecAttachments {
+    /// One after the other.
+    pub fn iter(&self) -> slice::Iter<'_, SpecAttachment> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none: never, from [`Spec::attach`].
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'a> IntoIterator for &'a SpecAttachments {
+    type Item = &'a SpecAttachment;
+    type IntoIter = slice::Iter<'a, SpecAttachment>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl Index<usize> for SpecAttachments {
+    type Output = SpecAttachment;
+
+    fn index(&self, at: usize) -> &SpecAttachment {
+        &self.0[at]
+    }
+}
+
+impl fmt::Display for SpecAttachments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, one) in self.iter().enumerate() {
+            if at != 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{one}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One consumer of a [`Spec`], attached. Prints as its report.
+pub struct SpecAttachment {
+    selector: String,
+    consumer: &'static str,
+    reported: Box<dyn Reported>,
+}
+
+impl SpecAttachment {
+    /// The selector, as the text has it.
+    pub fn selector(&self) -> &str {
+        &self.selector
+    }
+
+    /// The consumer's name, as the text has it: `count`.
+    pub fn consumer(&self) -> &str {
+        self.consumer
+    }
+
+    /// The attachment, if this is its consumer's type: [`Count`](crate::Count) for `count`.
+    pub fn attachment<C: Consumer>(&self) -> Option<&Attachment<C>> {
+        let any: &dyn Any = &*self.reported;
+        any.downcast_ref()
+    }
+
+    /// Its report as JSON, see the chapter on reports.
+    pub fn to_json(&self) -> String {
+        self.reported.report(Format::Json).content
+    }
+
+    /// The rows of its report as comma-separated values (RFC 4180).
+    pub fn to_csv(&self) -> String {
+        self.reported.report(Format::Csv).content
+    }
+}
+
+impl fmt::Display for SpecAttachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reported.report(Format::Text).content)
+    }
+}
+
+impl fmt::Debug for SpecAttachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { selector, consumer, .. } = self;
+        f.debug_struct("SpecAttachment")
+            .field("selector", selector)
+            .field("consumer", consumer)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(text: &str) -> String {
+        let spec: Spec = text.parse().unwrap();
+        let written = spec.to_string();
+        assert_eq!(written.parse::<Spec>().unwrap(), spec, "{text}");
+        written
+    }
+
+    #[test]
+    fn it_prints_as_what_it_was_read_from() {
+        for (text, written) in [
+            ("a::*=count", "a::*=count"),
+            (" a , !b = count ,c=count( text = alias )", "a , !b=count, c=count( text = alias )"),
+            ("geo::operator===count", "geo::operator===count"),
+            ("geo::operator= = count", "geo::operator==count"),
+            (r"F<a,b=c>::d=count, x\,y=count", r"F<a,b=c>::d=count, x\,y=count"),
+        ] {
+            assert_eq!(again(text), written);
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_pointed_at() {
+        let error = "a=count, b:c=count".parse::<Spec>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "malformed spec, column 11: `:` can't be part of a path\n  a=count, b:c=count\n            ^"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_parses_prints_as_what_parses_to_the_same(text in r"[ab:*!=, ()\\<>]{0,24}=count") {
+            if let Ok(spec) = text.parse::<Spec>() {
+                proptest::prop_assert_eq!(spec.to_string().parse::<Spec>().ok(), Some(spec));
+            }
+        }
+    }
+}

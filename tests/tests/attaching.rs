@@ -1,0 +1,156 @@
+//! Ways to attach: by text, by closure, by what is chosen at run time or shared; and counts from a baseline on. A process of its own,
+//! for its probes are counted to the last hit.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use probe_runtime::{
+    Attachment, CallTree, Consumer, Count, Error, Event, Kind, Latency, ProbeState, Spec, attach_spec, probe,
+    probes, select,
+};
+
+#[probe(args(*))]
+#[inline(never)]
+fn work(n: u64, name: &str) -> u64 {
+    n + name.len() as u64
+}
+
+#[probe]
+#[inline(never)]
+fn rest() {}
+
+fn run(calls: u64) {
+    (0..calls).for_each(|n| _ = work(n, "x"));
+}
+
+/// Tests share the probes; one at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn alone(test: impl FnOnce()) {
+    let turn = TURN.lock();
+    run(1);
+    rest();
+    test();
+    assert!(probes().iter().all(|probe| probe.state() == ProbeState::Latent));
+    drop(turn);
+}
+
+const ENTRY: &str = "attaching::work kind=entry";
+
+#[test]
+fn a_text_attaches_what_the_environment_would() {
+    alone(|| {
+        let text =
+            "attaching::work=latency, attaching::rest kind=entry = count(text=alias), attaching::*=call-tree";
+        let attached = attach_spec(text).unwrap();
+        run(3);
+        rest();
+        let told: Vec<_> = attached.iter().map(|it| (it.selector(), it.consumer())).collect();
+        assert_eq!(
+            told,
+            [
+                ("attaching::work", "latency"),
+                ("attaching::rest kind=entry", "count"),
+                ("attaching::*", "call-tree")
+            ]
+        );
+        let latency: &Attachment<Latency> = attached[0].attachment().unwrap();
+        assert_eq!(latency.latencies().function("attaching::work").unwrap().calls(), 3);
+        assert_eq!(attached[1].attachment::<Count>().unwrap().total(), 1);
+        assert!(attached[1].attachment::<CallTree>().is_none());
+        assert!(attached[1].to_csv().starts_with("probe,kind,file,line,sites,hits\nattaching::rest,entry,"));
+        let json: serde_json::Value = serde_json::from_str(&attached[1].to_json()).unwrap();
+        assert_eq!((&json["consumer"], &json["rows"][0]["hits"]), (&"count".into(), &1.into()));
+        let shown = attached.to_string();
+        assert!(
+            shown.starts_with("function ") && shown.contains("\nprobe            kind   sites  hits\n"),
+            "{shown}"
+        );
+    });
+}
+
+#[test]
+fn all_of_a_text_or_nothing() {
+    alone(|| {
+        let error = attach_spec("attaching::work=count, zzz=count").unwrap_err();
+        assert!(matches!(error, Error::NoMatch { .. }), "{error}");
+        let error = "attaching::work=cuont".parse::<Spec>().unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("malformed spec, column 17: `cuont` is not a consumer; there is count")
+        );
+    });
+}
+
+#[test]
+fn closures_are_told_of_hits() {
+    alone(|| {
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&shown);
+        // Its parameter is inferred, lifetimes and all.
+        let attached = select(ENTRY)
+            .unwrap()
+            .attach_fn(move |event| kept.lock().unwrap().push(format!("{event:?} {}", event.thread())))
+            .unwrap();
+        thread::Builder::new().name("worker".to_owned()).spawn(|| run(1)).unwrap().join().unwrap();
+        run(1);
+        drop(attached);
+        let shown = shown.lock().unwrap();
+        let [one, other] = shown.as_slice() else { panic!("{shown:?}") };
+        let start = r#"Event { path: "attaching::work", kind: Entry, fields: {"n": 0, "name": x}, thread: "#;
+        assert!(one.starts_with(start) && other.starts_with(start), "{shown:?}");
+        assert!(one.contains(r#", name: "worker", time: 20"#), "{one}");
+        let thread = |shown: &str| shown.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+        assert_ne!(thread(one), thread(other));
+        // One that writes it, and a function.
+        static TOLD: AtomicU64 = AtomicU64::new(0);
+        fn told(event: &Event<'_>) {
+            TOLD.fetch_add(u64::from(event.kind() == Kind::Entry), Relaxed);
+        }
+        let first = select(ENTRY).unwrap().attach(|event: &Event<'_>| told(event)).unwrap();
+        let second = select(ENTRY).unwrap().attach(told).unwrap();
+        run(2);
+        drop((first, second));
+        assert_eq!(TOLD.load(Relaxed), 4);
+    });
+}
+
+#[test]
+fn consumers_behind_pointers_are_themselves() {
+    alone(|| {
+        let boxed: Box<dyn Consumer> = Box::new(Count::new());
+        let boxed = select(ENTRY).unwrap().attach(boxed).unwrap();
+        let shared = Arc::new(Latency::new());
+        let kept = select("attaching::work").unwrap().attach(Arc::clone(&shared)).unwrap();
+        let erased: Arc<dyn Consumer> = Arc::new(Count::new());
+        let erased = select(ENTRY).unwrap().attach(erased).unwrap();
+        run(5);
+        assert_eq!([boxed.counts().total(), erased.counts().total()], [5, 5], "tallied, not called");
+        drop((boxed, erased, kept));
+        run(1);
+        assert_eq!(shared.latencies().function("attaching::work").unwrap().calls(), 5);
+    });
+}
+
+#[test]
+fn counts_from_a_baseline_on() {
+    alone(|| {
+        let hits =
+            select("attaching::work, attaching::rest kind=entry").unwrap().attach(Count::new()).unwrap();
+        run(3);
+        let before = hits.counts();
+        run(2);
+        rest();
+        let now = hits.counts();
+        let since = now.since(&before);
+        assert_eq!((now.total(), before.total(), since.total()), (11, 6, 5));
+        assert_eq!(since.hits("attaching::work", Kind::Entry), Some(2));
+        assert_eq!(since.hits("attaching::rest", Kind::Entry), Some(1));
+        assert_eq!(before.since(&now).total(), 0, "never negative");
+        assert_eq!(now.since(&now).len(), now.len(), "all probes stay");
+        // Of nothing, it is all.
+        assert_eq!(now.since(&probe_runtime::Counts::default()), now);
+    });
+}
