@@ -1,5 +1,6 @@
 //! `attach`: a site's share in attaching to 10,000 sites and detaching, the first time in a process and later, beside what can't be
-//! avoided: the kernel's copy of each page that is written first, and the same switching by `pause` and `resume`.
+//! avoided: the kernel's pages (its copy of each that is written first, new ones for what is noted), and the same switching by `pause` and
+//! `resume`.
 //!
 //! A page is copied once in a process, so each sample is a process: this program again.
 
@@ -26,9 +27,8 @@ const PAGE: usize = 4096;
 /// Set in a sample's process.
 const SAMPLE: &str = "PROBE_BENCHES_ATTACH_SAMPLE";
 
-/// What a sample tells, in this order.
-const STEPS: [&str; 8] = [
-    "page-copies",
+/// What a sample tells: of each of these in its order, nanoseconds a site, and how many of them the kernel takes for pages.
+const STEPS: [&str; 7] = [
     "first-attach",
     "pause-and-resume",
     "second-attach",
@@ -55,90 +55,102 @@ fn main() -> Result<(), Error> {
         return sample();
     }
     let scale = Scale::from_args();
-    let samples: Vec<[f64; STEPS.len()]> = (0..scale.of(101)).map(|_| run()).collect();
-    let of = |step: &str| {
-        let at = STEPS.iter().position(|name| *name == step).expect("one of the steps");
-        median(samples.iter().map(|sample| sample[at]).collect())
-    };
-    let (copies, switching) = (of("page-copies"), of("pause-and-resume"));
-    for step in STEPS {
+    let samples: Vec<Vec<f64>> = (0..scale.of(101)).map(|_| run()).collect();
+    let of = |at: usize| median(samples.iter().map(|sample| sample[at]).collect());
+    let switching = of(2);
+    for (at, step) in STEPS.iter().enumerate() {
+        let (ns, pages) = (of(2 * at), of(2 * at + 1));
         figure(
             &format!("attach/{step}"),
-            format_args!("{:.1}", of(step)),
+            format_args!("{ns:.1}"),
             "ns a site",
-            of(step) / switching,
+            ns / switching,
             "pause-and-resume",
         );
+        if pages > 0.0 {
+            let beyond = ns - pages;
+            figure(
+                &format!("attach/{step}-beyond-pages"),
+                format_args!("{beyond:.1}"),
+                "ns a site",
+                beyond / pages,
+                &format!("{pages:.1} ns for the kernel's pages"),
+            );
+        }
     }
-    let beyond = of("first-attach") - copies;
-    figure(
-        "attach",
-        format_args!("{beyond:.1}"),
-        "ns a site beyond the page copies",
-        beyond / copies,
-        "page-copies",
-    );
     Ok(())
 }
 
-/// One process; nanoseconds a site of each step.
-fn run() -> [f64; STEPS.len()] {
+/// One process.
+fn run() -> Vec<f64> {
     let program = env::current_exe().expect("this program has a file");
     let output = Command::new(program).env(SAMPLE, "1").stdin(Stdio::null()).output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("numbers");
     let numbers: Vec<f64> = text.split_ascii_whitespace().map(|it| it.parse().expect("a number")).collect();
-    numbers.try_into().expect("a number for each step")
+    assert_eq!(numbers.len(), 2 * STEPS.len(), "two numbers for each step");
+    numbers
+}
+
+/// Does a step, of which so many page faults are copies, which take so long a site; says what it and the kernel's pages take.
+fn step<T>((copied, copies): (usize, f64), work: impl FnOnce() -> T) -> T {
+    let (faults, start) = (page_faults(), Instant::now());
+    let done = work();
+    let taken = per_site(start);
+    print!("{taken} {} ", copies + new_pages((page_faults() - faults).saturating_sub(copied)));
+    done
 }
 
 fn sample() -> Result<(), Error> {
+    const NONE: (usize, f64) = (0, 0.0);
     pin(0);
     let pages = written_pages();
     let set = select("generated::**")?;
-    let mut taken = vec![copy_pages(pages)];
-    let mut step = |start: Instant| taken.push(per_site(start));
-
-    let start = Instant::now();
-    let first = set.attach(Count::new())?;
-    step(start);
+    let first = step((pages, copy_pages(pages)), || set.attach(Count::new()))?;
     assert_eq!(first.report().patched(), SITES, "{}", first.report());
-
+    // Twice as many sites.
     let start = Instant::now();
-    for _ in 0..5 {
-        assert_eq!((first.pause().patched(), first.resume().patched()), (SITES, SITES));
-    }
-    taken.push(per_site(start) / 10.0);
-    let mut step = |start: Instant| taken.push(per_site(start));
-
-    let start = Instant::now();
-    let second = set.attach(Count::new())?;
-    step(start);
+    assert_eq!((first.pause().patched(), first.resume().patched()), (SITES, SITES));
+    print!("{} 0 ", per_site(start) / 2.0);
+    let second = step(NONE, || set.attach(Count::new()))?;
     assert_eq!(second.report().unchanged(), SITES, "{}", second.report());
     black_box(generated_first as extern "C" fn(u64) -> u64)(7);
     assert_eq!((first.total(), second.total()), (2, 2), "an entry and an exit");
-
-    let start = Instant::now();
-    assert_eq!(second.detach().unchanged(), SITES);
-    step(start);
-
-    let start = Instant::now();
-    assert_eq!(first.detach().patched(), SITES);
-    step(start);
-
-    let start = Instant::now();
-    let again = set.attach(Count::new())?;
-    step(start);
+    assert_eq!(step(NONE, || second.detach()).unchanged(), SITES);
+    assert_eq!(step(NONE, || first.detach()).patched(), SITES);
+    let again = step(NONE, || set.attach(Count::new()))?;
     assert_eq!(again.detach().patched(), SITES);
-
-    let start = Instant::now();
-    let consumer = set.attach(Nothing)?;
-    step(start);
+    let consumer = step(NONE, || set.attach(Nothing))?;
     assert_eq!(consumer.detach().patched(), SITES);
-
-    for taken in taken {
-        print!("{taken} ");
-    }
     Ok(())
+}
+
+/// How often the kernel has given this process a page so far.
+fn page_faults() -> usize {
+    // SAFETY: plain numbers, which the system fills in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    usage.ru_minflt.try_into().expect("a count")
+}
+
+/// What the kernel takes for as many new pages.
+fn new_pages(pages: usize) -> f64 {
+    let (len, rights) = ((pages + 1) * PAGE, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new private mapping overlaps nothing, and is used here only.
+    unsafe {
+        let start = libc::mmap(ptr::null_mut(), len, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        assert_ne!(start, libc::MAP_FAILED, "there is memory");
+        let begin = Instant::now();
+        for at in 0..pages {
+            start.cast::<u8>().add(at * PAGE).write_volatile(1);
+        }
+        let taken = per_site(begin);
+        libc::munmap(start, len);
+        taken
+    }
 }
 
 /// How many pages a first attach writes: of text, those with sites; of data, those with definitions.

@@ -85,11 +85,6 @@ impl Attached {
         }
     }
 
-    #[cfg(probe_discovers)]
-    pub(super) fn subscription(&self) -> Arc<Subscription> {
-        Arc::clone(&self.subscription)
-    }
-
     /// What was not delivered.
     pub(super) fn suppressed(&self) -> u64 {
         let start = self.tallies.start;

@@ -7,7 +7,7 @@ use super::HeldText;
 use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
 use super::lock::operate;
-use super::members::{Members, Part};
+use super::parts::Part;
 use super::ready;
 use super::retired::{Garbage, settle};
 use super::state::Control;
@@ -15,7 +15,7 @@ use super::switch::runs;
 use super::tallies::sums;
 use crate::consumer::Wants;
 use crate::consumers::Count;
-use crate::dispatch::{Action, Awaited, Era, Member, Subscription, TallyAt};
+use crate::dispatch::{Action, Awaited, Era, Subscription, TallyAt};
 use crate::error::Error;
 use crate::finstrument::{self, Discovery};
 use crate::os::objects::Frozen;
@@ -94,7 +94,7 @@ impl Control {
         self.remember(&attached);
         let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
         for id in attached {
-            for attachment in self.members(id).into_iter().flat_map(Members::attachments) {
+            for attachment in self.members(id).into_iter().flat_map(|it| it.attachments(&self.parts)) {
                 by_attachment.entry(attachment).or_default().push(id);
             }
         }
@@ -108,8 +108,9 @@ impl Control {
         let mut adopted = Vec::new();
         for &(id, discovery) in discoveries {
             let early = discovery.tally();
-            let is_part =
-                growing.is_some_and(|at| self.members(id).is_some_and(|members| members.has_part_of(at)));
+            let is_part = growing.is_some_and(|at| {
+                self.members(id).is_some_and(|it| it.attachments(&self.parts).any(|of| of == at))
+            });
             let wants_tally = early.is_none() && growing.is_some() && !is_part;
             let Some(tally) = early.or_else(|| wants_tally.then(finstrument::take_tally).flatten()) else {
                 if wants_tally {
@@ -117,14 +118,14 @@ impl Control {
                 }
                 continue;
             };
-            self.change(id, |_| ());
+            self.change(id, |_, _| ());
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);
                 if !is_part {
                     self.add_part(attachment, id, tally);
                 }
             }
-            self.publish(id);
+            self.publish(&[id]);
             if let Some(early) = discovery.take_early() {
                 self.limbo.retire(Era::UNKNOWN, Garbage::Early(early));
             }
@@ -149,9 +150,8 @@ impl Control {
     }
 
     fn add_part(&mut self, attachment: usize, id: ProbeId, tally: usize) {
-        let Some(attached) = self.attached(attachment) else { return };
-        let member = Member::new(Action::Tally(TallyAt::new(tally)), attached.subscription());
-        self.change(id, |members| members.add(Part::new(attachment, member)));
+        let part = Part::new(attachment, Action::Tally(TallyAt::new(tally)));
+        self.change(id, |members, parts| members.add(parts, part));
     }
 
     /// Has an attachment's list of probes be what it has grown to: before something is done to all of them.

@@ -20,6 +20,7 @@ mod hold;
 mod lock;
 mod members;
 mod partial;
+mod parts;
 mod pause;
 mod ready;
 mod refresh;

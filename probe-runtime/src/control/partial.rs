@@ -123,12 +123,14 @@ impl Switch {
     }
 
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
-        let locked = lock();
-        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Either) {
-            return;
-        }
-        for members in probes.iter().filter_map(|id| locked.members(*id)) {
-            members.set_counting(self.number, is_counting);
+        let mut locked = lock();
+        let subscription = match self.find(&locked) {
+            Some(attached) if attached.wants == Wants::Either => Arc::clone(&attached.subscription),
+            _ => return,
+        };
+        let Control { members, parts, .. } = &mut *locked;
+        for members in probes.iter().filter_map(|id| members.get(id.index())) {
+            members.set_counting(parts, self.number, &subscription, is_counting);
         }
     }
 
@@ -198,17 +200,23 @@ impl Control {
             self.refuse(&ids, &RefusalReason::Failed, report);
             return;
         }
+        let mut shared = Vec::new();
         ids.retain(|id| {
-            let changed = self.members.get_mut(id.index()).and_then(|it| it.set_off(attachment, is_off));
+            let members = self.members.get(id.index());
+            let changed = members.and_then(|it| it.set_off(&mut self.parts, attachment, is_off));
             if let (Some(true), Some(attached)) = (changed, &mut self.attachments[attachment]) {
                 attached.off = if is_off { attached.off + 1 } else { attached.off - 1 };
             }
             // Where it listens alone, the hook stays, and only the sites change.
-            if changed == Some(true) && self.members[id.index()].attachments().nth(1).is_some() {
-                self.publish(*id);
+            let is_shared = || members.is_some_and(|it| it.attachments(&self.parts).nth(1).is_some());
+            if changed == Some(true) && is_shared() {
+                shared.push(*id);
             }
             changed.is_some()
         });
+        if !shared.is_empty() {
+            self.publish(&shared);
+        }
         self.switch_each(&ids, access, report);
     }
 }

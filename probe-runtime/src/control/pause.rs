@@ -115,7 +115,7 @@ impl Control {
     #[cold]
     fn republish(&mut self, ids: &[ProbeId], policy: Policy, report: &mut Report) {
         let _whole = Uncancellable::new();
-        ids.iter().for_each(|id| self.publish(*id));
+        self.publish(ids);
         self.switch_each(ids, policy.access(), report);
     }
 }

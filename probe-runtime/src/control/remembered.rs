@@ -20,9 +20,14 @@ impl Control {
 
     /// Copies what is known of attached probes, while it is there: those of the executable stay.
     pub(super) fn remember(&mut self, ids: &[ProbeId]) {
+        if self.registry.is_main_only() {
+            return;
+        }
         for &id in ids {
-            let may_go = !self.registry.is_in_main(id);
-            if let Some(info) = self.info(id).filter(|_| may_go && !self.remembered.contains_key(&id)) {
+            if self.registry.is_in_main(id) || self.remembered.contains_key(&id) {
+                continue;
+            }
+            if let Some(info) = self.info(id) {
                 self.remembered.insert(id, info);
             }
         }

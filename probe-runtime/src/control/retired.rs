@@ -13,8 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::members::Published;
-use crate::dispatch::{Awaited, Fenced, Left, Subscription, wait};
+use crate::dispatch::{Awaited, Fenced, Left, Published, Subscription, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 
@@ -87,7 +86,7 @@ fn free(garbage: Vec<Garbage>) {
         // Consumers are dropped here, and may do what they like: the lock is free.
         if let Garbage::Detached(detached) = one {
             let Detached { subscription, tallies } = *detached;
-            drop(subscription);
+            drop(subscription.take_unreachable());
             ranges.push(tallies);
         }
     }

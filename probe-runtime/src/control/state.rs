@@ -5,12 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
-use super::members::{Members, Part, claim};
+use super::members::{Members, claim};
+use super::parts::{Part, Parts};
 use super::retired::{Detached, Garbage};
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
 use crate::consumer::Wants;
-use crate::dispatch::{Action, Limbo, Member, Subscription, TallyAt};
+use crate::dispatch::{Action, Hooks, Limbo, Subscription, TallyAt};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument;
@@ -22,6 +23,7 @@ use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 pub(super) struct Control {
     pub(super) registry: Registry,
     pub(super) members: Vec<Members>,
+    pub(super) parts: Parts,
     /// The attachment that discovered probes are added to.
     #[cfg(probe_discovers)]
     pub(super) growing: Option<usize>,
@@ -67,18 +69,19 @@ impl Control {
 
     /// Whether anybody listens to a probe.
     pub(super) fn state_of(&self, id: ProbeId) -> ProbeState {
-        self.members(id).map_or(ProbeState::Latent, |members| members.state(is_paused(&self.attachments)))
+        let state = |members: &Members| members.state(&self.parts, is_paused(&self.attachments));
+        self.members(id).map_or(ProbeState::Latent, state)
     }
 
     /// Changes who decides on a probe, and keeps count of the attachments that do so alone.
-    pub(super) fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members)) {
+    pub(super) fn change(&mut self, id: ProbeId, change: impl FnOnce(&mut Members, &mut Parts)) {
         if self.members.len() <= id.index() {
             self.members.resize_with(self.registry.len(), Members::default);
         }
         let members = &mut self.members[id.index()];
-        let before = members.sole();
-        change(members);
-        let after = members.sole();
+        let before = members.sole(&self.parts);
+        change(members, &mut self.parts);
+        let after = members.sole(&self.parts);
         if before != after {
             for (attachment, sign) in [(before, -1), (after, 1)] {
                 if let Some(attached) = attachment.and_then(|at| self.attachments[at].as_mut()) {
@@ -88,12 +91,29 @@ impl Control {
         }
     }
 
-    /// Publishes the hook of those who listen to a probe, and retires the one before.
-    pub(super) fn publish(&mut self, id: ProbeId) {
+    /// Publishes the hooks of those who listen to these probes, and retires those before.
+    pub(super) fn publish(&mut self, ids: &[ProbeId]) {
         let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
-        let replaced = self.members[id.index()].publish(id, self.registry.definitions(id), is_paused, now);
-        if let Some(hook) = replaced {
-            self.limbo.retire(hook.since(), Garbage::Hook(hook));
+        let (mut hooks, mut members) = (0, 0);
+        for id in ids {
+            let len = self.members[id.index()].hooked(&self.parts, &is_paused).count();
+            hooks += usize::from(len != 0);
+            members += len;
+        }
+        let mut hooks = (hooks != 0).then(|| Hooks::with_room(hooks, members, now));
+        for &id in ids {
+            let members = &mut self.members[id.index()];
+            let parts = members.hooked(&self.parts, &is_paused);
+            let hook = parts.clone().next().and_then(|_| {
+                let listening = parts.filter_map(|part| {
+                    let attached = self.attachments[part.attachment()].as_ref()?;
+                    Some((part.action, &attached.subscription, part.is_counting))
+                });
+                hooks.as_mut().map(|hooks| hooks.add(id, listening))
+            });
+            if let Some(hook) = members.publish(hook, self.registry.definitions(id)) {
+                self.limbo.retire(hook.since(), Garbage::Hook(hook));
+            }
         }
     }
 
@@ -154,13 +174,12 @@ impl Control {
         report: &mut Report,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
-        let subscription = Arc::clone(&attached.subscription);
         let attachment = self.place(attached);
+        self.parts.reserve(ids.len());
         for (&id, action) in ids.iter().zip(actions) {
-            let member = Member::new(action, Arc::clone(&subscription));
-            self.change(id, |members| members.add(Part::new(attachment, member)));
-            self.publish(id);
+            self.change(id, |members, parts| members.add(parts, Part::new(attachment, action)));
         }
+        self.publish(&ids);
         self.remember(&ids);
         self.switch_each(&ids, policy.access(), report);
         attachment
@@ -191,9 +210,9 @@ impl Control {
         #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);
         for &id in &*attached.ids {
-            self.change(id, |members| members.remove(attachment));
-            self.publish(id);
+            self.change(id, |members, parts| members.remove(parts, attachment));
         }
+        self.publish(&attached.ids);
         self.forget(&attached.ids);
         // After its hooks: it is given out no earlier than they are.
         let Attached { since, subscription, tallies, .. } = &attached;
@@ -208,14 +227,14 @@ impl Control {
     /// Forces probes off, or lets them go again.
     pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
         let text = self.open_text(ids, policy)?;
-        ids.iter().for_each(|id| self.change(*id, Members::hold));
+        ids.iter().for_each(|id| self.change(*id, |members, _| members.hold()));
         let mut report = Report::default();
         self.switch_each(ids, policy.access(), &mut report);
         Ok((report, text))
     }
 
     pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
-        ids.iter().for_each(|id| self.change(*id, Members::release));
+        ids.iter().for_each(|id| self.change(*id, |members, _| members.release()));
         let mut report = Report::default();
         self.switch_each(ids, policy.access(), &mut report);
         close_text(text, &mut report);
@@ -246,6 +265,6 @@ impl Control {
 }
 
 /// Tells of each attachment whether it is paused.
-fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + '_ {
+fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
     |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused)
 }

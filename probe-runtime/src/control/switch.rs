@@ -11,25 +11,30 @@ pub(super) type Run = RangeInclusive<usize>;
 
 /// The runs that ascending ids make.
 pub(super) fn runs(ids: &[ProbeId]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for id in ids.iter().map(|id| id.index()) {
-        match runs.last_mut() {
-            Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
-            _ => runs.push(id..=id),
-        }
-    }
+    let mut runs = Vec::new();
+    ids.iter().for_each(|id| extend(&mut runs, *id));
     runs
+}
+
+#[inline]
+fn extend(runs: &mut Vec<Run>, id: ProbeId) {
+    let id = id.index();
+    match runs.last_mut() {
+        Some(run) if *run.end() + 1 == id => *run = *run.start()..=id,
+        _ => runs.push(id..=id),
+    }
 }
 
 impl Control {
     /// Makes the sites of these probes what their members want, whatever that is for each.
     pub(super) fn switch_each(&self, ids: &[ProbeId], access: Access, report: &mut Report) {
-        for wanted in [true, false] {
-            let ids: Vec<_> = (ids.iter().copied())
-                .filter(|id| (self.state_of(*id) == ProbeState::Active) == wanted)
-                .collect();
-            self.switch_runs(&runs(&ids), wanted, access, report);
+        let (mut active, mut latent) = (Vec::new(), Vec::new());
+        for id in ids {
+            let is_active = self.state_of(*id) == ProbeState::Active;
+            extend(if is_active { &mut active } else { &mut latent }, *id);
         }
+        self.switch_runs(&active, true, access, report);
+        self.switch_runs(&latent, false, access, report);
     }
 }
 

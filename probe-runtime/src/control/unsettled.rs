@@ -4,7 +4,6 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::lock::lock;
-use super::members::Members;
 use super::state::Control;
 use crate::dispatch::{Subscription, Unsettled};
 use crate::registry::ProbeId;
@@ -39,7 +38,7 @@ impl Switched {
 impl Control {
     /// Tells all who are attached to one of these probes that sites are about to be switched.
     pub(super) fn unsettle(&self, ids: &[ProbeId]) -> Switched {
-        let parts = ids.iter().filter_map(|id| self.members(*id)).flat_map(Members::attachments);
+        let parts = ids.iter().filter_map(|id| self.members(*id)).flat_map(|it| it.attachments(&self.parts));
         let mut attachments: Vec<_> = parts.collect();
         attachments.sort_unstable();
         attachments.dedup();

@@ -9,14 +9,16 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Action, Hook, Member, Subscription, TallyAt};
+use super::hook::Member;
+use super::{Action, Hook, Subscription, TallyAt};
 use crate::abi::Definition;
 use crate::registry::ProbeId;
 
-/// A hook and its one member.
+/// A hook, its one member, and whose that is.
 pub(crate) struct Early {
     hook: Hook,
     member: Member,
+    subscription: Arc<Subscription>,
 }
 
 impl Early {
@@ -30,12 +32,12 @@ impl Early {
         tally: TallyAt,
         subscription: Arc<Subscription>,
     ) {
-        // SAFETY: memory for both; the box is never dropped, as its owner is not.
+        // SAFETY: memory for all three, which stay where they are.
         unsafe {
             let member = &raw mut (*at).member;
-            member.write(Member::new(Action::Tally(tally), subscription));
-            let members = Box::from_raw(ptr::slice_from_raw_parts_mut(member, 1));
-            (&raw mut (*at).hook).write(Hook::new(ProbeId::UNKNOWN, members));
+            member.write(Member::new(Action::Tally(tally), &subscription, false));
+            (&raw mut (*at).subscription).write(subscription);
+            (&raw mut (*at).hook).write(Hook::new(ProbeId::UNKNOWN, member, 1, None));
             definition.hook().store((&raw mut (*at).hook).cast(), Ordering::Release);
         }
     }
@@ -45,7 +47,7 @@ impl Early {
     /// # Safety
     /// It was published there, is no definition's hook any more, and no thread reads it.
     pub(crate) unsafe fn drop_in_place(at: *mut Self) {
-        // SAFETY: the caller's promise. The hook's box stands for the member, and is forgotten.
-        unsafe { ptr::drop_in_place(&raw mut (*at).member) };
+        // SAFETY: the caller's promise. Hook and member own nothing.
+        unsafe { ptr::drop_in_place(&raw mut (*at).subscription) };
     }
 }

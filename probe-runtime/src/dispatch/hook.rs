@@ -4,9 +4,9 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::offset_of;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{ptr, slice};
 
 use super::delivery::{Deliver, each};
 use super::slot::UNREAD;
@@ -22,8 +22,10 @@ pub(crate) struct Hook {
     pub(super) deliver: Deliver,
     /// Whose consumer it calls, if it is one alone: that of the sole member.
     pub(super) sole: *const Subscription,
+    /// Those who listen. They lie in a [slab](super::slab), or beside an early hook.
+    members: *const Member,
+    len: u32,
     probe: ProbeId,
-    members: Box<[Member]>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
@@ -34,7 +36,7 @@ const _: () = {
     assert!(offset_of!(Hook, sole) == 16);
 };
 
-// SAFETY: `sole` points to what a member shares.
+// SAFETY: `members` point to members, which are there as long as it is, and `sole` to the subscription of one of them.
 unsafe impl Send for Hook {}
 // SAFETY: as above; what it points to is `Sync`.
 unsafe impl Sync for Hook {}
@@ -44,18 +46,28 @@ unsafe impl Sync for Hook {}
 const IN_ORDER: usize = usize::MAX;
 
 impl Hook {
-    pub(crate) fn new(probe: ProbeId, members: Box<[Member]>) -> Self {
-        let is_wrapped = members.iter().any(|member| matches!(member.action, Action::Wrap));
-        // Else the box stays as it is: it may stand for memory that is no box.
-        let (members, wrappers) = if is_wrapped { apart(members) } else { (members, None) };
-        let sole_tally = AtomicUsize::new(way(&members));
-        let (deliver, sole) = match &*members {
-            [Member { action: Action::Call { .. }, subscription, .. }] => {
-                (subscription.deliver(), Arc::as_ptr(subscription))
+    /// # Safety
+    /// So many members lie there, and are neither moved nor dropped before the hook is; nor are their subscriptions.
+    ///
+    /// # Panics
+    /// If they are more than a hook can have.
+    pub(super) unsafe fn new(
+        probe: ProbeId,
+        members: *const Member,
+        len: usize,
+        wrappers: Option<Wrappers>,
+    ) -> Self {
+        let number = u32::try_from(len).expect("fewer than 2^32 attachments");
+        // SAFETY: the caller's promise.
+        let listening = unsafe { slice::from_raw_parts(members, len) };
+        let sole_tally = AtomicUsize::new(way(listening));
+        let (deliver, sole) = match listening {
+            [sole @ Member { action: Action::Call { .. }, .. }] => {
+                (sole.subscription().deliver(), sole.subscription)
             }
             _ => (each as Deliver, ptr::null()),
         };
-        Self { sole_tally, deliver, sole, probe, members, wrappers }
+        Self { sole_tally, deliver, sole, members, len: number, probe, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -71,7 +83,8 @@ impl Hook {
 
     #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
-        &self.members
+        // SAFETY: as whoever made it has promised.
+        unsafe { slice::from_raw_parts(self.members, self.len as usize) }
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
@@ -79,12 +92,12 @@ impl Hook {
     }
 
     /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those that are under way may see either.
-    pub(crate) fn set_counting(&self, subscription: &Arc<Subscription>, is_counting: bool) {
-        let Some(member) = self.members.iter().find(|it| Arc::ptr_eq(&it.subscription, subscription)) else {
+    pub(crate) fn set_counting(&self, subscription: &Subscription, is_counting: bool) {
+        let Some(member) = self.members().iter().find(|it| ptr::eq(it.subscription, subscription)) else {
             return;
         };
         member.set_counting(is_counting);
-        self.sole_tally.store(way(&self.members), Ordering::Release);
+        self.sole_tally.store(way(self.members()), Ordering::Release);
     }
 }
 
@@ -98,15 +111,6 @@ fn way(members: &[Member]) -> usize {
         [sole] => sole.tally().map_or_else(long_way, TallyAt::offset),
         _ => long_way(),
     }
-}
-
-/// Those who listen, and what runs instead of the function.
-fn apart(members: Box<[Member]>) -> (Box<[Member]>, Option<Wrappers>) {
-    let (wrapping, listening): (Vec<_>, Vec<_>) =
-        members.into_vec().into_iter().partition(|member| matches!(member.action, Action::Wrap));
-    let newest_first = wrapping.iter().rev();
-    let wrappers = newest_first.filter_map(|member| member.subscription.wrapper()).collect();
-    (listening.into(), Some(wrappers))
 }
 
 /// What a hit does for one attachment.
@@ -128,22 +132,21 @@ pub(crate) enum Action {
 /// One attachment's part in one probe.
 pub(crate) struct Member {
     action: Action,
-    subscription: Arc<Subscription>,
+    /// Kept by whoever has the member: one share for all that it has.
+    subscription: *const Subscription,
     /// Of [`Action::Call`]: whether hits are counted now, in place of being delivered.
     is_counting: AtomicBool,
 }
 
-impl Clone for Member {
-    fn clone(&self) -> Self {
-        let Self { action, subscription, is_counting } = self;
-        let is_counting = AtomicBool::new(is_counting.load(Ordering::Relaxed));
-        Self { action: *action, subscription: Arc::clone(subscription), is_counting }
-    }
-}
+// SAFETY: a subscription is `Send` and `Sync`.
+unsafe impl Send for Member {}
+// SAFETY: as above.
+unsafe impl Sync for Member {}
 
 impl Member {
-    pub(crate) fn new(action: Action, subscription: Arc<Subscription>) -> Self {
-        Self { action, subscription, is_counting: AtomicBool::new(false) }
+    pub(super) fn new(action: Action, subscription: &Arc<Subscription>, is_counting: bool) -> Self {
+        let subscription = Arc::as_ptr(subscription);
+        Self { action, subscription, is_counting: AtomicBool::new(is_counting) }
     }
 
     /// What a hit does now.
@@ -164,16 +167,18 @@ impl Member {
 
     /// Whether its hits are to begin when what came before is done.
     fn needs_order(&self) -> bool {
-        matches!(self.action(), Action::Call { .. }) && self.subscription.needs_order()
+        matches!(self.action(), Action::Call { .. }) && self.subscription().needs_order()
     }
 
     /// By the holder of the control lock.
-    pub(crate) fn set_counting(&self, is_counting: bool) {
+    fn set_counting(&self, is_counting: bool) {
         self.is_counting.store(is_counting, Ordering::Relaxed);
     }
 
-    pub(crate) fn subscription(&self) -> &Arc<Subscription> {
-        &self.subscription
+    #[inline(always)]
+    pub(super) fn subscription(&self) -> &Subscription {
+        // SAFETY: it is there as long as the member is, as whoever made the member's hook has promised.
+        unsafe { &*self.subscription }
     }
 }
 
@@ -181,7 +186,7 @@ impl Member {
 mod tests {
     use super::*;
     use crate::consumer::Consumer;
-    use crate::dispatch::Event;
+    use crate::dispatch::{Era, Event, Hooks};
 
     struct Listener {
         needs_order: bool,
@@ -197,31 +202,35 @@ mod tests {
 
     const AT: usize = 64;
 
-    fn member(needs_order: bool) -> Member {
-        let action = Action::Call { suppressed: TallyAt::new(0), counted: Some(TallyAt::new(AT)) };
-        Member::new(action, Arc::new(Subscription::new(Arc::new(Listener { needs_order }))))
+    fn subscription(needs_order: bool) -> Arc<Subscription> {
+        Arc::new(Subscription::new(Arc::new(Listener { needs_order })))
     }
 
     #[test]
     fn order_is_for_hits_that_are_delivered_to_who_needs_it() {
         let way = |hook: &Hook| hook.sole_tally.load(Ordering::Relaxed);
-        let hook = |members: &[Member]| Hook::new(ProbeId::new(0), members.into());
-        let (ordered, other) = (member(true), member(false));
+        let hook = |members: &[(Action, &Arc<Subscription>)]| {
+            let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
+            Hooks::with_room(1, members.len(), Era::UNKNOWN).add(ProbeId::new(0), listening)
+        };
+        let call = Action::Call { suppressed: TallyAt::new(0), counted: Some(TallyAt::new(AT)) };
+        let tally = Action::Tally(TallyAt::new(AT));
+        let (ordered, other) = (&subscription(true), &subscription(false));
         assert_eq!(way(&hook(&[])), UNREAD);
-        assert_eq!(way(&hook(std::slice::from_ref(&other))), 0);
-        let tally = Member::new(Action::Tally(TallyAt::new(AT)), Arc::clone(other.subscription()));
-        assert_eq!(way(&hook(&[tally.clone(), other.clone()])), 0);
-        assert_eq!(way(&hook(&[tally.clone(), ordered.clone()])), IN_ORDER);
-        let (counted, alone) = (TallyAt::new(AT).offset(), hook(std::slice::from_ref(&ordered)));
-        let both = hook(&[ordered.clone(), other.clone()]);
+        assert_eq!(way(&hook(&[(Action::Wrap, other)])), UNREAD);
+        assert_eq!(way(&hook(&[(call, other)])), 0);
+        assert_eq!(way(&hook(&[(tally, other), (call, other)])), 0);
+        assert_eq!(way(&hook(&[(tally, other), (call, ordered)])), IN_ORDER);
+        let counted = TallyAt::new(AT).offset();
+        let (alone, both) = (hook(&[(call, ordered)]), hook(&[(call, ordered), (call, other)]));
         for hook in [&alone, &both] {
             assert_eq!(way(hook), IN_ORDER);
-            hook.set_counting(ordered.subscription(), true);
+            hook.set_counting(ordered, true);
         }
         assert_eq!((way(&alone), way(&both)), (counted, 0));
-        both.set_counting(other.subscription(), true);
+        both.set_counting(other, true);
         assert_eq!(way(&both), 0, "two counters");
-        alone.set_counting(ordered.subscription(), false);
+        alone.set_counting(ordered, false);
         assert_eq!(way(&alone), IN_ORDER);
     }
 }

@@ -40,6 +40,7 @@ mod presence;
 mod quiesce;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;
+mod slab;
 mod slot;
 mod subscription;
 mod sync;
@@ -51,12 +52,13 @@ pub(crate) use delivery::UNMARKED;
 pub(crate) use early::Early;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
-pub(crate) use hook::{Action, Hook, Member};
+pub(crate) use hook::{Action, Hook};
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
 pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
+pub(crate) use slab::{Hooks, Published};
 pub use slot::lost_hits;
 #[cfg(feature = "profiler")]
 pub(crate) use slot::threads;

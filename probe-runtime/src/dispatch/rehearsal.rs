@@ -6,15 +6,11 @@
 //!
 //! Cost: some 10 to 50 µs each time.
 
-// Safety: relies on the two definitions' hooks being published and taken back here alone, by one thread at a time, which makes
-// their hits.
-#![expect(unsafe_code, reason = "see above")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{process, ptr};
 
-use super::{Action, Hook, Mark, Member, Slot, Subscription, TallyAt, Unsettled};
+use super::{Action, Era, Hooks, Mark, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call};
 use crate::clock::Clock;
@@ -57,10 +53,10 @@ pub(crate) fn hits_that_call<C: Consumer>(clock: Clock, consumer: Arc<C>, each: 
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
     let subscription = Subscription::new(consumer);
     subscription.settle(Unsettled::FIRST);
-    rehearse(clock, &[Member::new(action, Arc::new(subscription))], each)
+    rehearse(clock, &[(action, Arc::new(subscription))], each)
 }
 
-fn rehearse(clock: Clock, members: &[Member], mut each: impl FnMut()) -> Option<f64> {
+fn rehearse(clock: Clock, members: &[(Action, Arc<Subscription>)], mut each: impl FnMut()) -> Option<f64> {
     let _alone = Alone::new()?;
     if Slot::current()?.mark() != Mark::IDLE {
         return None;
@@ -74,19 +70,18 @@ fn rehearse(clock: Clock, members: &[Member], mut each: impl FnMut()) -> Option<
 }
 
 /// The function's hits do so meanwhile.
-fn hooked<T>(members: &[Member], work: impl FnOnce() -> T) -> T {
-    let hook = |number| Box::into_raw(Box::new(Hook::new(ProbeId::new(number), members.into())));
-    let hooks = [0, 1].map(hook);
-    for (definition, hook) in CALL.iter().zip(hooks) {
+fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) -> T {
+    let mut hooks = Hooks::with_room(2, 2 * members.len(), Era::UNKNOWN);
+    let listening = || members.iter().map(|(action, subscription)| (*action, subscription, false));
+    let published = [0, 1].map(|number| hooks.add(ProbeId::new(number), listening()));
+    for (definition, hook) in CALL.iter().zip(&published) {
         definition.entry().store(backend::entry(definition), Ordering::Relaxed);
-        definition.hook().store(hook.cast(), Ordering::Release);
+        definition.hook().store(hook.as_ptr(), Ordering::Release);
     }
     let found = work();
-    for (definition, hook) in CALL.iter().zip(hooks) {
-        definition.hook().store(ptr::null_mut(), Ordering::Release);
-        // SAFETY: from `Box::into_raw`; read by this thread's hits only, which are over.
-        drop(unsafe { Box::from_raw(hook) });
-    }
+    CALL.iter().for_each(|definition| definition.hook().store(ptr::null_mut(), Ordering::Release));
+    // Read by this thread's hits only, which are over.
+    drop(published);
     found
 }
 

@@ -1,0 +1,171 @@
+//! Hooks that one operation publishes: all in one piece of memory, their members in another.
+//!
+//! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`], which has a share in the memory ▸ freed with the
+//! last share. So a hook that is still published keeps those that came with it: at most as many as its attachment has probes.
+//! Cost: 80 bytes for each hook, 32 for each member, and two allocations.
+
+// Safety: relies on neither piece of memory being moved: both have room for all from the beginning. And on callers, who drop what
+// was published when no thread can be reading it.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::hook::{Action, Hook, Member};
+use super::{Era, Subscription, Wrappers};
+use crate::registry::ProbeId;
+
+/// Both pieces of memory. Only the maker of hooks changes it.
+pub(super) struct Slab {
+    hooks: Vec<Hook>,
+    members: Vec<Member>,
+    /// Those of the members, each once.
+    subscriptions: Vec<Arc<Subscription>>,
+    /// When its hooks were published.
+    since: Era,
+    /// How many hooks are yet to be made, or to be dropped; and one more while there is a maker.
+    shares: AtomicUsize,
+}
+
+impl Slab {
+    /// # Safety
+    /// The caller has as many shares, and does not use the slab any more.
+    unsafe fn give_back(slab: NonNull<Self>, shares: usize) {
+        // SAFETY: alive, since the caller has a share.
+        let before = unsafe { slab.as_ref() }.shares.fetch_sub(shares, Ordering::AcqRel);
+        if before == shares {
+            // SAFETY: from `Box::into_raw`; these were the last shares.
+            drop(unsafe { Box::from_raw(slab.as_ptr()) });
+        }
+    }
+}
+
+/// Makes the hooks of one operation.
+pub(crate) struct Hooks {
+    slab: NonNull<Slab>,
+    left: usize,
+}
+
+impl Hooks {
+    /// With room for so many hooks, which are published now, and for so many members of all of them.
+    pub(crate) fn with_room(hooks: usize, members: usize, now: Era) -> Self {
+        let slab = Slab {
+            hooks: Vec::with_capacity(hooks),
+            members: Vec::with_capacity(members),
+            subscriptions: Vec::new(),
+            since: now,
+            shares: AtomicUsize::new(hooks + 1),
+        };
+        Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: hooks }
+    }
+
+    /// Makes the hook of a probe: what a hit does for each subscription, and whether it counts now in place of being delivered.
+    ///
+    /// # Panics
+    /// Without room.
+    pub(crate) fn add<'a>(
+        &mut self,
+        probe: ProbeId,
+        listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
+    ) -> Published {
+        assert!(self.left != 0, "room for another hook");
+        // SAFETY: threads that read published hooks have references to these, and to members, but none to the slab.
+        let slab = unsafe { self.slab.as_mut() };
+        let first = slab.members.len();
+        let mut wrapping = Vec::new();
+        for (action, subscription, is_counting) in listening {
+            if matches!(action, Action::Wrap) {
+                wrapping.extend(subscription.wrapper());
+                continue;
+            }
+            assert!(slab.members.len() < slab.members.capacity(), "room for another member");
+            if !slab.subscriptions.iter().any(|known| Arc::ptr_eq(known, subscription)) {
+                slab.subscriptions.push(Arc::clone(subscription));
+            }
+            slab.members.push(Member::new(action, subscription, is_counting));
+        }
+        // The newest first.
+        let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
+        // SAFETY: the members are not moved, and are dropped with the hook, as are the subscriptions.
+        let hook = unsafe {
+            let members = slab.members.as_ptr().add(first);
+            Hook::new(probe, members, slab.members.len() - first, wrappers)
+        };
+        slab.hooks.push(hook);
+        self.left -= 1;
+        let at = slab.hooks.len() - 1;
+        // SAFETY: within it. Not moved, as there was room.
+        let hook = unsafe { NonNull::new_unchecked(slab.hooks.as_mut_ptr().add(at)) };
+        Published { hook, slab: self.slab }
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        // SAFETY: the maker's share, and those of hooks that were not made.
+        unsafe { Slab::give_back(self.slab, self.left + 1) };
+    }
+}
+
+/// A hook that hits may be reading: dropped when none can any more.
+pub(crate) struct Published {
+    hook: NonNull<Hook>,
+    slab: NonNull<Slab>,
+}
+
+// SAFETY: a share in what is `Send` and `Sync`.
+unsafe impl Send for Published {}
+
+impl Published {
+    /// When.
+    pub(crate) fn since(&self) -> Era {
+        // SAFETY: it is there as long as this share is.
+        unsafe { self.slab.as_ref() }.since
+    }
+
+    /// For `Definition::hook`.
+    pub(crate) fn as_ptr(&self) -> *mut () {
+        self.hook.as_ptr().cast()
+    }
+}
+
+impl std::ops::Deref for Published {
+    type Target = Hook;
+
+    fn deref(&self) -> &Hook {
+        // SAFETY: it is there as long as this share is.
+        unsafe { self.hook.as_ref() }
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // SAFETY: this hook's share.
+        unsafe { Slab::give_back(self.slab, 1) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::consumers::Count;
+    use crate::dispatch::TallyAt;
+
+    #[test]
+    fn the_last_share_frees_all() {
+        let subscription = Arc::new(Subscription::new(Arc::new(Count::new())));
+        let mut hooks = Hooks::with_room(3, 4, Era::UNKNOWN);
+        let tally = |number| (Action::Tally(TallyAt::new(number)), &subscription, false);
+        let one = hooks.add(ProbeId::new(7), [tally(0)].into_iter());
+        let two = hooks.add(ProbeId::new(8), [tally(1), tally(2)].into_iter());
+        assert_eq!([&one, &two].map(|hook| (hook.probe().index(), hook.members().len())), [(7, 1), (8, 2)]);
+        assert_eq!(Arc::strong_count(&subscription), 2, "one for all");
+        drop(one);
+        // There was room for a third.
+        drop(hooks);
+        assert_eq!((Arc::strong_count(&subscription), two.members().len()), (2, 2));
+        drop(two);
+        assert_eq!(Arc::strong_count(&subscription), 1);
+    }
+}
