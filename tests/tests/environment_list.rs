@@ -112,6 +112,8 @@ fn a_list_goes_where_reports_would() {
         fs::read_to_string(path.with_file_name(name.replace("%c", "list").replace("%n", "1"))).unwrap()
     };
     let json: serde_json::Value = serde_json::from_str(&read("%c-%n.json", "**::net::*=list")).unwrap();
+    assert_eq!((&json["schema"], &json["consumer"]), (&1.into(), &"list".into()));
+    let json = &json["rows"];
     assert_eq!(json.as_array().unwrap().len(), 3);
     assert_eq!(json[2]["probe"], "environment_list::net::parsed");
     assert_eq!(

@@ -20,6 +20,12 @@ pub(crate) fn document(consumer: &str, period: Period) -> Object {
         .text("consumer", consumer)
 }
 
+/// The same of what no consumer has measured, and belongs to no time: a list of probes.
+pub(crate) fn heading(what: &str) -> Object {
+    let object = Object::new().number("schema", SCHEMA).text("program", &program());
+    object.number("pid", process::id().into()).text("consumer", what)
+}
+
 /// The name of the program's file.
 pub(crate) fn program() -> String {
     let path = env::current_exe().unwrap_or_default();

@@ -19,7 +19,7 @@ use std::fmt;
 
 pub(crate) use csv::Csv;
 pub(super) use document::document;
-pub(crate) use document::program;
+pub(crate) use document::{heading, program};
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) use functions::FixedColumns;
 #[cfg(feature = "perf")]

@@ -10,6 +10,7 @@
 //! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending;
 //! not so where that is a stream, which both write to.
 
+use std::collections::HashMap;
 use std::path::{PathBuf, is_separator};
 
 use crate::error::Mistake;
@@ -149,6 +150,13 @@ impl Pattern {
     pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), Mistake> {
         let mistake = |problem| Err(Mistake { at: self.at, problem });
         for (_, consumer, formats) in consumers {
+            if self.format == Format::Prometheus && !cfg!(feature = "metrics") {
+                return mistake(
+                    "`.prom` needs the feature `metrics`, which this program was built without: cargo add \
+                     probe-runtime --features metrics"
+                        .to_owned(),
+                );
+            }
             if !formats.contains(&self.format) {
                 let (ending, has) = (self.format.ending(), endings(formats));
                 return mistake(format!("`{consumer}` has no report as .{ending}; it has {has}"));
@@ -156,9 +164,10 @@ impl Pattern {
         }
         let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
         let paths = self.paths(run, &names);
-        let same = (0..paths.len()).find_map(|at| {
-            let before = paths[..at].iter().position(|path| *path == paths[at])?;
-            Some((names[before].1, names[at].1))
+        let mut known = HashMap::new();
+        let same = paths.iter().enumerate().find_map(|(at, path)| {
+            let before = *known.entry(path).or_insert(at);
+            (before != at).then(|| (names[before].1, names[at].1))
         });
         match same {
             Some((one, other)) if !self.format.is_joined() => {

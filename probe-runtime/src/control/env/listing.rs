@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::consumers::report::{Csv, Object, Table, array};
+use crate::consumers::report::{Csv, Object, Table, array, heading};
 use crate::error::Mistake;
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::selector::{Assigned, Selector, Words, assigned};
@@ -100,7 +100,7 @@ fn names(probe: &ProbeInfo, separator: &str) -> String {
 }
 
 fn json(probes: &[&ProbeInfo]) -> String {
-    array(probes.iter().map(|probe| {
+    let rows = array(probes.iter().map(|probe| {
         let fields =
             array(probe.fields().iter().map(|field| Object::new().text("name", field.name()).finish()));
         let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
@@ -108,7 +108,8 @@ fn json(probes: &[&ProbeInfo]) -> String {
         let object = object.number("sites", probe.sites() as u64).json("fields", &fields);
         let object = probe.group().into_iter().fold(object, |object, group| object.text("group", group));
         object.finish()
-    }))
+    }));
+    heading(NAME).json("rows", &rows).finish()
 }
 
 fn csv(probes: &[&ProbeInfo]) -> String {

@@ -9,6 +9,7 @@
 //! [`report_all`] is for who reports meanwhile, or because of a signal. A process that is killed, aborts, or becomes another program
 //! (`exec`) does not report.
 
+use std::collections::BTreeMap;
 use std::mem;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -150,12 +151,9 @@ impl Output {
 
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let mut files: Vec<(PathBuf, Vec<usize>)> = Vec::new();
+        let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
         for (at, path) in self.paths(pattern).into_iter().enumerate() {
-            match files.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, all)) => all.push(at),
-                None => files.push((path, vec![at])),
-            }
+            files.entry(path).or_default().push(at);
         }
         files.into_iter().map(|(path, all)| (path, self.content(pattern.format, &all))).collect()
     }
