@@ -48,7 +48,7 @@ fn a_thread_that_blocks_the_signal_is_named() {
 fn blocked() {
     let (report, reported) = std::sync::mpsc::channel();
     let (done, wait) = std::sync::mpsc::channel::<()>();
-    let blocker = thread::spawn(move || {
+    let blocker = thread::Builder::new().name("blocker".to_owned()).spawn(move || {
         let mut mask = std::mem::MaybeUninit::uninit();
         // SAFETY: an empty mask, then one with a signal, for this thread.
         unsafe {
@@ -62,12 +62,12 @@ fn blocked() {
     let id = reported.recv().unwrap();
     let error = self_test().unwrap_err().to_string();
     let wanted = format!(
-        "patching code does not work here: straddling instruction: SIGTRAP: threads [{id}] block it, and would be \
-         killed by it with the whole process; let them unblock it"
+        "patching code does not work here: straddling instruction: SIGTRAP: thread {id} (\"blocker\") blocks SIGTRAP, \
+         so that a trap there would kill the process; let it unblock the signal"
     );
     assert_eq!(error, wanted);
     drop(done);
-    blocker.join().unwrap();
+    blocker.unwrap().join().unwrap();
     // Once it is gone, all is well.
     assert_eq!(self_test().unwrap().patches, 416);
 }
