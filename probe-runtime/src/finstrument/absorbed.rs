@@ -11,7 +11,7 @@ use super::hooks::{self, call_of, published};
 use super::loaded::{Known, Loaded};
 use super::news::{self, News};
 use super::vanished::Vanished;
-use super::{straddlers, table, tails};
+use super::{fast, straddlers, table, tails};
 use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
 use crate::patch::{Instruction, NotNow, SITE_LEN};
@@ -108,5 +108,6 @@ fn is_call_there(discovery: &'static Discovery) -> bool {
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
     // Where a hook is faster, and puts the new object's in its place, that one says that it has left.
     let entry = table::find(discovery.key())?;
+    fast::empty(discovery);
     entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
 }

@@ -50,6 +50,8 @@ use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 const PLACES: usize = 1_024;
 /// Bytes from stub to stub.
 const STUB: usize = 32;
+/// Bytes of a stub's comparison, for who has compared already.
+pub(super) const COMPARISON: usize = 9;
 /// Where in a stub's bytes a lone `ret` is, behind its code.
 const RET: usize = STUB - 1;
 /// How many chunks there may be.

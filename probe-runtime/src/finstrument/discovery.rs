@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Chunk, Place};
 use super::counters;
+use super::fast;
 use super::growing::Member;
 use super::hooks;
 use super::reason::Reason;
@@ -323,6 +324,7 @@ impl Discovery {
 
     /// It is no call site's any more.
     pub(super) fn leave(&self) {
+        fast::empty(self);
         self.is_left.store(true, Ordering::Release);
     }
 
@@ -334,6 +336,9 @@ impl Discovery {
     /// Says whether somebody listens to a real call. Tells whether it was one, or still is: its bytes may be another's to change.
     pub(crate) fn set_wanted(&self, is_wanted: bool) -> Wanted {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
+        if !is_wanted {
+            fast::empty(self);
+        }
         match (self.state.load(Ordering::SeqCst), before == is_wanted) {
             (PATCHED, _) => Wanted::Patched,
             (SWITCHED, _) => Wanted::Switched,
@@ -399,6 +404,8 @@ impl Discovery {
     /// One of its owners is done with it. The last one gives the place back: of what is retired, any may be freed first.
     pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.is_wanted.store(false, Ordering::SeqCst);
+            fast::empty(self);
             self.forget_text();
             self.forget_tails();
             Place::of(self).into_iter().for_each(chunk::give_back);

@@ -20,7 +20,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, first, growing, news, shared, straddlers, tails};
+use super::{callback, counters, fast, first, growing, news, shared, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -30,6 +30,36 @@ use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::{SiteAddr, read_word};
 
+/// A hook's code: on to the call's stub, if that is known ([`fast`]), else to a function that looks it up.
+macro_rules! hook {
+    ($looked_up:ident) => {
+        naked_asm!(
+            "2:",
+            "mov rsi, [rsp]", // where this call returns to
+            "movabs rax, {factor}",
+            "imul rax, rsi",
+            "shr rax, {shift}",
+            "shl rax, 5",
+            "lea rcx, [rip + {entries}]",
+            "cmp [rcx + rax], rsi",
+            "jne 3f",
+            "cmp [rcx + rax + 8], rdi",
+            "jne 3f",
+            "mov rax, [rcx + rax + 16]",
+            "test rax, rax",
+            "jz 3f",
+            "jmp rax",
+            "3:",
+            "lea rdx, [rip + 2b]", // this function
+            "jmp {looked_up}",
+            factor = const fast::FACTOR.cast_signed(),
+            shift = const fast::SHIFT,
+            entries = sym fast::ENTRIES,
+            looked_up = sym $looked_up,
+        )
+    };
+}
+
 /// Called by instrumented code at the entry of each function: the function's address, and where it was called from.
 ///
 /// # Safety
@@ -37,13 +67,7 @@ use crate::patch::{SiteAddr, read_word};
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut ()) {
-    naked_asm!(
-        "2:",
-        "mov rsi, [rsp]",      // where this call returns to
-        "lea rdx, [rip + 2b]", // this function
-        "jmp {}",
-        sym entered,
-    )
+    hook!(entered)
 }
 
 /// Called by instrumented code before each return of a function.
@@ -53,7 +77,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {
-    naked_asm!("2:", "mov rsi, [rsp]", "lea rdx, [rip + 2b]", "jmp {}", sym left)
+    hook!(left)
 }
 
 extern "C" fn entered(function: usize, returns: usize, hook: usize) {
@@ -107,6 +131,9 @@ fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call
         if discovery.switch().is_some_and(|switch| straddlers::settle_now(discovery, switch).is_err()) {
             news::note(discovery);
         }
+    }
+    if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
+        fast::fill(discovery);
     }
     let definition = match owner {
         Some(owner) if !is_wanted => shared::listening(discovery, owner),
