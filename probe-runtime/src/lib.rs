@@ -85,6 +85,8 @@ pub mod finstrument;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "std")]
+mod order;
+#[cfg(feature = "std")]
 mod os;
 #[cfg(feature = "std")]
 pub mod patch;

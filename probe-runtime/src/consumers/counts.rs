@@ -27,7 +27,7 @@ pub struct Counts {
 
 impl Counts {
     pub(crate) fn new(mut counts: Vec<ProbeCount>, period: Period) -> Self {
-        counts.sort_by(|a, b| {
+        crate::order::sort_by(&mut counts, |a, b| {
             let key = |count: &ProbeCount| (count.probe.kind(), count.probe.line());
             a.probe.path().cmp(b.probe.path()).then_with(|| key(a).cmp(&key(b)))
         });

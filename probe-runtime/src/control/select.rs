@@ -95,7 +95,7 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
         .filter_map(|definition| Some((definition.path().to_owned(), definition.skipped()?.to_owned())));
     let mut skipped: Vec<_> = skipped.collect();
     if !skipped.is_empty() {
-        skipped.sort();
+        crate::order::sort_by(&mut skipped, Ord::cmp);
         return Error::Skipped { selector: selector.to_owned(), skipped };
     }
     let probes = || all().filter(|definition| definition.skipped().is_none());

@@ -36,7 +36,9 @@ pub fn probes() -> Vec<ProbeInfo> {
         let ids = (0..control.registry.len()).map(ProbeId::new);
         ids.filter_map(|id| control.info(id)).collect()
     });
-    list.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
+    crate::order::sort_by(&mut list, |a, b| {
+        (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
+    });
     list
 }
 

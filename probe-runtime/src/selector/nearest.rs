@@ -32,7 +32,7 @@ fn search<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Search<'a> {
         let likeness = search.likeness(&whole, path).max(search.likeness(&last, last_segment(path)));
         if likeness >= search.least() {
             search.best.push((likeness, path));
-            search.best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+            crate::order::sort_by(&mut search.best, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
             search.best.truncate(SHOWN);
         }
     }
@@ -155,7 +155,7 @@ mod tests {
             };
             let mut all: Vec<_> = paths.iter().map(|path| (likeness(path), path.as_str())).collect();
             all.retain(|(likeness, _)| *likeness >= ALIKE);
-            all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+            crate::order::sort_by(&mut all, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
             all.dedup();
             all.truncate(SHOWN);
             let best: Vec<_> = all.into_iter().map(|(_, path)| path.to_owned()).collect();

@@ -106,7 +106,9 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
     }
     for list in &mut children {
         // The last is taken first.
-        list.sort_by(|a, b| merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a])));
+        crate::order::sort_by(list, |a, b| {
+            merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a]))
+        });
     }
     let mut nodes: Vec<TreeNode> = Vec::with_capacity(merged.len());
     // The last node of each depth.

@@ -141,7 +141,7 @@ impl Latencies {
             FunctionLatency::new(function.clone(), calls.unpaired(number), &sums, scale)
         };
         let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
-        functions.sort_by(|a, b| b.own.cmp(&a.own).then_with(|| a.path().cmp(b.path())));
+        crate::order::sort_by(&mut functions, |a, b| b.own.cmp(&a.own).then_with(|| a.path().cmp(b.path())));
         Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), period }
     }
 

@@ -49,7 +49,9 @@ impl EventCounts {
             (None, None) => (),
         }
         let by_weight = |a: &FunctionEvents, b: &FunctionEvents| b.weight().total_cmp(&a.weight());
-        counts.functions.sort_by(|a, b| by_weight(a, b).then_with(|| a.path().cmp(b.path())));
+        crate::order::sort_by(&mut counts.functions, |a, b| {
+            by_weight(a, b).then_with(|| a.path().cmp(b.path()))
+        });
         counts
     }
 

@@ -184,7 +184,7 @@ impl Rehearsal {
 
 /// The one in the middle, or the lower of the two there.
 fn middle(mut numbers: Vec<f64>) -> Option<f64> {
-    numbers.sort_by(f64::total_cmp);
+    crate::order::sort_by(&mut numbers, f64::total_cmp);
     numbers.get(numbers.len().checked_sub(1)? / 2).copied()
 }
 

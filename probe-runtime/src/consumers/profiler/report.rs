@@ -168,8 +168,9 @@ impl Profile {
             profile
         };
         let mut functions: Vec<_> = sampler.functions().iter().enumerate().map(function).collect();
-        functions
-            .sort_by(|a, b| b.total_value().total_cmp(&a.total_value()).then_with(|| a.path().cmp(b.path())));
+        crate::order::sort_by(&mut functions, |a, b| {
+            b.total_value().total_cmp(&a.total_value()).then_with(|| a.path().cmp(b.path()))
+        });
         Self {
             functions,
             left_out: sampler.left_out().to_vec(),

@@ -77,7 +77,7 @@ mod tests {
         let mut names: Vec<_> = (fs::read_dir(folder).unwrap())
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
-        names.sort();
+        crate::order::sort_by(&mut names, Ord::cmp);
         names
     }
 

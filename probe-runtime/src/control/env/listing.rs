@@ -46,7 +46,9 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
 
 /// These probes by path, kind and line, and what was left out.
 pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
-    probes.sort_by(|a, b| (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line())));
+    crate::order::sort_by(&mut probes, |a, b| {
+        (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
+    });
     let (listed, left_out): (Vec<_>, Vec<_>) = probes.iter().partition(|probe| probe.skipped().is_none());
     match format {
         Format::Json => json(&listed),

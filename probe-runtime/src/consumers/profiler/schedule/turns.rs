@@ -71,7 +71,7 @@ impl Schedule {
         }
         // Anew each time: sums of differences go astray.
         self.always = self.courses.iter().map(|course| course.share).fold(Spent::default(), Add::add);
-        rates.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        crate::order::sort_by(&mut rates, |(_, a), (_, b)| a.total_cmp(b));
         for (function, rate) in rates.into_iter().filter(|(_, rate)| *rate > 0.0) {
             if self.sustains(function, self.counting(rate / LENIENT)) {
                 self.set_share(function, self.counting(rate));
@@ -88,7 +88,7 @@ impl Schedule {
         }
         let marks = self.courses.iter().enumerate().filter_map(|(function, course)| course.mark(function));
         let mut marks: Vec<_> = marks.filter(|mark| mark.calls != 0).collect();
-        marks.sort_by_key(|mark| std::cmp::Reverse(mark.calls));
+        crate::order::sort_by(&mut marks, |a, b| b.calls.cmp(&a.calls));
         self.anchors = marks.into_iter().take(TRIED).map(|mark| mark.anchor).collect();
     }
 
