@@ -1,5 +1,5 @@
 //! `size`: bytes that a site takes in a program, section by section, and in its file: generated functions with an entry and an exit
-//! each, in a release build, against the same functions without.
+//! each, in a release build, against the same functions without. Then what the runtime itself adds to a program, once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,21 +36,32 @@ fn main() {
             figure(&format!("size/{section}"), format_args!("{each:.1}"), "bytes a site", ratio, baseline);
         }
     }
+    runtime();
 }
 
-/// Bytes of each section that is loaded; of all text, all read-only data, and the file, also stripped.
+/// A program that does nothing but read `PROBES`, with five features, against one that does nothing.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+fn runtime() {
+    let bare = build("bare", "default-features = false", "fn main() {\n    println!();\n}\n");
+    let features = "features = [\"latency\", \"call-tree\", \"profiler\", \"metrics\", \"perf\"]";
+    let main = "fn main() -> Result<(), probe_runtime::Error> {\n    let _probes = probe_runtime::init_from_env()?;\n    \
+                println!();\n    Ok(())\n}\n";
+    let all = build("runtime", features, main);
+    for section in ["all text", "all loaded sections"] {
+        let [bare, all] = [&bare, &all].map(|sizes| sizes[section] as f64);
+        let kilobytes = (all - bare) / 1e3;
+        figure(
+            &format!("size/runtime: {section}"),
+            format_args!("{kilobytes:.0}"),
+            "kB",
+            all / bare,
+            "a program that prints a line",
+        );
+    }
+}
+
+/// Sizes of a program of so many functions.
 fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u64> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("size");
-    let folder = root.join(name);
-    fs::create_dir_all(folder.join("src")).expect("a folder can be made");
-    let runtime = here.parent().expect("the workspace").join("probe-runtime");
-    let manifest = format!(
-        "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[profile.release]\nstrip = \"none\"\n\n\
-         [dependencies]\nprobe-runtime = {{ path = '{}', default-features = false }}\n",
-        runtime.display()
-    );
-    fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
     // All are referred to, so that the linker keeps them.
     let mut text = functions::source(functions, attribute);
     text.push_str("type F = fn(&[u64], u64) -> u64;\nstatic ALL: &[F] = &[");
@@ -58,7 +69,23 @@ fn measure(name: &str, functions: usize, attribute: &str) -> BTreeMap<String, u6
         write!(text, "m{}::f{at:05}, ", at / 100).expect("memory");
     }
     text.push_str("];\nfn main() {\n    println!(\"{}\", std::hint::black_box(ALL).iter().map(|it| it(&[1, 2], 5)).sum::<u64>());\n}\n");
-    fs::write(folder.join("src/main.rs"), text).expect("a file can be written");
+    build(name, "default-features = false", &text)
+}
+
+/// Builds a program with this dependency on the runtime. Bytes of each section that is loaded; of all text, all read-only data, and the file.
+fn build(name: &str, runtime_features: &str, main: &str) -> BTreeMap<String, u64> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("size");
+    let folder = root.join(name);
+    fs::create_dir_all(folder.join("src")).expect("a folder can be made");
+    let runtime = here.parent().expect("the workspace").join("probe-runtime");
+    let manifest = format!(
+        "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[profile.release]\nstrip = \"none\"\n\n\
+         [dependencies]\nprobe-runtime = {{ path = '{}', {runtime_features} }}\n",
+        runtime.display()
+    );
+    fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
+    fs::write(folder.join("src/main.rs"), main).expect("a file can be written");
     lend_lock_file(&folder);
     let target = root.join("target");
     let output =

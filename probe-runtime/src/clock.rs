@@ -161,6 +161,15 @@ fn has_counter() -> bool {
 }
 
 /// How long a tick is, from [`Clock::scale`].
+///
+/// ```
+/// use probe_runtime::Clock;
+///
+/// let clock = Clock::new();
+/// let start = clock.now();
+/// let ticks = clock.now() - start;
+/// println!("{} ns", clock.scale().nanoseconds(ticks));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scale {
     nanoseconds_per_tick: f64,

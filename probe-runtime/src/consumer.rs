@@ -195,6 +195,13 @@ impl<C: Consumer + ?Sized> Consumer for Arc<C> {
 }
 
 /// What a consumer wants of its probes.
+///
+/// ```
+/// use probe_runtime::{Consumer, Count, Wants};
+///
+/// // The runtime counts for it: hits don't call it.
+/// assert_eq!(Count::new().wants(), Wants::Tally);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Wants {

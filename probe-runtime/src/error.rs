@@ -12,6 +12,17 @@ use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
 
 /// Why a request could not be met. Its `Debug` is its `Display`, so that `main` may return it.
+///
+/// ```
+/// use probe_runtime::{Error, select};
+///
+/// match select("no::such::function") {
+///     Err(Error::NoMatch { .. }) => {}
+///     other => panic!("{other:?}"),
+/// }
+/// // Prints what was asked for, and the nearest probes.
+/// println!("{}", select("no::such::function").unwrap_err());
+/// ```
 #[non_exhaustive]
 pub enum Error {
     /// The selector is malformed.

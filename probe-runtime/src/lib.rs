@@ -22,34 +22,45 @@
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!
-//! # Where it runs
-//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With
-//! `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. A library may therefore put a probe anywhere:
-//! the repository's `docs/shipping-latent-probes.md` is for its author.
+//! # Without a change of code
+//! A program whose `main` holds the guard of [`init_from_env`] takes its consumers from the environment, and reports on stderr when it ends, or into
+//! a file that `PROBES_OUT` names:
 //!
-//! Rust 1.88 is the oldest that is supported, for expansions, too.
+//! ```text
+//! PROBES='net::**=latency' ./app
+//! PROBES='**=call-tree' PROBES_OUT=/tmp/app.svg ./app      # a flame graph
+//! PROBES='**, !net::tls::**=profile(budget=0.5%)' ./app
+//! PROBES=list ./app                                        # its probes
+//! PROBES=help ./app
+//! ```
+//!
+//! # Consumers
+//! | to know | consumer | in `PROBES` | feature |
+//! |---|---|---|---|
+//! | how often something runs | [`Count`] | `count` | |
+//! | how long calls take: mean, percentiles, maximum | `Latency` | `latency` | `latency` |
+//! | who calls whom; flame graphs | `CallTree` | `call-tree` | `call-tree` |
+//! | calls and times of all functions, sampled within a budget | `Profiler` | `profile` | `profiler` |
+//! | cycles, instructions, cache misses, page faults of functions | `Perf` | `perf` | `perf` |
+//! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
+//! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
+//!
+//! Your own consumers can use the building blocks of these: [`calls`] pairs entries with exits, [`PerThread`] is memory for each thread without the heap,
+//! [`Clock`] tells time in a few nanoseconds.
 //!
 //! # Features
-//! `latency`: `Latency`, how long calls take, as histograms. `call-tree`: `CallTree`, who calls whom, and for how long; flame graphs.
-//! Both pair entries and exits with [`calls`], as consumers of one's own may. `profiler`: `Profiler`, samples of calls within a budget. `perf`:
-//! `Perf`, the processor's counters and the kernel's events for each function.
+//! | feature | |
+//! |---|---|
+//! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
+//! | `latency`, `call-tree`, `profiler`, `perf`, `metrics` | consumers, see above |
+//! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
+//! | `off` | makes nothing of all sites, in whatever crate of the program; for applications only |
 //!
-//! `metrics`: counts and latencies for a fleet's collector, as Prometheus's text and as OTLP.
+//! # Where it runs
+//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With `--cfg probe_off` in `RUSTFLAGS`, or the feature
+//! `off`, sites leave nothing. So a library may put a probe anywhere.
 //!
-//! `finstrument`: discovers functions of objects that were compiled with `-finstrument-functions`.
-//!
-//! `std` (default): everything an application needs. Without it the crate is `no_std`, and holds what a library
-//! needs to ship probes: the macros, the sites, the definitions.
-//!
-//! `off`: makes nothing of all sites, in whatever crate of the program. For applications only: one crate in the build
-//! that sets it is enough.
-//!
-//! # How it fits together
-//! ```text
-//! macros ▶ arch/*/site ▶ abi (records, definitions, note)          compile time
-//! registry ◀ os::objects    selector ▶ control ▶ patch ▶ os::text  attaching
-//! arch/*/enter ▶ dispatch ▶ consumer [▶ calls ▶ meter]             a hit
-//! ```
+//! The oldest supported Rust is 1.88, also for the code that the macros expand to.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -59,6 +70,8 @@ extern crate self as probe_runtime;
 
 pub use probe_macros::probe;
 
+// For tools that read sites, and tests of the format: `docs/abi.md` describes it.
+#[doc(hidden)]
 pub mod abi;
 mod arch;
 mod capture;

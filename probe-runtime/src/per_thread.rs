@@ -70,7 +70,7 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 ///
 ///     fn hit(&self, event: &Event<'_>) {
 ///         let Some(local) = self.0.get().and_then(|lines| lines.of(event)) else { return };
-///         if let Some(count) = local.parts().get(event.line() as usize) {
+///         if let Some(count) = local.parts().get(event.line() as usize % 1000) {
 ///             // Only this thread writes: no need for a locked instruction.
 ///             count.store(count.load(Relaxed) + 1, Relaxed);
 ///         }
@@ -216,6 +216,18 @@ impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
 
 /// One thread's memory, from [`PerThread`]. On a hit it is the thread's own; whoever else reads it sees each atomic as it is at
 /// that moment.
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use probe_runtime::PerThread;
+///
+/// // One number for each thread, and two more for each of its parts.
+/// let memory: PerThread<AtomicU64, AtomicU64> = PerThread::new(2)?;
+/// for local in memory.iter() {
+///     println!("thread {}: {:?} {}", local.thread(), local.head(), local.parts().len());
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 pub struct Local<'a, H, P> {
     slot: &'static Slot,
     head: &'a H,

@@ -195,7 +195,6 @@ impl Definition {
     }
 
     /// What the probe marks.
-    #[expect(clippy::missing_panics_doc, reason = "readers have asked `is_readable`")]
     pub const fn kind(&self) -> Kind {
         match Kind::from_number(self.kind) {
             Some(kind) => kind,

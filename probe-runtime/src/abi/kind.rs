@@ -3,6 +3,13 @@
 use core::fmt;
 
 /// What of the program a probe marks.
+///
+/// ```
+/// use probe_runtime::Kind;
+///
+/// // As selectors have it: `kind=entry`.
+/// assert_eq!(Kind::Entry.name(), "entry");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 #[non_exhaustive]

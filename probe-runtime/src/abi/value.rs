@@ -17,6 +17,15 @@ use super::formatted::{self, FormatFn};
 use super::passage::Passage;
 
 /// The type of a field's value.
+///
+/// ```
+/// use probe_runtime::{Type, ValueRef};
+///
+/// fn suits(value: &ValueRef<'_>, ty: Type) -> bool {
+///     matches!((value, ty), (ValueRef::U64(_), Type::U64) | (ValueRef::Str(_), Type::Str))
+/// }
+/// assert!(suits(&ValueRef::U64(7), Type::U64));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u32)]
 pub enum Type {
@@ -83,6 +92,16 @@ pub struct Value<'a> {
 const _: () = assert!(size_of::<Value<'_>>() == 24);
 
 /// A field's value, as a consumer sees it.
+///
+/// ```
+/// use probe_runtime::ValueRef;
+///
+/// fn bytes(value: ValueRef<'_>) -> Option<u64> {
+///     if let ValueRef::U64(bytes) = value { Some(bytes) } else { None }
+/// }
+/// assert_eq!(bytes(ValueRef::U64(7)), Some(7));
+/// assert_eq!(ValueRef::Str("x").to_string(), "x");
+/// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum ValueRef<'a> {

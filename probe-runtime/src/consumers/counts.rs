@@ -9,6 +9,20 @@ use crate::period::Period;
 use crate::registry::ProbeInfo;
 
 /// What one probe has counted.
+///
+/// ```
+/// use probe_runtime::{Count, ProbeCount, probe, select};
+///
+/// #[probe]
+/// fn reply() {}
+///
+/// let hits = select("**::reply")?.attach(Count::new())?;
+/// reply();
+/// for ProbeCount { probe, hits, .. } in &hits.counts() {
+///     println!("{} {}: {hits}", probe.path(), probe.kind());
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProbeCount {
     /// The probe.

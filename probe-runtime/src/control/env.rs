@@ -182,6 +182,15 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
 }
 
 /// Keeps attached what [`init_from_env`] has attached; reports when it drops.
+///
+/// ```
+/// fn main() -> Result<(), probe_runtime::Error> {
+///     let probes = probe_runtime::init_from_env()?;
+///     // … the program …
+///     drop(probes); // reports
+///     Ok(())
+/// }
+/// ```
 #[must_use = "dropping the guard detaches and reports"]
 #[derive(Default, Debug)]
 pub struct EnvGuard {

@@ -44,6 +44,11 @@ pub fn probes() -> Vec<ProbeInfo> {
 
 /// Sites that are left alone because their records, or the definitions that these name, can't be read: damaged, or written
 /// by a newer version. (Of an object that another thread is loading, some may count until that is done.)
+///
+/// ```
+/// // Probes of a later version of this crate are left alone.
+/// assert_eq!(probe_runtime::unread_records(), 0);
+/// ```
 pub fn unread_records() -> usize {
     operate(|control| control.registry.skipped())
 }
@@ -63,6 +68,20 @@ pub fn unread_objects() -> Vec<String> {
 }
 
 /// A set of probes, and how it is to be patched.
+///
+/// ```
+/// use probe_runtime::{Count, TextPolicy, probe, select};
+///
+/// #[probe]
+/// fn take_call() {}
+///
+/// let set = select("**::take_call")?;
+/// assert_eq!(set.probes().len(), 2); // entry and exit
+/// let hits = set.text(TextPolicy::Open).attach(Count::new())?;
+/// take_call();
+/// assert_eq!(hits.total(), 2);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ProbeSet {
     pub(super) ids: Arc<[ProbeId]>,

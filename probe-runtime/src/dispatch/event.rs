@@ -20,6 +20,31 @@ use crate::registry::ProbeId;
 const FUTURE: &str = "future";
 
 /// One hit: which probe, and the values of its fields. Borrowed for the call.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use probe_runtime::{Consumer, Event, probe, select};
+///
+/// struct Log(Mutex<Vec<String>>);
+///
+/// impl Consumer for Log {
+///     fn hit(&self, event: &Event<'_>) {
+///         let mut line = format!("{} {}", event.kind(), event.path());
+///         for (name, value) in event.fields() {
+///             line += &format!(" {name}={value}");
+///         }
+///         self.0.lock().unwrap().push(line);
+///     }
+/// }
+///
+/// #[probe(args(n))]
+/// fn request(n: u32) {}
+///
+/// let log = select("**::request kind=entry")?.attach(Log(Mutex::default()))?;
+/// request(7);
+/// assert!(log.0.lock().unwrap()[0].ends_with("::request n=7"));
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
     definition: &'a Definition,

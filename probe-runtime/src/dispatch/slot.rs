@@ -116,6 +116,13 @@ pub(crate) fn prepare() {
 }
 
 /// Hits, of all probes, that were lost because their threads could get no memory for their counters.
+///
+/// ```
+/// // At the end of a report:
+/// if probe_runtime::lost_hits() != 0 {
+///     println!("{} hits were lost for want of memory", probe_runtime::lost_hits());
+/// }
+/// ```
 pub fn lost_hits() -> u64 {
     LOST.load(Ordering::Relaxed)
 }

@@ -180,6 +180,20 @@ pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = S
 }
 
 /// One site that was left as it is.
+///
+/// ```
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn respond() {}
+///
+/// let hits = select("**::respond")?.attach(Count::new())?;
+/// for refusal in hits.report().refusals() {
+///     println!("site {:#x} was left alone: {:?}", refusal.site(), refusal.reason());
+/// }
+/// assert_eq!(hits.report().refused(), 0);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     site: SiteAddr,

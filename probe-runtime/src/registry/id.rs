@@ -5,6 +5,19 @@ use std::fmt;
 use crate::abi::Definition;
 
 /// A probe's number in this process: dense, and never given to another probe.
+///
+/// ```
+/// use probe_runtime::{probe, select};
+///
+/// #[probe]
+/// fn route() {}
+///
+/// route();
+/// // Two probes: an entry and an exit, in one program the same from first to last.
+/// let probes = select("**::route")?.probes();
+/// assert_ne!(probes[0].id(), probes[1].id());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProbeId(u32);
 

@@ -6,6 +6,20 @@ use super::ProbeId;
 use crate::abi::{Definition, Kind, Type};
 
 /// Whether anybody listens.
+///
+/// ```
+/// use probe_runtime::{Count, ProbeState, probe, select};
+///
+/// #[probe]
+/// fn serve() {}
+///
+/// serve();
+/// let probes = select("**::serve kind=entry")?;
+/// assert_eq!(probes.probes()[0].state(), ProbeState::Latent);
+/// let _hits = probes.attach(Count::new())?;
+/// assert_eq!(probes.probes()[0].state(), ProbeState::Active);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbeState {
     /// Nobody is attached: the sites are NOPs.
@@ -37,6 +51,20 @@ impl fmt::Display for ProbeState {
 }
 
 /// One field of a probe, as it is known without a hit.
+///
+/// ```
+/// use probe_runtime::{probe, select};
+///
+/// #[probe]
+/// fn read(input: &[u8]) {
+///     probe!("read_input", bytes = input.len());
+/// }
+///
+/// let probes = select("**::read_input")?.probes();
+/// assert_eq!(probes[0].fields()[0].name(), "bytes");
+/// # read(b"");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldInfo {
     name: String,

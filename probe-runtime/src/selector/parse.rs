@@ -14,6 +14,13 @@ use crate::abi::Kind;
 use crate::error::Mistake;
 
 /// What is wrong with a selector, and where.
+///
+/// ```
+/// use probe_runtime::Selector;
+///
+/// let error = Selector::parse("net::*, !").unwrap_err();
+/// println!("column {}: {}", error.column(), error.problem());
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SelectorError {
     selector: String,

@@ -10,6 +10,12 @@ mod patched;
 mod subject;
 
 /// What [`self_test`] has seen.
+///
+/// ```
+/// let seen = probe_runtime::self_test()?;
+/// println!("{} patches, {} traps: {seen}", seen.patches, seen.traps);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SelfTest {

@@ -34,7 +34,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     // Where the next node of each depth begins.
     let mut starts = vec![0_u64; depth + 1];
     let mut narrow = 0_usize;
-    for node in tree.iter() {
+    for node in tree {
         let start = starts[node.depth()];
         starts[node.depth()] += node.total();
         starts[node.depth() + 1] = start;
@@ -74,7 +74,7 @@ fn tip(node: &TreeNode, all: u64) -> String {
     }
     let calls = if node.calls() == 1 { "1 call".to_owned() } else { format!("{} calls", node.calls()) };
     let polls = if node.polls() == 0 { String::new() } else { format!(" ({} polls)", node.polls()) };
-    let remarks = node.remarks().map(|remark| format!("; {remark}")).collect::<String>();
+    let remarks = node.remarks().fold(String::new(), |remarks, remark| remarks + "; " + &remark);
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 

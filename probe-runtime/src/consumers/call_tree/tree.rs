@@ -9,6 +9,25 @@ use crate::period::Period;
 
 /// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
 /// [`CallTree::threads`](super::CallTree::threads).
+///
+/// ```
+/// use probe_runtime::{CallTree, probe, select};
+///
+/// #[probe]
+/// fn outer() {
+///     inner();
+/// }
+///
+/// #[probe]
+/// fn inner() {}
+///
+/// let calls = select("**::outer, **::inner")?.attach(CallTree::new())?;
+/// outer();
+/// for node in &calls.tree() {
+///     println!("{:>width$}{}: {} calls", "", node.name(), node.calls(), width = 2 * node.depth());
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TreeNode {
     pub(super) name: String,
@@ -91,6 +110,26 @@ impl TreeNode {
 /// A tree of calls, from [`CallTree`](super::CallTree): a list of nodes, each followed by those below it, which have a greater
 /// [depth](TreeNode::depth), those with more time first. Prints as a text tree; nodes with less than a thousandth of all time are left out there,
 /// and counted. `format!("{tree:100}")` keeps its lines within 100 columns: what is deeper than that allows is left out, too, and long names lose their beginning.
+///
+/// ```
+/// use probe_runtime::{CallTree, probe, select};
+///
+/// #[probe]
+/// fn outer() {
+///     inner();
+/// }
+///
+/// #[probe]
+/// fn inner() {}
+///
+/// let calls = select("**::outer, **::inner")?.attach(CallTree::new())?;
+/// outer();
+/// let tree = calls.tree();
+/// assert_eq!(tree.len(), 2);
+/// println!("{tree:100}");
+/// let _file = tree.to_svg();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tree {
     nodes: Vec<TreeNode>,

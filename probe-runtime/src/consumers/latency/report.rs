@@ -14,6 +14,21 @@ use crate::clock::Scale;
 use crate::period::Period;
 
 /// What was measured of one function. Times are in nanoseconds.
+///
+/// ```
+/// use probe_runtime::{Latency, probe, select};
+///
+/// #[probe]
+/// fn fetch() {}
+///
+/// let latency = select("**::fetch")?.attach(Latency::new())?;
+/// fetch();
+/// let latencies = latency.latencies();
+/// let fetch = &latencies[0];
+/// assert_eq!(fetch.calls(), 1);
+/// println!("{}: {} ns, 99 of 100 within {} ns", fetch.path(), fetch.mean(), fetch.quantile(0.99));
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionLatency {
     function: Function,
@@ -124,6 +139,21 @@ impl FunctionLatency {
 
 /// What was measured of all functions, from [`Latency::latencies`]; the function with the most time in itself first. A list of them; prints
 /// as a table of those that were called.
+///
+/// ```
+/// use probe_runtime::{Latency, probe, select};
+///
+/// #[probe]
+/// fn store_row() {}
+///
+/// let latency = select("**::store_row")?.attach(Latency::new())?;
+/// store_row();
+/// let latencies = latency.latencies();
+/// assert_eq!(latencies.len(), 1);
+/// println!("{latencies}");            // a table
+/// println!("{}", latencies.to_csv()); // the same for programs
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Latencies {
     functions: Vec<FunctionLatency>,

@@ -7,6 +7,12 @@ use crate::os::perf::{Wanted, paranoid};
 
 /// What [`Perf`](super::Perf) counts, for each thread alone. The first four are the processor's; the others are the kernel's, which every
 /// machine has.
+///
+/// ```
+/// use probe_runtime::{Perf, PerfEvent};
+///
+/// let _perf = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum PerfEvent {
@@ -108,6 +114,25 @@ impl FromStr for PerfEvent {
 }
 
 /// An event that can't be counted here, and why. Prints as a sentence.
+///
+/// ```
+/// use probe_runtime::{Error, Perf, probe, select};
+///
+/// #[probe]
+/// fn scan() {}
+///
+/// let perf = match select("**::scan")?.attach(Perf::new()) {
+///     // This machine counts nothing, and the error says why.
+///     Err(Error::NoEvents(_)) => return Ok(()),
+///     other => other?,
+/// };
+/// scan();
+/// let counts = perf.event_counts();
+/// for missing in counts.missing() {
+///     println!("{:?} is not counted: {}", missing.event(), missing.reason());
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MissingEvent {
     event: PerfEvent,

@@ -8,6 +8,25 @@ use super::event::PerfEvent;
 use crate::calls::{Function, Unpaired};
 
 /// What was counted of one function.
+///
+/// ```
+/// use probe_runtime::{Error, Perf, probe, select};
+///
+/// #[probe]
+/// fn sort() {}
+///
+/// let perf = match select("**::sort")?.attach(Perf::new()) {
+///     // This machine counts nothing, and the error says why.
+///     Err(Error::NoEvents(_)) => return Ok(()),
+///     other => other?,
+/// };
+/// sort();
+/// let counts = perf.event_counts();
+/// for function in &counts {
+///     println!("{}: {:.0} calls", function.path(), function.calls().value);
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionEvents {
     pub(super) function: Function,

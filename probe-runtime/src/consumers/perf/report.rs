@@ -17,6 +17,23 @@ use crate::period::Period;
 
 /// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. A
 /// list; prints as a table of those that were called, with what was not counted, and why.
+///
+/// ```
+/// use probe_runtime::{Error, Perf, probe, select};
+///
+/// #[probe]
+/// fn hash() {}
+///
+/// let perf = match select("**::hash")?.attach(Perf::new()) {
+///     // This machine counts nothing, and the error says why.
+///     Err(Error::NoEvents(_)) => return Ok(()),
+///     other => other?,
+/// };
+/// hash();
+/// let counts = perf.event_counts();
+/// println!("{counts}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct EventCounts {
     pub(super) functions: Vec<FunctionEvents>,

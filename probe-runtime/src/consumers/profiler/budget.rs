@@ -5,6 +5,13 @@ use std::ops::{Add, Sub};
 use std::str::FromStr;
 
 /// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or calls a second that it is told of.
+///
+/// ```
+/// use probe_runtime::{Budget, Profiler};
+///
+/// let _profiler = Profiler::new().budget(Budget::percent(0.5));
+/// assert_eq!("0.5%".parse(), Ok(Budget::percent(0.5)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Budget(Limit);
 

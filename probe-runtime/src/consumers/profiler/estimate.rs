@@ -26,6 +26,21 @@ const INTERRUPTIONS: f64 = 2000.0;
 const INTERRUPTION: f64 = 1000.0;
 
 /// A number and its error, two standard errors.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn decode() {}
+///
+/// let profiler = select("**::decode")?.attach(Profiler::new())?;
+/// decode();
+/// let profile = profiler.profile();
+/// if let Some(function) = profile.iter().next() {
+///     println!("{:.0} ± {:.0} calls", function.calls().value, function.calls().error);
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Estimated {
     /// The best guess.

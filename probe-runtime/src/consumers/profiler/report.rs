@@ -13,6 +13,21 @@ use crate::calls::{Function, LeftOut};
 use crate::period::Period;
 
 /// What is known of one function. Times are in nanoseconds.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn compress() {}
+///
+/// let profiler = select("**::compress")?.attach(Profiler::new())?;
+/// compress();
+/// let profile = profiler.profile();
+/// for function in &profile {
+///     println!("{}: {:.0} calls", function.path(), function.calls().value);
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionProfile {
     function: Function,
@@ -107,6 +122,19 @@ impl FunctionProfile {
 }
 
 /// What profiling has cost so far.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn encrypt() {}
+///
+/// let profiler = select("**::encrypt")?.attach(Profiler::new())?;
+/// encrypt();
+/// let profile = profiler.profile();
+/// println!("{:.2} % of the CPU time", 100.0 * profile.cost().share());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct ProfileCost {
     /// Hits: as many as there were, of what one takes on this machine, as it is rehearsed now and then.
@@ -134,6 +162,19 @@ impl ProfileCost {
 
 /// What is known of all functions, from [`Profiler::profile`](super::Profiler::profile); the function with the most time first. A
 /// list; prints as a table of those that were called, with what it has cost.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn encode() {}
+///
+/// let profiler = select("**::encode")?.attach(Profiler::new())?;
+/// encode();
+/// let profile = profiler.profile();
+/// println!("{profile}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Profile {
     functions: Vec<FunctionProfile>,
