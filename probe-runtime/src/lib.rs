@@ -147,7 +147,7 @@ pub use consumers::{CallTree, Tree, TreeNode};
 #[cfg(feature = "perf")]
 pub use consumers::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
 #[cfg(feature = "latency")]
-pub use consumers::{FunctionLatency, Latencies, Latency};
+pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
 /// Of [`FunctionLatency::histogram`].
 #[cfg(feature = "latency")]
 pub use hdrhistogram;

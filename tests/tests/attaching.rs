@@ -4,10 +4,11 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use probe_runtime::{
-    Attachment, CallTree, Consumer, Count, Error, Event, Kind, Latency, ProbeState, Spec, attach_spec, probe,
-    probes, select,
+    Attachment, CallTree, Consumer, Count, Error, Event, FunctionSlow, Kind, Latency, ProbeState, Slow, Spec,
+    attach_spec, probe, probes, select,
 };
 
 #[probe(args(*))]
@@ -132,6 +133,46 @@ fn consumers_behind_pointers_are_themselves() {
         run(1);
         assert_eq!(shared.latencies().function("attaching::work").unwrap().calls(), 5);
     });
+}
+
+#[test]
+fn slow_calls_are_said_with_their_fields() {
+    #[probe(args(ms))]
+    fn pause(ms: u64) {
+        thread::sleep(Duration::from_millis(ms));
+        run(1);
+    }
+
+    alone(|| {
+        pause(0);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&said);
+        let slow = Slow::over(Duration::from_secs(3600)).to(|call| panic!("{call}"));
+        let never = select("**::pause, attaching::work").unwrap().attach(slow).unwrap();
+        let slow = Slow::over(Duration::from_millis(20)).at_most(100);
+        let slow =
+            slow.to(move |call| kept.lock().unwrap().push((call.fields().to_owned(), call.to_string())));
+        let slow = select("**::pause, attaching::work").unwrap().attach(slow).unwrap();
+        pause(0);
+        pause(25);
+        pause(40);
+        let calls = slow.slow_calls();
+        // A loaded machine may make others slow, too.
+        let pauses = calls.iter().find(|it| it.path().ends_with("::pause")).unwrap();
+        assert!(pauses.calls() == 3 && pauses.slow() >= 2 && pauses.longest() >= 40_000_000, "{calls}");
+        let all: u64 = calls.iter().map(FunctionSlow::slow).sum();
+        let said = said.lock().unwrap();
+        assert_eq!(said.len() as u64 + calls.unsaid(), all);
+        assert!(
+            said.iter().any(|(fields, line)| fields == "ms = 25" && line.contains("::pause took ")),
+            "{said:?}"
+        );
+        assert!(never.failure().is_none() && never.slow_calls().iter().all(|it| it.slow() == 0));
+        let json: serde_json::Value = serde_json::from_str(&calls.to_json()).unwrap();
+        assert_eq!((&json["consumer"], &json["rows"][0]["slow"]), (&"slow".into(), &calls[0].slow().into()));
+    });
+    let error = "a=slow(over=5)".parse::<Spec>().unwrap_err().to_string();
+    assert!(error.contains("column 13: `5` is not a span of time; write `500ms`"), "{error}");
 }
 
 #[test]

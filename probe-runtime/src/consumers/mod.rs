@@ -14,6 +14,8 @@ mod latency;
 mod perf;
 #[cfg(feature = "profiler")]
 mod profiler;
+#[cfg(feature = "latency")]
+mod slow;
 
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
@@ -25,3 +27,5 @@ pub use latency::{FunctionLatency, Latencies, Latency};
 pub use perf::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
 #[cfg(feature = "profiler")]
 pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
+#[cfg(feature = "latency")]
+pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};

@@ -16,9 +16,9 @@ mod spec;
 
 pub(crate) use format::{Format, endings};
 pub(crate) use interval::interval;
-#[cfg(any(feature = "perf", feature = "call-tree"))]
+#[cfg(any(feature = "perf", feature = "call-tree", feature = "latency"))]
 pub(crate) use options::Setting;
-#[cfg(all(test, any(feature = "perf", feature = "call-tree")))]
+#[cfg(all(test, any(feature = "perf", feature = "call-tree", feature = "latency")))]
 pub(crate) use options::settings;
 pub(crate) use parse::{Listening, Request, requests};
 pub(crate) use reported::Reported;

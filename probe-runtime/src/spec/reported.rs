@@ -4,8 +4,6 @@ use std::any::Any;
 
 use super::format::Format;
 use crate::consumers::Count;
-#[cfg(feature = "latency")]
-use crate::consumers::Latency;
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
@@ -15,6 +13,8 @@ use crate::consumers::report::notes_of_counts;
 use crate::consumers::report::{missing_lines, notes};
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
+#[cfg(feature = "latency")]
+use crate::consumers::{Latency, Slow};
 use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Measured, Metrics};
@@ -93,6 +93,24 @@ impl Reported for Attachment<Latency> {
     #[cfg(feature = "metrics")]
     fn measure(&self, into: &mut Metrics) {
         Latency::measure(self, into);
+    }
+}
+
+#[cfg(feature = "latency")]
+impl Reported for Attachment<Slow> {
+    fn notes(&self) -> Vec<String> {
+        notes(self)
+    }
+
+    fn report(&self, format: Format) -> Report {
+        match format {
+            Format::Json => self.slow_calls().to_json().into(),
+            Format::Csv => {
+                let it = self.slow_calls();
+                Report { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
+            }
+            _ => self.to_string().into(),
+        }
     }
 }
 

@@ -7,12 +7,12 @@ use crate::consumer::Consumer;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
 use crate::consumers::Count;
-#[cfg(feature = "latency")]
-use crate::consumers::Latency;
 #[cfg(feature = "perf")]
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
+#[cfg(feature = "latency")]
+use crate::consumers::{Latency, Slow};
 use crate::control::{Attachment, ProbeSet};
 use crate::error::{Error, Mistake};
 use crate::patch::TextPolicy;
@@ -69,6 +69,15 @@ pub(crate) const REPORTERS: &[Reporter] = &[
         options: &[],
         make: |_| Ok(attaching(Latency::new())),
     },
+    #[cfg(feature = "latency")]
+    Reporter {
+        name: "slow",
+        what: "calls over a limit, each as it ends",
+        example: "over=5ms",
+        formats: TABLE,
+        options: &["over", "at_most"],
+        make: |settings| Ok(attaching(Slow::from_settings(settings)?)),
+    },
     #[cfg(feature = "call-tree")]
     Reporter {
         name: "call-tree",
@@ -106,8 +115,13 @@ pub(crate) const REPORTERS: &[Reporter] = &[
 ];
 
 /// Consumers of features that may be off, and the features.
-pub(crate) const FEATURES: [(&str, &str); 4] =
-    [("latency", "latency"), ("call-tree", "call-tree"), ("profile", "profiler"), ("perf", "perf")];
+pub(crate) const FEATURES: [(&str, &str); 5] = [
+    ("latency", "latency"),
+    ("slow", "latency"),
+    ("call-tree", "call-tree"),
+    ("profile", "profiler"),
+    ("perf", "perf"),
+];
 
 impl Reporter {
     /// The one of this name.

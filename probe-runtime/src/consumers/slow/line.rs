@@ -1,0 +1,103 @@
+//! Text of a limited length, without heap. What is too long ends with `…`.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// `N` bytes, UTF-8 as far as they are used.
+pub(super) struct Line<const N: usize> {
+    bytes: Cell<[u8; N]>,
+    len: Cell<usize>,
+}
+
+const CUT: &str = "…";
+
+impl<const N: usize> Line<N> {
+    pub(super) const fn new() -> Self {
+        Self { bytes: Cell::new([0; N]), len: Cell::new(0) }
+    }
+
+    pub(super) fn clear(&self) {
+        self.len.set(0);
+    }
+
+    /// Adds what fits.
+    pub(super) fn show(&self, text: fmt::Arguments<'_>) {
+        // What is cut off is an error to the formatter.
+        let _ = fmt::write(&mut Writer(self), text);
+    }
+
+    pub(super) fn with<T>(&self, read: impl FnOnce(&str) -> T) -> T {
+        read(std::str::from_utf8(&self.bytes.get()[..self.len.get()]).unwrap_or_default())
+    }
+
+    /// Moves it: its length, then its bytes, eight a word.
+    pub(super) fn take_into(&self, words: &[AtomicU64]) {
+        let len = self.len.replace(0);
+        words[0].store(len as u64, Relaxed);
+        if len != 0 {
+            let bytes = self.bytes.get();
+            for (word, bytes) in words[1..].iter().zip(bytes.as_chunks::<8>().0).take(len.div_ceil(8)) {
+                word.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
+        }
+    }
+}
+
+struct Writer<'a, const N: usize>(&'a Line<N>);
+
+impl<const N: usize> fmt::Write for Writer<'_, N> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let Line { bytes, len } = self.0;
+        let (mut all, start) = (bytes.get(), len.get());
+        let is_whole = start + text.len() + CUT.len() <= N;
+        let kept = if is_whole { text } else { &text[..floor(text, (N - CUT.len()).saturating_sub(start))] };
+        let mut end = start;
+        for part in [kept, if is_whole { "" } else { CUT }] {
+            if end + part.len() <= N {
+                all[end..end + part.len()].copy_from_slice(part.as_bytes());
+                end += part.len();
+            }
+        }
+        bytes.set(all);
+        len.set(end);
+        if is_whole { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+/// The last place to cut a text at, no further than this byte.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_long_is_cut_between_characters() {
+        let line = Line::<12>::new();
+        line.show(format_args!("n = {}", 42));
+        assert_eq!(line.with(str::to_owned), "n = 42");
+        line.show(format_args!("éé"));
+        assert_eq!(line.with(str::to_owned), "n = 42é…");
+        line.clear();
+        line.show(format_args!("123456789"));
+        assert_eq!(line.with(str::to_owned), "123456789");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn it_is_a_beginning(texts: Vec<String>) {
+            let line = Line::<24>::new();
+            texts.iter().for_each(|text| line.show(format_args!("{text}")));
+            let (whole, shown) = (texts.concat(), line.with(str::to_owned));
+            if whole.len() <= 21 {
+                proptest::prop_assert_eq!(shown, whole);
+            } else {
+                proptest::prop_assert!(shown.len() <= 24 && shown.contains('…'));
+            }
+        }
+    }
+}

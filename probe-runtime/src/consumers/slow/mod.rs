@@ -1,0 +1,323 @@
+//! Calls that take longer than they should, each as it ends.
+
+mod line;
+mod report;
+mod said;
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use line::Line;
+pub use report::{FunctionSlow, SlowCalls};
+use said::Said;
+
+use super::shown::Shown;
+use crate::abi::Kind;
+use crate::calls::{Ended, Meter, OnceCalls, add};
+use crate::clock::{Clock, Scale};
+use crate::consumer::Consumer;
+use crate::control::ProbeSet;
+use crate::dispatch::Event;
+use crate::error::{Error, Mistake};
+use crate::per_thread::Local;
+use crate::spec::{Setting, interval};
+
+/// Says each call that took longer than a limit, as it ends: the function, the time, the fields that its entry had, the thread. On stderr,
+/// a line each, or [to a closure](Self::to). Its attachment prints as a table of the functions, with how many of their calls were slow.
+///
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`db::*`, without a `kind`). A future's time is from its entry to
+/// its exit; its fields are said if one poll was all.
+///
+/// As many calls are said as [`at_most`](Self::at_most) allows, a hundred a second if not said otherwise; the others are
+/// [counted](SlowCalls::unsaid). Of fields, the first 120 bytes are kept, in a thread's outermost 128 measured calls.
+///
+/// Cost: as [`Calls`](crate::calls::Calls), and at each entry with fields, showing them; a slow call pays for its line, which on stderr is a
+/// system call. Itself it takes no heap and no lock on a hit, so it may sit in an allocator; fields with `?` or `%` are shown by their
+/// own code, and a closure does what it does. Who writes to a stderr that nobody empties waits.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use std::time::Duration;
+/// use probe_runtime::{Slow, probe, select};
+///
+/// static SLOW: Mutex<Vec<String>> = Mutex::new(Vec::new());
+///
+/// #[probe(args(*))]
+/// fn query(table: &str, ms: u64) {
+///     std::thread::sleep(Duration::from_millis(ms));
+/// }
+/// query("a", 0);
+///
+/// let slow = Slow::over(Duration::from_millis(5)).to(|call| SLOW.lock().unwrap().push(call.to_string()));
+/// let slow = select("**::query")?.attach(slow)?;
+/// query("users", 20);
+/// let said = SLOW.lock().unwrap();
+/// // rust_out::query took 20.1 ms (table = users, ms = 20) in thread 1
+/// assert!(said[0].contains("::query took ") && said[0].contains(" (table = users, ms = 20) in thread "));
+/// println!("{slow}");
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub struct Slow {
+    over: Duration,
+    sink: Sink,
+    said: Said,
+    clock: Clock,
+    /// Known before the first hit.
+    scale: OnceLock<Scale>,
+    calls: OnceCalls<1, Self>,
+}
+
+type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
+
+/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have.
+///
+/// ```
+/// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5))
+///     .to(|call| eprintln!("{} {:?} [{}]", call.path(), call.elapsed(), call.fields()));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SlowCall<'a> {
+    path: &'a str,
+    elapsed: Duration,
+    fields: &'a str,
+    thread: u64,
+}
+
+impl<'a> SlowCall<'a> {
+    /// The function's path.
+    pub fn path(&self) -> &'a str {
+        self.path
+    }
+
+    /// How long it took, from entry to exit.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// The fields of its entry: `table = users, ms = 20`, 120 bytes at most; empty where there are none.
+    pub fn fields(&self) -> &'a str {
+        self.fields
+    }
+
+    /// The thread on which it ended, as [`Event::thread`] counts them.
+    pub fn thread(&self) -> u64 {
+        self.thread
+    }
+}
+
+impl fmt::Display for SlowCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} took {:.3?}", self.path, self.elapsed)?;
+        if !self.fields.is_empty() {
+            write!(f, " ({})", self.fields)?;
+        }
+        write!(f, " in thread {}", self.thread)
+    }
+}
+
+/// The limit of a text that names none.
+const LIMIT: Duration = Duration::from_millis(100);
+
+/// Words that a call's fields have, the first of which is their length.
+const WORDS: usize = 16;
+/// Calls of a thread that keep their fields.
+const DEPTH: usize = 128;
+
+/// What a thread keeps: its number, and the fields of its calls under way.
+type Head = (AtomicU64, [[AtomicU64; WORDS]; DEPTH]);
+/// Calls that have ended, slow ones, the longest in ticks.
+type Part = [AtomicU64; 3];
+
+thread_local! {
+    /// The fields of the entry whose hit is under way.
+    static ENTERED: Line<{ (WORDS - 1) * 8 }> = const { Line::new() };
+}
+
+impl Slow {
+    /// One with these options, `over` and `at_most`.
+    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+        let (mut over, mut at_most) = (None, None);
+        for it in settings {
+            if it.name == "over" {
+                over = Some(interval(it.value).map_err(|why| it.mistaken_value(0, why))?);
+            } else {
+                let why = |_| format!("`{}` is not a number of calls a second", it.value);
+                at_most =
+                    Some(it.value.parse().map_err(|error: ParseIntError| it.mistaken_value(0, why(error)))?);
+            }
+        }
+        let slow = Self::over(over.unwrap_or(LIMIT));
+        Ok(match at_most {
+            Some(per_second) => slow.at_most(per_second),
+            None => slow,
+        })
+    }
+
+    /// One that says calls that take longer than this, on stderr.
+    pub fn over(limit: Duration) -> Self {
+        Self {
+            over: limit,
+            sink: Box::new(on_stderr),
+            said: Said::new(100),
+            clock: Clock::new(),
+            scale: OnceLock::new(),
+            calls: OnceCalls::new(),
+        }
+    }
+
+    /// Says them to a closure instead, on the thread that made the call, in its hit: probes that it hits itself are not delivered.
+    #[must_use]
+    pub fn to(mut self, closure: impl Fn(&SlowCall<'_>) + Send + Sync + 'static) -> Self {
+        self.sink = Box::new(closure);
+        self
+    }
+
+    /// Says so many a second at most.
+    ///
+    /// ```
+    /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5)).at_most(10);
+    /// # drop(slow);
+    /// ```
+    #[must_use]
+    pub fn at_most(mut self, per_second: u32) -> Self {
+        self.said = Said::new(per_second);
+        self
+    }
+
+    /// How many calls there were of each function, and how many were slow, by all threads, also those that have ended.
+    ///
+    /// ```
+    /// use probe_runtime::{Slow, probe, select};
+    /// #[probe]
+    /// fn sluggish() {}
+    /// sluggish();
+    /// let slow = select("**::sluggish")?.attach(Slow::over(std::time::Duration::ZERO).at_most(0))?;
+    /// sluggish();
+    /// let calls = slow.slow_calls();
+    /// assert_eq!((calls[0].calls(), calls[0].slow(), calls.unsaid()), (1, 1, 1));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn slow_calls(&self) -> SlowCalls {
+        let Some((calls, scale)) = self.calls.get().zip(self.scale.get()) else {
+            return SlowCalls::default();
+        };
+        SlowCalls::new(calls, *scale, self.said.unsaid())
+    }
+
+    #[cold]
+    fn say(&self, function: usize, elapsed: Duration, (thread, texts): &Head, note: u64) {
+        if !self.said.may() {
+            return;
+        }
+        let Some(function) = self.calls.get().and_then(|calls| calls.functions().get(function)) else {
+            return;
+        };
+        let mut bytes = [0; (WORDS - 1) * 8];
+        let text = usize::try_from(note).ok().and_then(|depth| texts.get(depth.wrapping_sub(1)));
+        let len = text.map_or(0, |text| {
+            for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(&text[1..]) {
+                *bytes = word.load(Relaxed).to_le_bytes();
+            }
+            usize::try_from(text[0].load(Relaxed)).unwrap_or(0)
+        });
+        let fields = bytes.get(..len).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+        let thread = thread.load(Relaxed);
+        (self.sink)(&SlowCall { path: function.path(), elapsed, fields, thread });
+    }
+}
+
+/// A line, in one write: no lock, no heap.
+fn on_stderr(call: &SlowCall<'_>) {
+    let line = Line::<512>::new();
+    line.show(format_args!("slow: {call}"));
+    line.with(|text| {
+        let mut whole = [b'\n'; 513];
+        whole[..text.len()].copy_from_slice(text.as_bytes());
+        let _whole = crate::os::cancel::Uncancellable::new();
+        // Nobody is left to tell that stderr is closed.
+        let _ = crate::os::stderr::write(&whole[..=text.len()]);
+    });
+}
+
+impl Meter<1> for Slow {
+    type Head = Head;
+    type Part = Part;
+
+    const NOTES: bool = true;
+
+    #[inline(always)]
+    fn read(&self, _: Local<'_, Head, ()>) -> [u64; 1] {
+        [self.clock.now()]
+    }
+
+    #[inline(always)]
+    fn glance(&self) -> Option<[u64; 1]> {
+        self.clock.counter().map(|now| [now])
+    }
+
+    /// The note is the depth, from 1.
+    #[inline]
+    fn begin(&self, local: Local<'_, Head, ()>, _function: usize, outer: u64) -> u64 {
+        let (thread, texts) = local.head();
+        thread.store(local.thread(), Relaxed);
+        if let Some(text) = usize::try_from(outer).ok().and_then(|depth| texts.get(depth)) {
+            // Late in a thread's end there is no such variable any more, and so are no fields.
+            let is_kept = ENTERED.try_with(|entered| entered.take_into(text)).is_ok();
+            if !is_kept {
+                text[0].store(0, Relaxed);
+            }
+        }
+        outer + 1
+    }
+
+    #[inline]
+    fn end(&self, ended: &Ended<'_, 1, Head, Part>) {
+        let Some(whole) = ended.whole else { return };
+        let [total] = whole.total;
+        let [calls, slow, longest] = ended.part;
+        add(calls, 1);
+        longest.store(longest.load(Relaxed).max(total), Relaxed);
+        let Some(scale) = self.scale.get() else { return };
+        let elapsed = Duration::from_nanos(scale.nanoseconds(total));
+        if elapsed > self.over {
+            add(slow, 1);
+            self.say(ended.function, elapsed, ended.head, ended.note);
+        }
+    }
+}
+
+impl Consumer for Slow {
+    fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        let _ = self.scale.set(self.clock.scale());
+        self.calls.prepare(probes)
+    }
+
+    fn hit(&self, event: &Event<'_>) {
+        if event.kind() == Kind::Entry {
+            let _ = ENTERED.try_with(|entered| {
+                entered.clear();
+                for (at, (name, value)) in event.fields().filter(|(name, _)| *name != "future").enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    entered.show(format_args!("{comma}{name} = {value}"));
+                }
+            });
+        }
+        self.calls.hit(event, self);
+    }
+}
+
+impl Shown for Slow {
+    fn shown(&self) -> impl fmt::Display {
+        self.slow_calls()
+    }
+}
+
+impl fmt::Debug for Slow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slow").field("over", &self.over).field("said", &self.said).finish_non_exhaustive()
+    }
+}

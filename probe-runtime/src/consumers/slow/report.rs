@@ -1,0 +1,132 @@
+//! How many calls were slow, as it was when asked.
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::super::report::{FixedColumns, Table, Time, document, footnotes, left_out, list, missing};
+use super::Slow;
+use crate::calls::{Calls, Function, LeftOut};
+use crate::clock::Scale;
+use crate::period::Period;
+
+/// The calls of one function: how many were slow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionSlow {
+    function: Function,
+    calls: u64,
+    slow: u64,
+    longest: u64,
+}
+
+impl FunctionSlow {
+    /// The function's path.
+    pub fn path(&self) -> &str {
+        self.function.path()
+    }
+
+    /// Path, file and line of the function, and whether it is a future.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+
+    /// Calls that have ended.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Those that took longer than the limit.
+    pub fn slow(&self) -> u64 {
+        self.slow
+    }
+
+    /// The longest call, in nanoseconds.
+    pub fn longest(&self) -> u64 {
+        self.longest
+    }
+}
+
+/// The slow calls of all functions, from [`Slow::slow_calls`]; the function with the most of them first. A list of them; prints as a table of
+/// those that were called.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct SlowCalls {
+    functions: Vec<FunctionSlow>,
+    left_out: Vec<LeftOut>,
+    lost: u64,
+    unsaid: u64,
+    period: Period,
+}
+
+impl SlowCalls {
+    pub(super) fn new(calls: &Calls<1, Slow>, scale: Scale, unsaid: u64) -> Self {
+        let period = calls.period();
+        let function = |(number, function): (usize, &Function)| {
+            let sum = |at: usize| calls.parts(number).map(|part| part[at].load(Relaxed)).sum();
+            let longest = calls.parts(number).map(|part| part[2].load(Relaxed)).max().unwrap_or(0);
+            let longest = scale.nanoseconds(longest);
+            FunctionSlow { function: function.clone(), calls: sum(0), slow: sum(1), longest }
+        };
+        let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
+        functions.sort_by(|a, b| b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path())));
+        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), unsaid, period }
+    }
+
+    /// Slow calls that were not said, since there were too many in a second.
+    pub fn unsaid(&self) -> u64 {
+        self.unsaid
+    }
+
+    /// Calls that were not measured, see [`Calls::lost`].
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Functions whose calls are not measured, because not all of their probes were selected.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, which
+    /// have the columns of [`to_csv`](Self::to_csv), how many slow calls were `unsaid`, the paths of functions that were `left_out`, and
+    /// how many calls were `lost`.
+    pub fn to_json(&self) -> String {
+        document("slow", self.period)
+            .json("rows", &COLUMNS.json(&self.functions))
+            .number("unsaid", self.unsaid)
+            .json("left_out", &left_out(&self.left_out))
+            .number("lost", self.lost)
+            .finish()
+    }
+
+    /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units.
+    pub fn to_csv(&self) -> String {
+        COLUMNS.csv(&self.functions)
+    }
+}
+
+const COLUMNS: FixedColumns<FunctionSlow, u64> = FixedColumns {
+    function: FunctionSlow::function,
+    numbers: &[
+        ("calls", FunctionSlow::calls),
+        ("slow", FunctionSlow::slow),
+        ("max_ns", FunctionSlow::longest),
+    ],
+};
+
+list!(SlowCalls, functions, FunctionSlow, "functions");
+
+impl fmt::Display for SlowCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = Table::new(["function", "calls", "slow", "max"]);
+        for it in self.functions.iter().filter(|it| it.calls != 0) {
+            let longest = Time(it.longest).to_string();
+            table.row([it.path().to_owned(), it.calls.to_string(), it.slow.to_string(), longest]);
+        }
+        write!(f, "{table}")?;
+        match self.unsaid {
+            0 => (),
+            1 => footnotes(&["1 slow call was not said: too many in a second".to_owned()], f)?,
+            calls => footnotes(&[format!("{calls} slow calls were not said: too many in a second")], f)?,
+        }
+        missing(self.lost, &self.left_out, f)
+    }
+}
