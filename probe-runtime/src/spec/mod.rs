@@ -6,14 +6,15 @@
 //! ```
 //! `PROBES` is such a text.
 
+mod attaching;
 mod format;
 mod interval;
 mod options;
 mod parse;
 mod reported;
 mod reporters;
-mod spec;
 
+pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub(crate) use format::{Format, endings};
 pub(crate) use interval::interval;
 #[cfg(any(feature = "perf", feature = "call-tree", feature = "latency"))]
@@ -23,4 +24,3 @@ pub(crate) use options::settings;
 pub(crate) use parse::{Listening, Request, requests};
 pub(crate) use reported::Reported;
 pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};
-pub use spec::{Spec, SpecAttachment, SpecAttachments, attach_spec};

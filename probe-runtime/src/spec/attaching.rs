@@ -7,7 +7,7 @@ use std::slice;
 use std::str::FromStr;
 
 use super::format::Format;
-use super::parse::requests;
+use super::parse::{Request, requests};
 use super::reported::Reported;
 use crate::consumer::Consumer;
 use crate::control::Attachment;
@@ -40,14 +40,14 @@ impl FromStr for Spec {
     /// # Errors
     /// [`Error::Spec`], which shows where the text is malformed.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let requests = requests(text).map_err(|Mistake { at, problem }| Error::Spec {
-            spec: text.to_owned(),
-            at,
-            problem,
-        })?;
+        let requests = read(text)?;
         let requests: Vec<_> = requests.iter().map(ToString::to_string).collect();
         Ok(Self(requests.join(", ")))
     }
+}
+
+fn read(text: &str) -> Result<Vec<Request<'_>>, Error> {
+    requests(text).map_err(|Mistake { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
 }
 
 impl fmt::Display for Spec {
@@ -63,8 +63,8 @@ impl Spec {
     /// What [`select`](crate::select) and [`ProbeSet::attach`](crate::ProbeSet::attach) say of the first that can't be attached; nothing
     /// stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
-        let requests = requests(&self.0).expect("it has been read before");
-        let attached = requests.iter().map(|request| {
+        let attached = read(&self.0)?;
+        let attached = attached.iter().map(|request| {
             // Terms that name nothing are in the attachment's report.
             let reported = request.attach()?.reported;
             Ok(SpecAttachment {
