@@ -11,6 +11,7 @@ use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
 use crate::period::{Period, Since};
 
 /// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
@@ -73,6 +74,7 @@ use crate::period::{Period, Since};
 pub struct Calls<const N: usize, M: Meter<N>> {
     selected: Selected,
     memory: Memory<N, M>,
+    #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     since: Since,
 }
 
@@ -84,7 +86,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
         let memory = PerThread::new(selected.functions.len())?;
-        Ok(Self { selected, memory, since: Since::now() })
+        Ok(Self {
+            selected,
+            memory,
+            #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
+            since: Since::now(),
+        })
     }
 
     /// From when it was made until now.
