@@ -37,3 +37,5 @@ pub mod scenario;
 pub mod slots;
 pub mod sources;
 pub mod text;
+#[cfg(target_os = "linux")]
+pub mod uprobe;

@@ -81,7 +81,7 @@ fn a_breakpoint_is_reported_and_left_alone() {
     assert_eq!(*refusal.reason(), RefusalReason::Foreign { expected: nop, found });
     let shown = format!(
         "1 patched, 0 unchanged, 1 refused\n  site {at:#x}: expected [0f, 1f, 44, 00, 08], \
-         found [cc, 1f, 44, 00, 08]: a debugger or another patcher holds it"
+         found [cc, 1f, 44, 00, 08]: a debugger's breakpoint, or a tracer's (a uprobe): remove it"
     );
     assert_eq!(report.to_string(), shown);
     second(1);
@@ -97,7 +97,8 @@ fn a_breakpoint_is_reported_and_left_alone() {
     let Error::Refused(report) = &error else { panic!("{error}") };
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 1));
     assert!(error.to_string().starts_with("no site could be activated: 0 patched, 0 unchanged, 1 refused"));
-    assert_eq!(select("**::first").unwrap().probes()[0].state(), ProbeState::Latent);
+    let [probe] = &select("**::first").unwrap().probes()[..] else { panic!("one probe") };
+    assert_eq!((probe.state(), probe.foreign().len()), (ProbeState::Foreign, 1));
     assert_eq!(text.differences(), broken);
 
     // The debugger goes; the site is as good as new.

@@ -51,7 +51,7 @@ impl Attachment<Count> {
 
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.counts())?;
+        write!(f, "{}", self.counts().table())?;
         footnotes(&notes_of_counts(self), f)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::report::{Csv, Object, Table, array, document, list};
+use super::report::{Csv, Object, Table, array, document, footnotes, foreign, list};
 use crate::abi::Kind;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
@@ -134,8 +134,9 @@ impl IntoIterator for Counts {
     }
 }
 
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Counts {
+    /// Without what is noted below it.
+    pub(super) fn table(&self) -> Table {
         let mut table = Table::new(["probe", "kind", "sites", "hits"]);
         for ProbeCount { probe, hits } in &self.probes {
             table.row([
@@ -145,6 +146,14 @@ impl fmt::Display for Counts {
                 hits.to_string(),
             ]);
         }
-        fmt::Display::fmt(&table, f)
+        table
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.table(), f)?;
+        let strays: Vec<_> = self.probes.iter().flat_map(|count| count.probe.foreign()).cloned().collect();
+        footnotes(foreign(&strays).as_slice(), f)
     }
 }

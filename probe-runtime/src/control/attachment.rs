@@ -1,5 +1,6 @@
 //! A consumer on a set of probes, for as long as it lives.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use crate::consumer::Consumer;
 use crate::consumers::{Counts, ProbeCount};
 use crate::dispatch::{Awaited, Subscription};
 use crate::os::cancel::Uncancellable;
-use crate::patch::{Report, Visibility};
+use crate::patch::{Refusal, Report, Visibility};
 use crate::period::Since;
 use crate::registry::ProbeInfo;
 
@@ -170,7 +171,26 @@ impl<C: Consumer> Attachment<C> {
         operate(|control| {
             let attached = control.attached(self.live().number);
             let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
-            ids.iter().filter_map(|id| control.attached_info(*id)).collect()
+            control.attached_infos(&ids).map(|(_, info)| info).collect()
+        })
+    }
+
+    /// Sites of its probes that hold other bytes than they were left with, with what was expected and found: somebody else has written
+    /// there, and hits may be lost. Reports say so below their tables. See [`ProbeInfo::foreign`].
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("own"); }
+    /// # work();
+    /// let hits = select("**::own")?.attach(Count::new())?;
+    /// assert!(hits.foreign().is_empty());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn foreign(&self) -> Vec<Refusal> {
+        operate(|control| {
+            let attached = control.attached(self.live().number);
+            let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
+            control.strays(&ids).into_iter().map(|(_, stray)| stray).collect()
         })
     }
 
@@ -180,9 +200,12 @@ impl<C: Consumer> Attachment<C> {
     pub fn counts(&self) -> Counts {
         let counts = operate(|control| {
             let attached = control.attached(self.live().number)?;
-            let counts = (attached.counted().into_iter())
-                .filter_map(|(id, hits)| Some(ProbeCount { probe: control.attached_info(id)?, hits }));
-            Some(counts.collect())
+            let counted = attached.counted();
+            let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
+            let counted: HashMap<_, _> = counted.into_iter().collect();
+            let probes = control.attached_infos(&ids);
+            let count = |(id, probe)| Some(ProbeCount { probe, hits: *counted.get(&id)? });
+            Some(probes.filter_map(count).collect())
         });
         Counts::new(counts.unwrap_or_default(), self.since.period())
     }

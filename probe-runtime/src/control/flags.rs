@@ -34,6 +34,24 @@ impl Control {
         }
     }
 
+    /// The same: nobody else switches a flag.
+    pub(super) fn change_runs(
+        &self,
+        runs: &[Run],
+        active: bool,
+        access: Access,
+        _is_change: bool,
+        report: &mut Report,
+    ) {
+        self.switch_runs(runs, active, access, report);
+    }
+
+    pub(super) fn strays(&self, _ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
+        Vec::new()
+    }
+
+    pub(super) fn note_strays(&self, _ids: &[ProbeId], _report: &mut Report) {}
+
     pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
         Ok(HeldText::default())
     }

@@ -38,6 +38,8 @@ mod unsettled;
 mod flags;
 #[cfg(probe_backend = "x86_64")]
 mod sites;
+#[cfg(probe_backend = "x86_64")]
+mod strays;
 
 #[cfg(not(probe_backend = "x86_64"))]
 use flags::{HeldText, close_text, forget_unloaded_text};

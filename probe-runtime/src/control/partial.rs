@@ -195,6 +195,9 @@ impl Control {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
+        if access != Access::Held {
+            self.note_strays(&ids, report);
+        }
         let Some(attached) = self.attached(attachment) else { return };
         if !is_off && attached.subscription.has_failed() {
             self.refuse(&ids, &RefusalReason::Failed, report);

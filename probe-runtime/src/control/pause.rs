@@ -84,25 +84,31 @@ impl Control {
             self.settle_growth(attachment);
             finstrument::pause(is_paused);
         }
-        let attached = self.attachments.get_mut(attachment)?.as_mut()?;
+        let attached = self.attachments.get(attachment)?.as_ref()?;
         if !is_paused && attached.subscription.has_failed() {
             let ids = Arc::clone(&attached.ids);
             self.refuse(&ids, &RefusalReason::Failed, report);
             return None;
         }
-        attached.is_paused = is_paused;
+        let decides_alone = attached.decides_alone() && cfg!(probe_backend = "x86_64");
+        if !decides_alone {
+            self.note_strays(&attached.ids, report);
+        }
+        let attached = self.attachments[attachment].as_mut()?;
+        let is_change = std::mem::replace(&mut attached.is_paused, is_paused) != is_paused;
         attached.subscription.set_paused(is_paused);
         let unsettled = attached.subscription.unsettle();
-        if attached.decides_alone() && cfg!(probe_backend = "x86_64") {
+        if decides_alone {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.
             // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
             if is_main_only && attached.is_open() {
-                self.switch_runs(&self.attached(attachment)?.runs, !is_paused, Access::Held, report);
+                let runs = &self.attached(attachment)?.runs;
+                self.change_runs(runs, !is_paused, Access::Held, is_change, report);
             } else {
                 // Opening text, and asking which rights it has, may be.
                 let _whole = Uncancellable::new();
                 let Attached { runs, policy, .. } = self.attached(attachment)?;
-                self.switch_runs(runs, !is_paused, policy.access(), report);
+                self.change_runs(runs, !is_paused, policy.access(), is_change, report);
             }
         } else {
             let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);

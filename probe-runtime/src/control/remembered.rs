@@ -1,8 +1,11 @@
 //! What is known of probes: of those that are loaded, from their definitions; of those that are attached to and have
 //! been unloaded since, from a copy, so that what they counted keeps its name.
 
+use std::collections::HashMap;
+
 use super::members::Members;
 use super::state::Control;
+use crate::patch::Refusal;
 use crate::registry::{ProbeId, ProbeInfo};
 
 impl Control {
@@ -11,6 +14,30 @@ impl Control {
         let definition = self.registry.definition(id)?;
         let ty = |field| self.registry.field_type(id, field).or_else(|| definition.field_type(field));
         Some(ProbeInfo::new(id, definition, ty, self.registry.site_count(id), self.state_of(id)))
+    }
+
+    /// Probes as they are now, their sites' bytes looked at; those that are unloaded are left out.
+    pub(super) fn infos(&self, ids: &[ProbeId]) -> Vec<ProbeInfo> {
+        self.looked_at(ids, Self::info).map(|(_, info)| info).collect()
+    }
+
+    /// Attached probes as they are now, their sites' bytes looked at, or as they were.
+    pub(super) fn attached_infos(&self, ids: &[ProbeId]) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
+        self.looked_at(ids, Self::attached_info)
+    }
+
+    fn looked_at(
+        &self,
+        ids: &[ProbeId],
+        info: impl Fn(&Self, ProbeId) -> Option<ProbeInfo>,
+    ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
+        let mut strays: HashMap<ProbeId, Vec<Refusal>> = HashMap::new();
+        for (id, stray) in self.strays(ids) {
+            strays.entry(id).or_default().push(stray);
+        }
+        ids.iter().filter_map(move |id| {
+            Some((*id, info(self, *id)?.with_foreign(strays.remove(id).unwrap_or_default())))
+        })
     }
 
     /// An attached probe as it is now, or as it was.

@@ -33,8 +33,8 @@ use crate::registry::{ProbeId, ProbeInfo};
 /// ```
 pub fn probes() -> Vec<ProbeInfo> {
     let mut list: Vec<_> = operate(|control| {
-        let ids = (0..control.registry.len()).map(ProbeId::new);
-        ids.filter_map(|id| control.info(id)).collect()
+        let ids: Vec<_> = (0..control.registry.len()).map(ProbeId::new).collect();
+        control.infos(&ids)
     });
     crate::order::sort_by(&mut list, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))
@@ -119,7 +119,7 @@ impl ProbeSet {
 
     /// The probes, as they are now, but for those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control| self.ids.iter().filter_map(|id| control.info(*id)).collect())
+        operate(|control| control.infos(&self.ids))
     }
 
     /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.

@@ -23,8 +23,23 @@ impl Control {
     /// Makes all sites of these runs active or latent.
     #[inline]
     pub(super) fn switch_runs(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
+        self.change_runs(runs, active, access, false, report);
+    }
+
+    /// The same; `is_change` says that all sites were left in the other state.
+    #[inline]
+    pub(super) fn change_runs(
+        &self,
+        runs: &[Run],
+        active: bool,
+        access: Access,
+        is_change: bool,
+        report: &mut Report,
+    ) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
-        let mut batch = Batch::new(wanted, report);
+        let refused_before = report.unswitched().len();
+        let has_unswitched = !self.unswitched.borrow().is_empty();
+        let mut batch = Batch::new(wanted, report).changing(is_change && !has_unswitched);
         match runs {
             _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), Access::Held));
@@ -45,10 +60,13 @@ impl Control {
         if self.registry.has_calls() {
             self.switch_calls(runs, active, access, report);
         }
+        if has_unswitched || report.unswitched().len() != refused_before {
+            self.remember_unswitched(runs, &report.unswitched()[refused_before..]);
+        }
     }
 
     #[inline]
-    fn sites_of_run(&self, run: &Run) -> &[Site] {
+    pub(super) fn sites_of_run(&self, run: &Run) -> &[Site] {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 

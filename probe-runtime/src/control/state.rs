@@ -1,5 +1,7 @@
 //! What the control lock guards, and the steps that change it.
 
+#[cfg(probe_backend = "x86_64")]
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +10,8 @@ use super::attached::{Attached, Policy};
 use super::members::{Members, claim};
 use super::parts::{Part, Parts};
 use super::retired::{Detached, Garbage};
+#[cfg(probe_backend = "x86_64")]
+use super::strays::Unswitched;
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
 use crate::consumer::Wants;
@@ -41,6 +45,8 @@ pub(super) struct Control {
     /// Whether places of discoveries are in there that others could use.
     #[cfg(probe_discovers)]
     pub(super) has_vanished: bool,
+    #[cfg(probe_backend = "x86_64")]
+    pub(super) unswitched: RefCell<Unswitched>,
     /// What is known of attached probes that may be unloaded.
     pub(super) remembered: HashMap<ProbeId, ProbeInfo>,
 }
@@ -174,6 +180,7 @@ impl Control {
         report: &mut Report,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
+        self.note_strays(&ids, report);
         let attachment = self.place(attached);
         self.parts.reserve(ids.len());
         for (&id, action) in ids.iter().zip(actions) {
@@ -205,7 +212,12 @@ impl Control {
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
         #[cfg(probe_discovers)]
         self.settle_growth(attachment);
-        let Some(attached) = self.attachments[attachment].take() else { return Report::default() };
+        let mut report = Report::default();
+        // Whether it is paused, it tells itself.
+        if let Some(attached) = &self.attachments[attachment] {
+            self.note_strays(&attached.ids, &mut report);
+        }
+        let Some(attached) = self.attachments[attachment].take() else { return report };
         attached.subscription.close();
         #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);
@@ -218,7 +230,6 @@ impl Control {
         let Attached { since, subscription, tallies, .. } = &attached;
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone() };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
-        let mut report = Report::default();
         self.switch_each(&attached.ids, attached.policy.access(), &mut report);
         close_text(attached.text, &mut report);
         report
@@ -227,15 +238,17 @@ impl Control {
     /// Forces probes off, or lets them go again.
     pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
         let text = self.open_text(ids, policy)?;
-        ids.iter().for_each(|id| self.change(*id, |members, _| members.hold()));
         let mut report = Report::default();
+        self.note_strays(ids, &mut report);
+        ids.iter().for_each(|id| self.change(*id, |members, _| members.hold()));
         self.switch_each(ids, policy.access(), &mut report);
         Ok((report, text))
     }
 
     pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
-        ids.iter().for_each(|id| self.change(*id, |members, _| members.release()));
         let mut report = Report::default();
+        self.note_strays(ids, &mut report);
+        ids.iter().for_each(|id| self.change(*id, |members, _| members.release()));
         self.switch_each(ids, policy.access(), &mut report);
         close_text(text, &mut report);
         report

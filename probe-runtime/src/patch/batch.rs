@@ -11,7 +11,7 @@ use super::poke::{poke, read};
 use super::refused::settle;
 use super::trapped::alias_works;
 use super::{Access, WritableRuns};
-use super::{Instruction, Refusal, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use super::{Instruction, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::pages;
 
 /// One site: where it is, and the instruction that it holds while it is active.
@@ -31,11 +31,19 @@ pub(crate) struct Batch<'a> {
     pub(super) report: &'a mut Report,
     /// Sites that one write does not switch.
     straddlers: Vec<Site>,
+    /// Whether all sites are in the other state, as far as is known.
+    is_change: bool,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(wanted: SiteState, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new() }
+        Self { wanted, report, straddlers: Vec::new(), is_change: false }
+    }
+
+    /// Says that all sites were left in the other state: those that are not are somebody else's work, and are noted.
+    pub(crate) fn changing(mut self, is_change: bool) -> Self {
+        self.is_change = is_change;
+        self
     }
 
     /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
@@ -103,7 +111,12 @@ impl<'a> Batch<'a> {
             }
             match write_one(*site, wanted) {
                 Ok(Done::Patched) => patched += 1,
-                Ok(Done::Unchanged) => unchanged += 1,
+                Ok(Done::Unchanged) => {
+                    unchanged += 1;
+                    if self.is_change {
+                        self.note_stray(*site);
+                    }
+                }
                 Ok(Done::Nothing) => self.straddlers.push(*site),
                 Err(refusal) => self.look_again(*site, refusal),
             }
@@ -114,6 +127,25 @@ impl<'a> Batch<'a> {
 }
 
 impl Batch<'_> {
+    /// Counts a site that is as wanted.
+    pub(super) fn leave(&mut self, site: Site) {
+        self.report.add_unchanged(1);
+        if self.is_change {
+            self.note_stray(site);
+        }
+    }
+
+    /// A site that is as wanted before it was switched.
+    #[cold]
+    fn note_stray(&mut self, site: Site) {
+        let (left, found) = match self.wanted {
+            SiteState::Latent => (site.active, Instruction::NOP5),
+            SiteState::Active => (Instruction::NOP5, site.active),
+        };
+        let reason = RefusalReason::Foreign { expected: left.bytes(), found: found.bytes() };
+        self.report.add_foreign([Refusal::new(site.addr, reason)]);
+    }
+
     /// A site that holds neither instruction, in text that is open.
     #[cold]
     fn look_again(&mut self, site: Site, mut refusal: Box<Refusal>) {

@@ -56,6 +56,8 @@ mod poke;
 #[cfg(probe_backend = "x86_64")]
 mod refused;
 #[cfg(probe_backend = "x86_64")]
+mod strays;
+#[cfg(probe_backend = "x86_64")]
 mod trapped;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
@@ -84,6 +86,8 @@ pub use pages::{OpenText, TextError, unrestored_bytes};
 pub(crate) use pages::{close_held, make_room};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use pages::{cross_forks, forget_gone};
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use strays::strays;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use trapped::alias_works;
 

@@ -45,7 +45,7 @@ impl Batch<'_> {
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
         // SAFETY: it can be read, as was just seen.
         match unsafe { look(site, self.wanted) } {
-            Ok(None) => self.report.add_unchanged(1),
+            Ok(None) => self.leave(site),
             Ok(Some(_)) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
             Err(refusal) => self.report.refuse(*refusal),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::text::ALIAS_WORKS;
-use super::{SITE_LEN, SiteAddr, TextPolicy};
+use super::{Instruction, SITE_LEN, SiteAddr, TextPolicy};
 
 /// How many refusals are kept in full; the rest is counted.
 const KEPT: usize = 64;
@@ -27,6 +27,10 @@ pub struct Report {
     /// Once that was tried.
     alias_works: Option<bool>,
     unmatched: Arc<[UnmatchedTerm]>,
+    foreign: Vec<Refusal>,
+    /// Sites that are not as wanted, though nobody else holds them.
+    #[cfg(probe_backend = "x86_64")]
+    unswitched: Vec<SiteAddr>,
 }
 
 /// A term of a selector that named nothing, where others did.
@@ -110,6 +114,22 @@ impl Report {
         self.alias_works.is_some_and(|works| works).then_some(TextPolicy::Alias)
     }
 
+    /// Sites that were not as they were left: somebody else has written there since, and hits may have been lost. Those that hold
+    /// neither their NOP nor their jump or call are [refused](Self::refusals), too; the others are as wanted by now.
+    ///
+    /// ```
+    /// # use probe_runtime::{Count, point, select};
+    /// # fn work() { point!("left"); }
+    /// # work();
+    /// let hits = select("**::left")?.attach(Count::new())?;
+    /// let report = hits.pause();
+    /// assert!(report.foreign().is_empty(), "{report}");
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn foreign(&self) -> &[Refusal] {
+        &self.foreign
+    }
+
     /// Whether every site is as wanted, and all text is sealed as it should be.
     pub fn is_complete(&self) -> bool {
         self.refused == 0 && self.unsealed == 0
@@ -141,8 +161,23 @@ impl Report {
         self.unchanged += sites;
     }
 
+    #[cfg(probe_backend = "x86_64")]
+    pub(crate) fn add_foreign(&mut self, strays: impl IntoIterator<Item = Refusal>) {
+        let room = KEPT - self.foreign.len();
+        self.foreign.extend(strays.into_iter().take(room));
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    pub(crate) fn unswitched(&self) -> &[SiteAddr] {
+        &self.unswitched
+    }
+
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
         self.refused += 1;
+        #[cfg(probe_backend = "x86_64")]
+        if !matches!(refusal.reason, RefusalReason::Foreign { .. }) {
+            self.unswitched.push(refusal.site);
+        }
         if self.refusals.len() < KEPT {
             self.refusals.push(refusal);
         }
@@ -157,6 +192,10 @@ impl fmt::Display for Report {
         }
         for refusal in &self.refusals {
             write!(f, "\n  {refusal}")?;
+        }
+        let refused = |stray: &&Refusal| self.refusals.iter().any(|refusal| refusal.site == stray.site);
+        for stray in self.foreign.iter().filter(|stray| !refused(stray)) {
+            write!(f, "\n  {stray}; it is as wanted now")?;
         }
         let more = self.refused - self.refusals.len();
         if more != 0 {
@@ -258,6 +297,13 @@ impl Refusal {
         Self { site, reason }
     }
 
+    /// Whether what was found is one of a site's own two instructions.
+    #[cfg(probe_backend = "x86_64")]
+    pub(crate) fn holds_own(&self, site: super::Site) -> bool {
+        matches!(self.reason, RefusalReason::Foreign { found, .. }
+            if [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(found)))
+    }
+
     /// The site's address.
     pub fn site(&self) -> usize {
         self.site.0
@@ -273,10 +319,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "site {}: ", self.site)?;
         match &self.reason {
-            RefusalReason::Foreign { expected, found } => write!(
-                f,
-                "expected {expected:02x?}, found {found:02x?}: a debugger or another patcher holds it"
-            ),
+            RefusalReason::Foreign { expected, found } => {
+                write!(f, "expected {expected:02x?}, found {found:02x?}: {}", whose(*expected, *found))
+            }
             RefusalReason::Protected { errno } => {
                 let error = std::io::Error::from_raw_os_error(*errno);
                 write!(f, "the system does not let its page be written: {error}")
@@ -309,6 +354,23 @@ impl fmt::Display for Refusal {
                 write!(f, "its consumer has failed: see `Attachment::failure`; attach anew")
             }
         }
+    }
+}
+
+/// Who has probably written what a site holds, and what to do about it.
+fn whose(expected: [u8; SITE_LEN], found: [u8; SITE_LEN]) -> &'static str {
+    const NOP: [u8; SITE_LEN] = Instruction::NOP5.bytes();
+    match found {
+        [0xcc, ..] => "a debugger's breakpoint, or a tracer's (a uprobe): remove it",
+        NOP => {
+            "somebody has written the file's NOP back, and hits are lost: switch the site off and on again"
+        }
+        [0x0f, tail @ ..] if tail == expected[1..] || expected == NOP => {
+            "torn: a tracer (a uprobe) was put on the active site, and has written one byte of the file back. Who executes it may \
+             crash; patch::word::patch can write the NOP there"
+        }
+        [0xe8, ..] => "a tracer's call (a uprobe): remove it",
+        _ => "a debugger or another patcher holds it",
     }
 }
 
@@ -372,7 +434,7 @@ mod tests {
         assert_eq!(
             Refusal::new(SiteAddr(0x40), reason).to_string(),
             "site 0x40: expected [0f, 1f, 44, 00, 08], found [cc, 1f, 44, 00, 08]: \
-             a debugger or another patcher holds it"
+             a debugger's breakpoint, or a tracer's (a uprobe): remove it"
         );
     }
 }

@@ -87,7 +87,7 @@ impl Batch<'_> {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
             match unsafe { look(*site, self.wanted) } {
-                Ok(None) => self.report.add_unchanged(1),
+                Ok(None) => self.leave(*site),
                 Ok(Some(Replacement { found, new })) => {
                     plans.extend(Plan::new(
                         site.addr.0,

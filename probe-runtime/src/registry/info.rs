@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::ProbeId;
 use crate::abi::{Definition, Kind, Type};
+use crate::patch::Refusal;
 
 /// Whether anybody listens.
 ///
@@ -28,6 +29,9 @@ pub enum ProbeState {
     Active,
     /// Somebody is attached, but a hold (or a pause) keeps the sites latent.
     Held,
+    /// Some of its sites hold other bytes than they were left with: somebody else has written there, and hits may be lost, whoever is
+    /// attached. See [`ProbeInfo::foreign`].
+    Foreign,
     /// Somebody is attached, and the objects that hold the probe were unloaded. It goes on when one is loaded again.
     Unloaded,
 }
@@ -39,6 +43,7 @@ impl ProbeState {
             Self::Latent => "latent",
             Self::Active => "active",
             Self::Held => "held",
+            Self::Foreign => "foreign",
             Self::Unloaded => "unloaded",
         }
     }
@@ -100,6 +105,7 @@ pub struct ProbeInfo {
     skipped: Option<String>,
     sites: usize,
     state: ProbeState,
+    foreign: Vec<Refusal>,
 }
 
 impl ProbeInfo {
@@ -124,12 +130,22 @@ impl ProbeInfo {
             skipped: definition.skipped().map(str::to_owned),
             sites,
             state,
+            foreign: Vec::new(),
         }
+    }
+
+    /// The same probe, with what its sites hold that they were not left with.
+    pub(crate) fn with_foreign(mut self, foreign: Vec<Refusal>) -> Self {
+        if !foreign.is_empty() {
+            self.state = ProbeState::Foreign;
+            self.foreign = foreign;
+        }
+        self
     }
 
     /// The same probe, once it is unloaded.
     pub(crate) fn unloaded(&self) -> Self {
-        Self { sites: 0, state: ProbeState::Unloaded, ..self.clone() }
+        Self { sites: 0, state: ProbeState::Unloaded, foreign: Vec::new(), ..self.clone() }
     }
 
     /// The probe's number.
@@ -207,6 +223,20 @@ impl ProbeInfo {
     /// have more exits than entries.
     pub fn sites(&self) -> usize {
         self.sites
+    }
+
+    /// Sites that hold other bytes than they were left with, each with what was expected and found: a breakpoint, a tracer's work, or
+    /// what that has left behind. Nothing but x86-64 Linux has sites that are looked at, and text that can't be read is not.
+    ///
+    /// ```
+    /// # fn work() { probe_runtime::point!("looked_at"); }
+    /// # work();
+    /// let probes = probe_runtime::select("**::looked_at")?.probes();
+    /// assert!(probes[0].foreign().is_empty());
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn foreign(&self) -> &[Refusal] {
+        &self.foreign
     }
 
     /// Whether anybody listens.

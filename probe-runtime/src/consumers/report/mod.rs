@@ -28,10 +28,10 @@ pub(super) use functions::{Columns, Number, decimal};
 pub(super) use json::left_out;
 pub(crate) use json::{Object, array};
 pub(super) use list::list;
-pub(super) use notes::footnotes;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;
 pub(crate) use notes::notes_of_counts;
+pub(super) use notes::{footnotes, foreign};
 pub(crate) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;

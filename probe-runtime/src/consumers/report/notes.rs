@@ -6,6 +6,7 @@ use crate::consumer::Consumer;
 use crate::consumers::Count;
 use crate::control::Attachment;
 use crate::dispatch::lost_hits;
+use crate::patch::Refusal;
 
 /// A note each, where there is something; that of refused sites has a line of its own for each of them.
 pub(crate) fn notes<C: Consumer>(attachment: &Attachment<C>) -> Vec<String> {
@@ -18,10 +19,27 @@ pub(crate) fn notes<C: Consumer>(attachment: &Attachment<C>) -> Vec<String> {
     if let Some(failure) = attachment.failure() {
         notes.push(format!("the consumer is called no more: {failure}"));
     }
+    notes.extend(foreign(&attachment.foreign()));
     if !attachment.report().is_complete() {
         notes.push(attachment.report().to_string());
     }
     notes
+}
+
+/// Sites that somebody else has written to, a line each, as far as there are few.
+pub(crate) fn foreign(strays: &[Refusal]) -> Option<String> {
+    const SHOWN: usize = 4;
+    let sites = match strays.len() {
+        0 => return None,
+        1 => "1 site holds other bytes than it was left with, and hits may be missing:".to_owned(),
+        sites => format!("{sites} sites hold other bytes than they were left with, and hits may be missing:"),
+    };
+    let mut lines = vec![sites];
+    lines.extend(strays.iter().take(SHOWN).map(|stray| format!("  {stray}")));
+    if strays.len() > SHOWN {
+        lines.push(format!("  and {} more", strays.len() - SHOWN));
+    }
+    Some(lines.join("\n"))
 }
 
 /// The same for counts: what could not be counted comes first.

@@ -6,6 +6,8 @@ pub(crate) mod masks;
 pub(crate) mod mem;
 pub(crate) mod memory;
 pub(crate) mod objects;
+#[cfg(probe_backend = "x86_64")]
+pub(crate) mod peek;
 pub(crate) mod pin;
 #[cfg(probe_discovers)]
 pub(crate) mod signals;

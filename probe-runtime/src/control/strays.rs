@@ -1,0 +1,82 @@
+//! Sites that are not as the last operation left them: somebody else has written there since.
+//!
+//! What an operation has left is what the probes' members want; but for sites that it was refused to switch, which are remembered here.
+//!
+//! Cost: see [`patch::strays`]. Nothing that hits, and nothing that toggles in open text, looks.
+
+use std::collections::BTreeSet;
+
+use super::state::Control;
+use super::switch::Run;
+use crate::patch::{self, Refusal, Report, Site, SiteAddr, SiteState};
+use crate::registry::{ProbeId, ProbeState};
+
+/// Sites that an operation could not switch, with nobody else in the way: it may not write there, say.
+pub(super) type Unswitched = BTreeSet<SiteAddr>;
+
+impl Control {
+    /// The sites of these probes that are not as they were left, in ascending order.
+    pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
+        let mut strays = Vec::new();
+        for left in [Some(SiteState::Active), Some(SiteState::Latent), None] {
+            let ids = ids.iter().filter(|id| self.left(**id) == left);
+            let mut sites: Vec<_> =
+                ids.flat_map(|id| self.registry.sites(*id).iter().map(|site| (*site, *id))).collect();
+            self.look_at(&mut sites, left, &mut strays);
+        }
+        // Hooks switch those of their own accord.
+        #[cfg(probe_discovers)]
+        if self.registry.has_calls() {
+            let calls = ids.iter().flat_map(|id| {
+                let calls = self.registry.calls_of_run(id.index()..=id.index());
+                calls.filter(|call| call.is_settled()).filter_map(|call| Some((call.site()?, *id)))
+            });
+            self.look_at(&mut calls.collect::<Vec<_>>(), None, &mut strays);
+        }
+        strays
+    }
+
+    /// Notes in a report which sites are not as they were left, before an operation on their probes.
+    pub(super) fn note_strays(&self, ids: &[ProbeId], report: &mut Report) {
+        report.add_foreign(self.strays(ids).into_iter().map(|(_, stray)| stray));
+    }
+
+    fn look_at(
+        &self,
+        sites: &mut [(Site, ProbeId)],
+        left: Option<SiteState>,
+        strays: &mut Vec<(ProbeId, Refusal)>,
+    ) {
+        sites.sort_unstable_by_key(|(site, _)| site.addr);
+        let in_order: Vec<_> = sites.iter().map(|(site, _)| *site).collect();
+        let unswitched = self.unswitched.borrow();
+        for stray in patch::strays(&in_order, left) {
+            let addr = SiteAddr(stray.site());
+            let Ok(at) = sites.binary_search_by_key(&addr, |(site, _)| site.addr) else { continue };
+            let (site, id) = sites[at];
+            if !(unswitched.contains(&addr) && stray.holds_own(site)) {
+                strays.push((id, stray));
+            }
+        }
+    }
+
+    /// What the sites of a probe were left as; `None` where that is not known, since nobody here has switched them: another copy of
+    /// this crate may have.
+    fn left(&self, id: ProbeId) -> Option<SiteState> {
+        match self.state_of(id) {
+            ProbeState::Active => Some(SiteState::Active),
+            ProbeState::Held => Some(SiteState::Latent),
+            _ => None,
+        }
+    }
+
+    /// Remembers which sites of these runs were refused to be switched, of those from a place on in the report's list.
+    #[cold]
+    pub(super) fn remember_unswitched(&self, runs: &[Run], refused: &[SiteAddr]) {
+        let mut unswitched = self.unswitched.borrow_mut();
+        for site in runs.iter().flat_map(|run| self.sites_of_run(run)) {
+            unswitched.remove(&site.addr);
+        }
+        unswitched.extend(refused);
+    }
+}

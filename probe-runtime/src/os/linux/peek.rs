@@ -1,0 +1,32 @@
+//! Reading this process's memory without faulting: `process_vm_readv(2)`, which says `EFAULT` where a load would end the process.
+//!
+//! Cost: 0.4 µs a call. It needs neither `/proc` nor a descriptor; a seccomp filter may deny it.
+
+// Safety: relies on the kernel to look at what is mapped, and to write to the caller's buffer alone.
+#![expect(unsafe_code, reason = "see above")]
+
+/// Fills a buffer from an address; `false` where not all of it can be read, or the kernel does not do it.
+pub(crate) fn peek(addr: usize, into: &mut [u8]) -> bool {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: into.len() };
+    let errno = super::thread::errno();
+    // SAFETY: writes to the buffer, which is its own; reads what the kernel finds readable.
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    super::thread::set_errno(errno);
+    usize::try_from(read) == Ok(into.len())
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_mapped_is_no_fault() {
+        let source = *b"some bytes";
+        let mut found = [0; 10];
+        assert!(peek(source.as_ptr().expose_provenance(), &mut found));
+        assert_eq!(found, source);
+        assert!(!peek(8, &mut found));
+    }
+}

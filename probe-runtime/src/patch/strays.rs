@@ -1,0 +1,75 @@
+//! Sites whose bytes are not what they were left as: somebody else has written there since. Reads only.
+//!
+//! | site | breakpoint on it | breakpoint gone | after a hit of a uprobe (Linux 6.18) |
+//! |---|---|---|---|
+//! | latent | `cc 1f 44 00 08` | as it was | `e8 …`, a CALL of the kernel's; gone: a whole NOP |
+//! | active | `cc xx xx xx xx` | debugger: as it was; uprobe: `0f xx xx xx xx`, torn | a whole NOP, since the kernel knows the file's |
+//!
+//! Cost: a system call for each page that has sites, and a comparison for each site. The kernel reads, since a program may have
+//! taken text's right to be read: where it can't, nothing is said.
+
+// Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
+#![expect(unsafe_code, reason = "see above")]
+
+use super::batch::by_page;
+use super::refused::look;
+use super::{Instruction, Refusal, RefusalReason, SITE_LEN, Site, SiteState};
+use crate::os::peek::peek;
+
+/// The sites, in ascending order, that hold something else than they were left with: the NOP or the active instruction; `None` where
+/// either may be.
+pub(crate) fn strays(sites: &[Site], left: Option<SiteState>) -> Vec<Refusal> {
+    let mut strays = Vec::new();
+    let mut text = Vec::new();
+    for (sites, _) in by_page(sites) {
+        let (Some(first), Some(last)) = (sites.first(), sites.last()) else { continue };
+        let start = first.addr.0;
+        text.resize(last.addr.0 + SITE_LEN - start, 0);
+        if !peek(start, &mut text) {
+            continue;
+        }
+        for site in sites {
+            let at = site.addr.0 - start;
+            let found = Instruction::from_bytes(
+                <[u8; SITE_LEN]>::try_from(&text[at..at + SITE_LEN]).unwrap_or_default(),
+            );
+            if !is_left(*site, left, found) {
+                // SAFETY: it has just been read.
+                strays.extend(unsafe { stray(*site, left) });
+            }
+        }
+    }
+    strays
+}
+
+fn is_left(site: Site, left: Option<SiteState>, found: Instruction) -> bool {
+    match left {
+        Some(SiteState::Latent) => found == Instruction::NOP5,
+        Some(SiteState::Active) => found == site.active,
+        None => found == Instruction::NOP5 || found == site.active,
+    }
+}
+
+/// Looks again, at the words themselves: what the kernel copies may be half of a patch under way.
+///
+/// # Safety
+/// The site's text can be read.
+#[cold]
+unsafe fn stray(site: Site, left: Option<SiteState>) -> Option<Refusal> {
+    let state = left.unwrap_or(SiteState::Latent);
+    let expected = match state {
+        SiteState::Latent => Instruction::NOP5,
+        SiteState::Active => site.active,
+    };
+    // SAFETY: as the caller says.
+    let found = match unsafe { look(site, state) } {
+        Ok(replacement) => replacement?.found.bytes(),
+        Err(refusal) => match refusal.reason() {
+            RefusalReason::Foreign { found, .. } => *found,
+            // Somebody is replacing it, who knows what it was.
+            _ => return None,
+        },
+    };
+    let is_other = !is_left(site, left, Instruction::from_bytes(found));
+    is_other.then(|| Refusal::new(site.addr, RefusalReason::Foreign { expected: expected.bytes(), found }))
+}
