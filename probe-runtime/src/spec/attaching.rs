@@ -160,6 +160,15 @@ impl fmt::Display for SpecAttachments {
 }
 
 /// One consumer of a [`Spec`], attached. Prints as its report.
+///
+/// ```
+/// #[probe_runtime::probe]
+/// fn reported() {}
+/// reported();
+/// let attached = probe_runtime::attach_spec("**::reported=count")?;
+/// println!("{} of {}:\n{}", attached[0].consumer(), attached[0].selector(), attached[0]);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 pub struct SpecAttachment {
     selector: String,
     consumer: &'static str,
