@@ -1,6 +1,7 @@
-//! Hits after the C library has told of their thread's end: in its own clean-up, which calls `free`, and in the last destructors of keys.
-//! Nobody is told when such a thread is gone, and its slot is used again all the same.
-//! A process of its own: `free` is the whole program's, and every thread's slot is counted.
+//! Hits after the C library has told of their thread's end: in its own clean-up, which calls
+//! `free`, and in the last destructors of keys. Nobody is told when such a thread is gone, and its
+//! slot is used again all the same. A process of its own: `free` is the whole program's, and every
+//! thread's slot is counted.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::ffi::c_void;
@@ -39,7 +40,8 @@ fn in_the_last_round() {
 static KEY: AtomicU32 = AtomicU32::new(0);
 static THREAD: AtomicI32 = AtomicI32::new(0);
 
-/// The C library calls destructors up to four times while they set their keys again. After that, a key that is set is forgotten.
+/// The C library calls destructors up to four times while they set their keys again. After that, a
+/// key that is set is forgotten.
 const ROUNDS: usize = 4;
 
 unsafe extern "C" fn at_exit(round: *mut c_void) {
@@ -57,7 +59,8 @@ fn set(round: usize) {
     assert_eq!(set, 0);
 }
 
-/// Hits in the last round of destructors, if its argument says so; without, what the C library frees is its first hit.
+/// Hits in the last round of destructors, if its argument says so; without, what the C library
+/// frees is its first hit.
 extern "C" fn run(sets_key: *mut c_void) -> *mut c_void {
     // SAFETY: no arguments.
     THREAD.store(unsafe { libc::gettid() }, Ordering::Relaxed);
@@ -79,7 +82,8 @@ fn thread(sets_key: bool) {
     slots::wait_until_gone(THREAD.load(Ordering::Relaxed));
 }
 
-/// So many slots are made before it is looked for slots of the dead, while no more than four threads live.
+/// So many slots are made before it is looked for slots of the dead, while no more than four
+/// threads live.
 const FEW: usize = 8;
 
 #[test]

@@ -1,6 +1,6 @@
-//! Operations beside a hit that another consumer does not end: what they take away is not there, so nobody waits for it. One that
-//! does take that consumer away waits for it, and for nothing else.
-//! A process for each: one that waits in vain ends by an alarm.
+//! Operations beside a hit that another consumer does not end: what they take away is not there, so
+//! nobody waits for it. One that does take that consumer away waits for it, and for nothing else. A
+//! process for each: one that waits in vain ends by an alarm.
 #![cfg(not(any(probe_portable, probe_off)))]
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use probe_runtime::{Attachment, Consumer, Count, Event, TextPolicy, Visibility, probe, probes, select};
+use probe_runtime::{
+    Attachment, Consumer, Count, Event, TextPolicy, Visibility, finstrument, probe, probes, select,
+};
 use probe_tests::scenario;
 
 #[probe]
@@ -181,12 +183,19 @@ fn operate(what: &str) {
             assert_eq!(more.remove().refused(), 0);
             assert_eq!(price(0), 3);
         }
+        "discoveries" => {
+            finstrument::on_discovery(|_| ());
+            finstrument::on_discovery(|_| ());
+            finstrument::stop_telling();
+            drop(finstrument::attach(Count::new(), 8).unwrap());
+        }
         _ => unreachable!("{what}"),
     }
     assert_eq!(blocked.end().detach().refused(), 0);
 }
 
-/// On one probe listen who is blocked and others, before and after it: these are taken away, and hear nothing of the hit that goes on then.
+/// On one probe listen who is blocked and others, before and after it: these are taken away, and
+/// hear nothing of the hit that goes on then.
 fn taken_from_one_probe() {
     let (first, last) = (Notes::default(), Notes::default());
     let before = entry("b").attach(first.consumer()).unwrap();
@@ -298,6 +307,7 @@ scenarios! {
     hold_does_not_wait: "hold";
     switch_does_not_wait: "switch";
     looking_does_not_wait: "look";
+    discoveries_do_not_wait: "discoveries";
     replacing_does_not_wait: "replace";
     who_is_taken_from_one_probe_hears_no_more: "from one probe";
     drop_waits_for_its_own: "waits: drop";

@@ -6,8 +6,9 @@
 //! | hold, remove a replacement | of nobody, but for threads between a site and a consumer |
 //! | pause, detach | the same, and of its own consumer |
 //!
-//! Threads between a site and a consumer are there for some instructions, so counts have come to rest afterwards. Whatever else
-//! hits may still be reading is freed by a later operation ([`Limbo`](crate::dispatch::Limbo)).
+//! Threads between a site and a consumer are there for some instructions, so counts have come to
+//! rest afterwards. Whatever else hits may still be reading is freed by a later operation
+//! ([`Limbo`](crate::dispatch::Limbo)).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,9 +36,9 @@ pub(super) struct Detached {
     pub(super) tallies: Range<usize>,
 }
 
-/// Ends an operation, after the lock is released: has every thread see it, and waits for hits, if its visibility asks for either; frees
-/// what none can be using. `None` where nobody was waited for: so in a hit, where it may be one further down this very
-/// stack.
+/// Ends an operation, after the lock is released: has every thread see it, and waits for hits, if
+/// its visibility asks for either; frees what none can be using. `None` where nobody was waited
+/// for: so in a hit, where it may be one further down this very stack.
 pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Option<Left> {
     // It sleeps, and drops consumers.
     let _whole = Uncancellable::new();
@@ -62,8 +63,8 @@ pub(super) fn tidy() {
     free(collect(|_| true).0);
 }
 
-/// The same of hooks. No consumer is dropped here: what its attachment leaves is retired with its hooks, or after them, and not
-/// given out before.
+/// The same of hooks. No consumer is dropped here: what its attachment leaves is retired with its
+/// hooks, or after them, and not given out before.
 pub(super) fn tidy_hooks() {
     let _whole = Uncancellable::new();
     drop(collect(|garbage| matches!(garbage, Garbage::Hook(_))).0);

@@ -1,19 +1,21 @@
 //! Slots of threads that have ended unnoticed, found by asking the kernel.
 //!
-//! The C library tells of a thread's end before the thread's last instruction. Destructors of other keys run later, and so
-//! does the library's own clean-up, which calls `free`. A hit there takes a slot, and nobody gives that back. Nothing tells such a slot
-//! from others: the thread's first hit may be the one in `free`. Where no key is left that takes no heap, no end is told at all.
+//! The C library tells of a thread's end before the thread's last instruction. Destructors of other
+//! keys run later, and so does the library's own clean-up, which calls `free`. A hit there takes a
+//! slot, and nobody gives that back. Nothing tells such a slot from others: the thread's first hit
+//! may be the one in `free`. Where no key is left that takes no heap, no end is told at all.
 //!
-//! So a thread that needs a slot and finds none free asks the kernel which owners are still there, but not
-//! before there are twice as many slots as there were owners the last time. There are never more slots, then, than [`FEW`], or twice
-//! as many as threads with slots lived at once.
+//! So a thread that needs a slot and finds none free asks the kernel which owners are still there,
+//! but not before there are twice as many slots as there were owners the last time. There are never
+//! more slots, then, than [`FEW`], or twice as many as threads with slots lived at once.
 //!
-//! Cost: up to two questions (`tgkill` of signal 0) for each slot that is taken, on average, and none for the
-//! first [`FEW`] slots. An operation looks at every slot, so it costs as much as threads live, not as have lived.
+//! Cost: up to two questions (`tgkill` of signal 0) for each slot that is taken, on average, and
+//! none for the first [`FEW`] slots. An operation looks at every slot, so it costs as much as
+//! threads live, not as have lived.
 //!
-//! An owner is never asked for where the answer could be another process's: in a child by `vfork`, `posix_spawn` or a bare `clone`, which
-//! told no hook of ours that it is one. What is taken there has no owner that could be asked for, and the exit hook alone
-//! ends it.
+//! An owner is never asked for where the answer could be another process's: in a child by `vfork`,
+//! `posix_spawn` or a bare `clone`, which told no hook of ours that it is one. What is taken there
+//! has no owner that could be asked for, and the exit hook alone ends it.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -29,7 +31,8 @@ static LIMIT: AtomicUsize = AtomicUsize::new(FEW);
 /// The process whose threads are known by their ids; 0 before the first operation.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// This process's threads are known by their ids from here on: after the program's start, or a fork.
+/// This process's threads are known by their ids from here on: after the program's start, or a
+/// fork.
 pub(super) fn know_process() {
     PROCESS.store(os::thread::process(), Ordering::Relaxed);
 }
@@ -39,7 +42,8 @@ pub(super) fn is_process_known() -> bool {
     PROCESS.load(Ordering::Relaxed) == os::thread::process()
 }
 
-/// Gives back the slots of threads that are no more, if there are so many slots that there may be some.
+/// Gives back the slots of threads that are no more, if there are so many slots that there may be
+/// some.
 pub(super) fn free_the_dead() {
     if made() < LIMIT.load(Ordering::Relaxed) || !is_process_known() {
         return;

@@ -1,4 +1,5 @@
-//! Hits and those who take something from them, in every interleaving and with every value that the memory model lets a load see:
+//! Hits and those who take something from them, in every interleaving and with every value that the
+//! memory model lets a load see:
 //! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
 
 use loom::cell::UnsafeCell;
@@ -13,8 +14,9 @@ use super::presence::{Mark, Presence};
 const A: usize = 64;
 const B: usize = 128;
 
-/// A thread's presence; two hooks, of which one is published; the consumer of A, which may be closed. The model checker tells if one is used
-/// while, or after, it is freed: each use is a read of its cell, freeing it a write.
+/// A thread's presence; two hooks, of which one is published; the consumer of A, which may be
+/// closed. The model checker tells if one is used while, or after, it is freed: each use is a read
+/// of its cell, freeing it a write.
 struct World {
     presence: Presence,
     published: AtomicUsize,
@@ -44,7 +46,8 @@ impl World {
         self.presence.leave(outer);
     }
 
-    /// The same of one whose consumers are B and A, the latter only as long as that hook is published.
+    /// The same of one whose consumers are B and A, the latter only as long as that hook is
+    /// published.
     fn calling_hit(&self) {
         let outer = self.presence.enter();
         let hook = self.published.load(Ordering::Acquire);
@@ -163,8 +166,8 @@ fn the_end_of_a_nested_hit_is_not_that_of_the_outer_one() {
     beside(|world| world.hit(|| world.hit(|| ())), retires(full));
 }
 
-/// A signal handler's hit calls B, before the outer hit has read its hook. It is seen there; then a hook is published; the outer hit reads it, and calls
-/// B, too, while it is taken back.
+/// A signal handler's hit calls B, before the outer hit has read its hook. It is seen there; then a
+/// hook is published; the outer hit reads it, and calls B, too, while it is taken back.
 fn calls_twice(end_first: fn(&Presence)) {
     loom::model(move || {
         let (world, steps) = (World::new(), Arc::new([AtomicBool::new(false), AtomicBool::new(false)]));
@@ -241,7 +244,8 @@ fn who_is_in_another_consumer_is_not_waited_for() {
     });
 }
 
-/// Two threads, two presences: each is waited for. Of a thread's switches where it need not wait, up to two are tried.
+/// Two threads, two presences: each is waited for. Of a thread's switches where it need not wait,
+/// up to two are tried.
 #[test]
 fn every_thread_is_waited_for() {
     let mut builder = loom::model::Builder::new();

@@ -1,12 +1,15 @@
 //! What was unpublished, until no thread can be reading it any more. Nobody waits for that.
 //!
-//! Life: [retired](Limbo::retire) when something else is published in its place ▸ given out by [`collect`](Limbo::collect), which looks at every
-//! thread's mark after a heavy barrier, under the control lock, and is called by each operation that has retired something.
+//! Life: [retired](Limbo::retire) when something else is published in its place ▸ given out by
+//! [`collect`](Limbo::collect), which looks at every thread's mark after a heavy barrier, under the
+//! control lock, and is called by each operation that has retired something.
 //!
-//! Each look is an *era*. Of what is retired it is known in which era it was published, and in which it was taken back; of a thread that is in a
-//! hit, since which look it has been in it, and which was the first that saw it in the consumer that it is in now. Up to then it may have
-//! read what was published; from then on it reads nothing, and when it comes back, it finds what is published then. So it may hold what was
-//! taken back since it was first seen, and published until it was seen in that consumer; no more:
+//! Each look is an *era*. Of what is retired it is known in which era it was published, and in
+//! which it was taken back; of a thread that is in a hit, since which look it has been in it, and
+//! which was the first that saw it in the consumer that it is in now. Up to then it may have read
+//! what was published; from then on it reads nothing, and when it comes back, it finds what is
+//! published then. So it may hold what was taken back since it was first seen, and published until
+//! it was seen in that consumer; no more:
 //!
 //! | a thread is seen | it may hold what was retired |
 //! |---|---|
@@ -14,8 +17,8 @@
 //! | between a site and a consumer, or in a nested hit | since the look that saw this hit first |
 //! | in a consumer, where the last look saw it in the same call | the same, if it was published before the first look that saw that call |
 //!
-//! Bound: what is left by a consumer that blocks is of those hooks that were published when it was first seen there, one for each probe; however many
-//! operations follow, they leave nothing.
+//! Bound: what is left by a consumer that blocks is of those hooks that were published when it was
+//! first seen there, one for each probe; however many operations follow, they leave nothing.
 //!
 //! Cost of a look: a barrier, and some loads for each thread; nothing where nothing was retired.
 
@@ -25,7 +28,8 @@ use super::presence::{Mark, Watched};
 use super::quiesce::Fenced;
 use super::slot::{Slot, slots};
 
-/// Looks at a thread that is between a site and a consumer, which it is for some instructions, before that is taken for what it does.
+/// Looks at a thread that is between a site and a consumer, which it is for some instructions,
+/// before that is taken for what it does.
 const LOOKS: u32 = 200;
 
 /// When something was published or retired: before which look.
@@ -99,8 +103,8 @@ impl<T> Limbo<T> {
         self.retired.last().is_some_and(|last| last.unpublished == self.now)
     }
 
-    /// Looks at all threads, and gives out what none can be reading. After a heavy barrier, which comes after all that was
-    /// retired.
+    /// Looks at all threads, and gives out what none can be reading. After a heavy barrier, which
+    /// comes after all that was retired.
     pub(crate) fn collect(&mut self, _fenced: &Fenced, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
         self.see(slots().map(look));
         self.take_free(is_asked_for)
@@ -249,8 +253,8 @@ mod tests {
     }
 
     proptest! {
-        /// A thread that makes hits, also nested ones before the outer one reads, while hooks are published and looks are made: what is
-        /// given out is never what it holds.
+        /// A thread that makes hits, also nested ones before the outer one reads, while hooks are
+        /// published and looks are made: what is given out is never what it holds.
         #[test]
         fn nothing_is_given_out_that_is_held(
             steps in prop::collection::vec(

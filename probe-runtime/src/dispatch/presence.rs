@@ -1,5 +1,6 @@
-//! Where a thread is, as far as probes are concerned: what a hit says before it reads what may be retired, and before it calls a
-//! consumer; what others look at before they free the one, and drop the other.
+//! Where a thread is, as far as probes are concerned: what a hit says before it reads what may be
+//! retired, and before it calls a consumer; what others look at before they free the one, and drop
+//! the other.
 //!
 //! ```text
 //!  a hit                              whoever takes a consumer away
@@ -13,15 +14,17 @@
 //!  8. sequence + 1, mark = idle       2. heavy barrier
 //!                                     3. look at the mark: see `limbo`
 //! ```
-//! Of 2 and 2 together it needs that either the hit reads what was published, or the other one sees its mark; of 5 and 2, that either the
-//! hit sees that the consumer is closed, or the other one sees that it is in there. The light
-//! barrier is only the compiler's where the heavy one is membarrier(2): that has each thread of the process execute a full
-//! fence at some point of its program. Up to 1 (4), and the hit reads what was published (closed) before; after 1 (4), and the mark
-//! is there to be seen. `interleavings` checks all of it, with a full fence at the light barrier, which is the same: no less, since it stands where
-//! it serves both cases; no more, since a fence elsewhere serves one of them.
+//! Of 2 and 2 together it needs that either the hit reads what was published, or the other one sees
+//! its mark; of 5 and 2, that either the hit sees that the consumer is closed, or the other one
+//! sees that it is in there. The light barrier is only the compiler's where the heavy one is
+//! membarrier(2): that has each thread of the process execute a full fence at some point of its
+//! program. Up to 1 (4), and the hit reads what was published (closed) before; after 1 (4), and the
+//! mark is there to be seen. `interleavings` checks all of it, with a full fence at the light
+//! barrier, which is the same: no less, since it stands where it serves both cases; no more, since
+//! a fence elsewhere serves one of them.
 //!
-//! So who is in one consumer, for however long, is in nobody else's way: it was seen to be in that one, and each other that its hook may
-//! still lead to is asked for first whether it is closed.
+//! So who is in one consumer, for however long, is in nobody else's way: it was seen to be in that
+//! one, and each other that its hook may still lead to is asked for first whether it is closed.
 
 use super::sync::{AtomicU64, AtomicUsize, Ordering, light_barrier};
 
@@ -33,7 +36,8 @@ pub(crate) struct Mark(usize);
 impl Mark {
     /// Not in a hit.
     pub(crate) const IDLE: Self = Self(0);
-    /// In a hit, outside of consumers: for some instructions. `enter` of the x86-64 backend knows this number and the one above.
+    /// In a hit, outside of consumers: for some instructions. `enter` of the x86-64 backend knows
+    /// this number and the one above.
     pub(crate) const ENTERED: Self = Self(1);
     /// In a hit inside of what follows here: for some instructions, too, as it only counts.
     pub(crate) const NESTED: Self = Self(2);
@@ -43,7 +47,8 @@ impl Mark {
     /// At work for this crate, outside of a hit.
     pub(crate) const WORKING: Self = Self(4);
 
-    /// In the consumer of what lies at this address, which is aligned to more than the numbers above.
+    /// In the consumer of what lies at this address, which is aligned to more than the numbers
+    /// above.
     #[inline(always)]
     pub(crate) fn consuming(subscription: usize) -> Self {
         Self(subscription)
@@ -55,12 +60,14 @@ impl Mark {
         self.0 > Self::ENTERED.0
     }
 
-    /// Whether the thread is on its way to a consumer, or from one, and stays there for some instructions only.
+    /// Whether the thread is on its way to a consumer, or from one, and stays there for some
+    /// instructions only.
     pub(super) fn is_passing(self) -> bool {
         self == Self::ENTERED || self == Self::NESTED
     }
 
-    /// Whether a thread with this mark is outside of all hits, and reads nothing that may be retired.
+    /// Whether a thread with this mark is outside of all hits, and reads nothing that may be
+    /// retired.
     pub(super) fn is_outside(self) -> bool {
         self == Self::IDLE || self == Self::WORKING
     }
@@ -73,9 +80,11 @@ pub(super) struct Presence {
     /// `enter` of the x86-64 backend sets it, too.
     mark: AtomicUsize,
     /// How many hits have ended on the long way: tells that a marked thread has moved on. A hit
-    /// that is nested in another does not count: the outer one may hold what it has read. `enter` counts, too.
+    /// that is nested in another does not count: the outer one may hold what it has read. `enter`
+    /// counts, too.
     sequence: AtomicU64,
-    /// How many calls of consumers have ended whose hits were nested in others, outside of consumers: the outer one goes on to read.
+    /// How many calls of consumers have ended whose hits were nested in others, outside of
+    /// consumers: the outer one goes on to read.
     calls: AtomicU64,
 }
 
@@ -86,7 +95,8 @@ const _: () = {
     assert!(offset_of!(Presence, sequence) == 8);
 };
 
-/// Which hit a thread was in, and which call of a consumer, if in any. The same again, and no call has ended in between.
+/// Which hit a thread was in, and which call of a consumer, if in any. The same again, and no call
+/// has ended in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Watched {
     pub(super) sequence: u64,
@@ -105,7 +115,8 @@ impl Presence {
         Mark(self.mark.load(Ordering::Acquire))
     }
 
-    /// Begins a hit: from here on what is read is not freed. Returns the mark to [`leave`](Self::leave) with.
+    /// Begins a hit: from here on what is read is not freed. Returns the mark to
+    /// [`leave`](Self::leave) with.
     #[inline(always)]
     pub(super) fn enter(&self) -> Mark {
         let outer = self.mark();
@@ -126,7 +137,8 @@ impl Presence {
         self.set(outer);
     }
 
-    /// Begins a call of a consumer: after that, its subscription is to be asked whether it is closed.
+    /// Begins a call of a consumer: after that, its subscription is to be asked whether it is
+    /// closed.
     #[inline(always)]
     pub(super) fn begin_call(&self, mark: Mark) {
         self.set(mark);
@@ -139,8 +151,8 @@ impl Presence {
         self.set(Mark::ENTERED);
     }
 
-    /// Ends it, in a hit that is nested in another, or may be: that one reads only what is published by now, or its next call is
-    /// another one.
+    /// Ends it, in a hit that is nested in another, or may be: that one reads only what is
+    /// published by now, or its next call is another one.
     pub(super) fn end_nested_call(&self) {
         self.calls.store(self.calls().wrapping_add(1), Ordering::Release);
         self.set(Mark::ENTERED);
@@ -158,13 +170,14 @@ impl Presence {
         self.leave(Mark::IDLE);
     }
 
-    /// Which hit it is in. To be asked before the mark: where a call has ended in between, the next look finds another number.
+    /// Which hit it is in. To be asked before the mark: where a call has ended in between, the next
+    /// look finds another number.
     pub(super) fn watch(&self) -> Watched {
         Watched { sequence: self.sequence(), calls: self.calls() }
     }
 
-    /// Whether the thread is where it was waited for, after the heavy barrier: passing, or with a mark that `awaited` names, in the hit that it
-    /// was in then.
+    /// Whether the thread is where it was waited for, after the heavy barrier: passing, or with a
+    /// mark that `awaited` names, in the hit that it was in then.
     pub(super) fn is_in(&self, watched: Watched, awaited: Option<Mark>) -> bool {
         let mark = self.mark();
         (mark.is_passing() || Some(mark) == awaited) && self.sequence() == watched.sequence

@@ -6,11 +6,12 @@
 //! 3. Each slot is watched until its thread is elsewhere: neither on its way between a site and a consumer, which
 //!    takes it some instructions, nor in what is taken away, nor in the hit that it was in.
 //!
-//! Threads in other consumers, however long they may be there, are not waited for. What they have read is freed when they are gone
-//! ([`limbo`](super::limbo)).
+//! Threads in other consumers, however long they may be there, are not waited for. What they have
+//! read is freed when they are gone ([`limbo`](super::limbo)).
 //!
-//! The asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al., "User-Level Implementations of Read-Copy
-//! Update", the membarrier flavour; Michael, "Hazard Pointers"): a hit pays one store to begin and one to end, and one for each call of a consumer.
+//! The asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al., "User-Level
+//! Implementations of Read-Copy Update", the membarrier flavour; Michael, "Hazard Pointers"): a hit
+//! pays one store to begin and one to end, and one for each call of a consumer.
 
 use std::thread;
 use std::time::Duration;
@@ -54,8 +55,8 @@ impl Left {
     }
 }
 
-/// Waits until each thread has left where it is awaited. Returns `None`, without waiting, on a thread that is
-/// in a hit itself: that may be further down its own stack.
+/// Waits until each thread has left where it is awaited. Returns `None`, without waiting, on a
+/// thread that is in a hit itself: that may be further down its own stack.
 pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
     if Slot::known().is_some_and(|own| !own.mark().is_outside()) {
         return None;
@@ -87,8 +88,8 @@ fn wait_for(slot: &Slot, awaited: Option<Mark>) {
     }
 }
 
-/// After a fork, in the child: only the thread that forked is left, and it has another id. Others may have been on their way
-/// into a slot or out of one.
+/// After a fork, in the child: only the thread that forked is left, and it has another id. Others
+/// may have been on their way into a slot or out of one.
 pub(crate) fn forget_other_threads() {
     ended::know_process();
     let own = Slot::known();

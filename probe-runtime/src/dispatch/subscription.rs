@@ -1,7 +1,7 @@
 //! An attachment, as its hits see it: whose consumer is called, and whether it still is.
 
-// Safety: relies on a consumer's owner being taken only when it is closed and threads were waited for since, and on calls being made under
-// the mark that they are waited for by.
+// Safety: relies on a consumer's owner being taken only when it is closed and threads were waited
+// for since, and on calls being made under the mark that they are waited for by.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::any::Any;
@@ -92,8 +92,9 @@ impl Subscription {
     /// The consumer.
     ///
     /// # Safety
-    /// It is of this type: `deliver` was made for it. It was not closed after this thread was [marked](Self::mark) as in it: whoever closes it waits
-    /// for the mark to go before the owner is taken.
+    /// It is of this type: `deliver` was made for it. It was not closed after this thread was
+    /// [marked](Self::mark) as in it: whoever closes it waits for the mark to go before the owner
+    /// is taken.
     #[inline(always)]
     pub(super) unsafe fn consumer_as<C: Consumer>(&self) -> &C {
         // SAFETY: the caller's promise.
@@ -119,7 +120,8 @@ impl Subscription {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes to [`settle`](Self::settle).
+    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes
+    /// to [`settle`](Self::settle).
     pub(crate) fn unsettle(&self) -> Unsettled {
         // Never 0.
         let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
@@ -127,7 +129,8 @@ impl Subscription {
         Unsettled(next)
     }
 
-    /// Every thread executes what was switched, unless there has been another switch since: that one settles it.
+    /// Every thread executes what was switched, unless there has been another switch since: that
+    /// one settles it.
     pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
         let next = switched.wrapping_add(1);
         let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
@@ -175,7 +178,8 @@ impl Subscription {
         self.silence.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
-    /// Takes the consumer out, once it is [closed](Self::close) and threads were [waited for](super::wait) since.
+    /// Takes the consumer out, once it is [closed](Self::close) and threads were [waited
+    /// for](super::wait) since.
     pub(crate) fn take_consumer(&self, left: &Left) -> Option<Arc<dyn Consumer>> {
         let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
         assert!(is_closed && left.is_of(self), "it may be called");
@@ -189,8 +193,8 @@ impl Subscription {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// In a forked child: fails what needs a thread of the parent's; returns whether it does. No heap, no
-    /// lock, since a thread that the child does not have may have been in here.
+    /// In a forked child: fails what needs a thread of the parent's; returns whether it does. No
+    /// heap, no lock, since a thread that the child does not have may have been in here.
     pub(crate) fn orphan(&self) -> bool {
         if self.needs_thread {
             self.silence.fetch_or(FAILED | ORPHANED, Ordering::Relaxed);
@@ -204,8 +208,8 @@ impl Subscription {
         self.failure.get().map(String::as_str).or(is_orphaned.then_some(LEFT_BEHIND))
     }
 
-    /// Calls the consumer, on a thread whose slot is [marked](Self::mark) for that; a panic ends here, and with it the attachment's part in the
-    /// program.
+    /// Calls the consumer, on a thread whose slot is [marked](Self::mark) for that; a panic ends
+    /// here, and with it the attachment's part in the program.
     pub(super) fn call(&self, event: &Event<'_>) {
         if self.is_silent() {
             return;
