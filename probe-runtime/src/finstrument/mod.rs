@@ -66,7 +66,7 @@
 //! # Cost
 //! A first hit takes some 2.0 µs where text is open, and 1.6 where it is sealed; with its share of opening and sealing pages, which takes the kernel 5.3 µs each time, 3.1 in the mean
 //! (figure `discovery`). Latent, a call is a NOP and what the compiler does to pass the arguments. Active, one that lies in a word is some 2.5 ns,
-//! as for Rust's sites; one across two words, and that is every other one, is a call of the hook again, which knows where to go on: some 4 ns. Of
+//! as for Rust's sites; one across two words, and that is every other one, is a call of the hook again, which knows where to go on (figure `discovery/active`). Of
 //! thousands of such calls, some share the place where that is written: those beyond one are looked up each time, 18 ns. 500 bytes of memory a call site.
 //!
 //! An operation looks at what was discovered, patched or left undone since the last one, and at what it is about: 26 µs after one function's
