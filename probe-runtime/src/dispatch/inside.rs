@@ -21,14 +21,14 @@ impl Inside {
     }
 
     /// Calls a part of the program, unless this is inside of such a call already; tells whether it did. Consumers are not called
-    /// meanwhile.
+    /// meanwhile. What the call reads is not freed by who [waits](super::wait) for the callback; what was read before may be.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
         if self.outer.is_suppressing() {
             return false;
         }
-        self.slot.set_mark(Mark::TELLING);
+        self.slot.presence().begin_call(Mark::TELLING);
         call();
-        self.slot.presence().end_nested_call();
+        self.slot.presence().end_call();
         true
     }
 }

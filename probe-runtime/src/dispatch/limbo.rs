@@ -157,6 +157,7 @@ fn look(slot: &'static Slot) -> Sight {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::super::presence::Presence;
     use super::*;
     use proptest::prelude::*;
 
@@ -228,6 +229,27 @@ mod tests {
         limbo.retire(limbo.now(), 2);
         assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [2]);
         assert_eq!(given_out(&mut limbo, None), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_handler_between_two_consumers_keeps_the_hook_that_it_has_read() {
+        let presence = Presence::new();
+        let seen = || Some(Sight { slot: 0, watched: presence.watch(), mark: presence.mark() });
+        let mut limbo = Limbo::default();
+        presence.enter();
+        presence.begin_call(consuming());
+        assert_eq!(given_out(&mut limbo, seen()), []);
+        // A hook is published; the call ends; before the next one, a signal handler's hit reads that hook.
+        let since = limbo.now();
+        presence.end_call();
+        let outer = presence.enter();
+        presence.begin_call(Mark::consuming(8192));
+        limbo.retire(since, 1);
+        assert_eq!(given_out(&mut limbo, seen()), [], "in use");
+        presence.end_call();
+        presence.leave(outer);
+        presence.leave(Mark::IDLE);
+        assert_eq!(given_out(&mut limbo, seen()), [1]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
                 Action::Call { suppressed, .. } if outer.is_suppressing() => slot.tally(suppressed),
                 Action::Call { .. } => {
                     delivery::call(member.subscription(), definition, hook, frame, slot);
-                    slot.presence().end_nested_call();
+                    slot.presence().end_call();
                 }
             }
         }

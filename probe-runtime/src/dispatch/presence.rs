@@ -10,7 +10,7 @@
 //!  4. mark = the consumer's           4. drop the consumer
 //!  5. light barrier
 //!  6. unless it is closed, call it    whoever frees hooks
-//!  7. mark = entered, and so on       1. publish others in their place
+//!  7. calls + 1, mark = entered      1. publish others in their place
 //!  8. sequence + 1, mark = idle       2. heavy barrier
 //!                                     3. look at the mark: see `limbo`
 //! ```
@@ -83,8 +83,8 @@ pub(super) struct Presence {
     /// that is nested in another does not count: the outer one may hold what it has read. `enter`
     /// counts, too.
     sequence: AtomicU64,
-    /// How many calls of consumers have ended whose hits were nested in others, outside of
-    /// consumers: the outer one goes on to read.
+    /// How many calls of consumers have ended in hits that went on: what is read next, by that hit
+    /// or by one that interrupts it, is published later.
     calls: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Watched {
 
 impl Presence {
     /// An idle one.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub(super) fn new() -> Self {
         Self { mark: AtomicUsize::new(0), sequence: AtomicU64::new(0), calls: AtomicU64::new(0) }
     }
@@ -145,15 +145,11 @@ impl Presence {
         light_barrier();
     }
 
-    /// Ends it, in a hit that goes on.
+    /// Ends it, in a hit that goes on: whoever reads next, be it this hit, the one that it is nested
+    /// in, or a signal handler's, reads only what is published by now, or its next call is another
+    /// one.
     #[inline(always)]
     pub(super) fn end_call(&self) {
-        self.set(Mark::ENTERED);
-    }
-
-    /// Ends it, in a hit that is nested in another, or may be: that one reads only what is
-    /// published by now, or its next call is another one.
-    pub(super) fn end_nested_call(&self) {
         self.calls.store(self.calls().wrapping_add(1), Ordering::Release);
         self.set(Mark::ENTERED);
         light_barrier();

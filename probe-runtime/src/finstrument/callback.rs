@@ -1,6 +1,6 @@
 //! The program's part in a discovery.
 
-// Safety: relies on the callback being read only while the thread's slot is marked, and freed only when no thread is in it, nor about to be.
+// Safety: relies on the callback being read only while the thread's slot is marked as telling, and freed only when no thread is.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -83,9 +83,14 @@ impl fmt::Debug for Discovered<'_> {
 
 /// Tells the callback, if there is one, and it is not at work on this thread.
 pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
-    // SAFETY: freed only after `wait`, which waits for this thread's mark, here and in the call.
-    let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
+    if CALLBACK.load(Ordering::Relaxed).is_null() {
+        return;
+    }
     let told = inside.call(|| {
+        // Not before: while the mark was none that `wait` waits for, in a consumer that a signal handler's hit called, it may have been
+        // freed.
+        // SAFETY: freed only after `wait`, which waits for this thread's mark.
+        let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
         // A panic must not cross the program's frames; the panic hook has told of it.
         let found = Discovered { discovery, callback: PhantomData };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(&found))) {
