@@ -91,6 +91,11 @@ impl Hook {
         self.wrappers.as_ref()
     }
 
+    /// Once no hit can find it.
+    pub(super) fn take_wrappers(&mut self) -> Option<Wrappers> {
+        self.wrappers.take()
+    }
+
     /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those that are under way may see either.
     pub(crate) fn set_counting(&self, subscription: &Subscription, is_counting: bool) {
         let Some(member) = self.members().iter().find(|it| ptr::eq(it.subscription, subscription)) else {

@@ -1,7 +1,8 @@
 //! Hooks that one operation publishes: all in one piece of memory, their members in another.
 //!
 //! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`], which has a share in the memory ▸ freed with the
-//! last share. So a hook that is still published keeps those that came with it: at most as many as its attachment has probes.
+//! last share. So a hook that is still published keeps those that came with it, but for what they have run instead of functions: at most as
+//! many as its attachment has probes.
 //! Cost: 80 bytes for each hook, 32 for each member, and two allocations.
 
 // Safety: relies on neither piece of memory being moved: both have room for all from the beginning. And on callers, who drop what
@@ -141,6 +142,9 @@ impl std::ops::Deref for Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
+        // SAFETY: no thread can be reading it, and nobody else drops it. Its slab may live on for other hooks; what runs instead of a
+        // function is the program's, and goes now.
+        drop(unsafe { self.hook.as_mut() }.take_wrappers());
         // SAFETY: this hook's share.
         unsafe { Slab::give_back(self.slab, 1) };
     }
@@ -149,8 +153,27 @@ impl Drop for Published {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::abi::{Definition, Kind};
     use crate::consumers::Count;
-    use crate::dispatch::TallyAt;
+    use crate::dispatch::{TallyAt, Wrapper};
+
+    #[test]
+    fn what_runs_instead_of_a_function_goes_with_its_own_hook() {
+        static FUNCTION: Definition = Definition::new(Kind::Replace, "", "", "", "", 1, 1);
+        let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Count::new()))));
+        let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));
+        let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
+        // Whoever counts both functions has published both hooks, one of them of a function that is replaced.
+        let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
+        let mut hooks = Hooks::with_room(2, 3, Era::UNKNOWN);
+        let replaced = hooks.add(ProbeId::new(0), [(Action::Wrap, &wrapping, false), tally(0)].into_iter());
+        let other = hooks.add(ProbeId::new(1), [tally(1)].into_iter());
+        drop((hooks, wrapping));
+        assert_eq!(Arc::strong_count(&closure), 2);
+        drop(replaced);
+        assert_eq!(Arc::strong_count(&closure), 1);
+        assert_eq!(other.members().len(), 1);
+    }
 
     #[test]
     fn the_last_share_frees_all() {
