@@ -1,22 +1,22 @@
 //! Attachments whose sites are being switched by somebody else: a hold begins, or ends.
 
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::lock::lock;
 use super::state::Control;
 use crate::dispatch::{Subscription, Unsettled};
 use crate::registry::ProbeId;
 
-/// What is to be settled once every thread executes what was switched. It keeps nothing alive: an attachment may be gone by then,
+/// What is to be settled once every thread executes what was switched. It keeps no consumer alive: an attachment may be gone by then,
 /// and its consumer is dropped by whoever detaches it.
 #[must_use = "without its end, nothing is paired any more"]
 pub(super) struct Switched(Vec<One>);
 
 struct One {
     attachment: usize,
-    /// Where its subscription lies: the number may be another attachment's later.
-    address: *const Subscription,
+    /// The number may be another attachment's later, but this address may not.
+    subscription: Weak<Subscription>,
     unsettled: Unsettled,
 }
 
@@ -26,9 +26,9 @@ impl Switched {
             return;
         }
         let control = lock();
-        for One { attachment, address, unsettled } in self.0 {
+        for One { attachment, subscription: its, unsettled } in self.0 {
             let attached = control.attached(attachment).map(|attached| &attached.subscription);
-            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), address)) {
+            if let Some(subscription) = attached.filter(|it| ptr::eq(Arc::as_ptr(it), its.as_ptr())) {
                 subscription.settle_locked(unsettled);
             }
         }
@@ -44,7 +44,11 @@ impl Control {
         attachments.dedup();
         let one = |attachment: usize| {
             let subscription = &self.attached(attachment)?.subscription;
-            Some(One { attachment, address: Arc::as_ptr(subscription), unsettled: subscription.unsettle() })
+            Some(One {
+                attachment,
+                subscription: Arc::downgrade(subscription),
+                unsettled: subscription.unsettle(),
+            })
         };
         Switched(attachments.into_iter().filter_map(one).collect())
     }
