@@ -8,7 +8,8 @@ use super::state::Control;
 use crate::dispatch::{Subscription, Unsettled};
 use crate::registry::ProbeId;
 
-/// What is to be settled once every thread executes what was switched. It keeps no consumer alive: an attachment may be gone by then,
+/// What is to be settled once every thread executes what was switched. It keeps no
+/// consumer alive: an attachment may be gone by then,
 /// and its consumer is dropped by whoever detaches it.
 #[must_use = "without its end, nothing is paired any more"]
 pub(super) struct Switched(Vec<One>);

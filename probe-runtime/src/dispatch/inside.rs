@@ -21,7 +21,8 @@ impl Inside {
     }
 
     /// Calls a part of the program, unless this is inside of such a call already; tells whether it did. Consumers are not called
-    /// meanwhile. What the call reads is not freed by who [waits](super::wait) for the callback; what was read before may be.
+    /// meanwhile. Who [waits](super::wait) for the callback waits for what is read in the call, not for
+    /// what was read before.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
         if self.outer.is_suppressing() {
             return false;

@@ -10,7 +10,7 @@
 //!  4. mark = the consumer's           4. drop the consumer
 //!  5. light barrier
 //!  6. unless it is closed, call it    whoever frees hooks
-//!  7. calls + 1, mark = entered      1. publish others in their place
+//!  7. calls + 1, mark = entered       1. publish others in their place
 //!  8. sequence + 1, mark = idle       2. heavy barrier
 //!                                     3. look at the mark: see `limbo`
 //! ```
@@ -145,9 +145,9 @@ impl Presence {
         light_barrier();
     }
 
-    /// Ends it, in a hit that goes on: whoever reads next, be it this hit, the one that it is nested
-    /// in, or a signal handler's, reads only what is published by now, or its next call is another
-    /// one.
+    /// Ends it, in a hit that goes on: whoever reads next, be it this hit, the one that it is
+    /// nested in, or a signal handler's, reads only what is published by now, or its next call is
+    /// another one.
     #[inline(always)]
     pub(super) fn end_call(&self) {
         self.calls.store(self.calls().wrapping_add(1), Ordering::Release);

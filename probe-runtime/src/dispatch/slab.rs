@@ -1,8 +1,8 @@
 //! Hooks that one operation publishes: all in one piece of memory, their members in another.
 //!
 //! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`], which has a share in the memory ▸ freed with the
-//! last share. So a hook that is still published keeps those that came with it, but for what they have run instead of functions: at most as
-//! many as its attachment has probes.
+//! last share. So a hook that is still published keeps those that came with it, but for what they
+//! have run instead of functions: at most as many as its attachment has probes.
 //! Cost: 80 bytes for each hook, 32 for each member, and two allocations.
 
 // Safety: relies on neither piece of memory being moved: both have room for all from the beginning. And on callers, who drop what
@@ -142,8 +142,8 @@ impl std::ops::Deref for Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // SAFETY: no thread can be reading it, and nobody else drops it. Its slab may live on for other hooks; what runs instead of a
-        // function is the program's, and goes now.
+        // What runs instead of a function is the program's: it goes now, though the slab may live on.
+        // SAFETY: no thread can be reading the hook, and nobody else drops it.
         drop(unsafe { self.hook.as_mut() }.take_wrappers());
         // SAFETY: this hook's share.
         unsafe { Slab::give_back(self.slab, 1) };
@@ -163,7 +163,7 @@ mod tests {
         let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Count::new()))));
         let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
-        // Whoever counts both functions has published both hooks, one of them of a function that is replaced.
+        // Whoever counts two functions has published both hooks; one of the two is replaced.
         let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
         let mut hooks = Hooks::with_room(2, 3, Era::UNKNOWN);
         let replaced = hooks.add(ProbeId::new(0), [(Action::Wrap, &wrapping, false), tally(0)].into_iter());

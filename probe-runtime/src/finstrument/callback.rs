@@ -1,6 +1,7 @@
 //! The program's part in a discovery.
 
-// Safety: relies on the callback being read only while the thread's slot is marked as telling, and freed only when no thread is.
+// Safety: relies on the callback being read only while the thread's slot is marked as telling, and
+// freed only when no thread is.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -87,8 +88,8 @@ pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
         return;
     }
     let told = inside.call(|| {
-        // Not before: while the mark was none that `wait` waits for, in a consumer that a signal handler's hit called, it may have been
-        // freed.
+        // Not before: a signal handler's hit may have called a consumer then, whose mark `wait` does
+        // not wait for here.
         // SAFETY: freed only after `wait`, which waits for this thread's mark.
         let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
         // A panic must not cross the program's frames; the panic hook has told of it.
