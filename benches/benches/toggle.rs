@@ -1,11 +1,15 @@
 //! `toggle`: switching one probe, beside the instructions and system calls that it can't do without.
 
+// Safety: relies on the site's text staying open while the attachment lives, and on both words being what the runtime writes there.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::hint::{self, black_box};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use probe_benches::baseline::{OpenWord, membarrier, protect};
+use probe_benches::baseline::{membarrier, protect};
+use probe_benches::table::{SiteWord, sites};
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin, timing};
 use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, select};
 
@@ -41,24 +45,41 @@ fn attach(text: TextPolicy, visibility: Visibility) -> Result<Attachment<Count>,
 
 /// Text that stays open: no system call.
 fn open(scale: Scale, busy: bool) -> Result<(), Error> {
+    let latent = sites();
     let attachment = attach(TextPolicy::Open, Visibility::Eventual)?;
-    let (lock, word) = (Mutex::new(()), OpenWord::new());
+    let active = sites();
+    let (latent, active) = latent
+        .into_iter()
+        .zip(active)
+        .find(|(before, now)| before.word != now.word)
+        .expect("a site is active");
+    let lock = Mutex::new(());
     let calls = scale.of(2_000);
     let medians = interleave(
         scale.of(1_000),
         &mut [
-            case("cmpxchg-and-lock", calls, busy, |calls| {
-                for _ in 0..calls {
-                    let locked = black_box(&lock).lock();
-                    word.exchange();
-                    drop(locked);
+            case("site-and-lock", 2 * calls, busy, |calls| {
+                for _ in 0..calls / 2 {
+                    for (from, to) in [(active, latent), (latent, active)] {
+                        let locked = black_box(&lock).lock();
+                        exchange(from, to);
+                        drop(locked);
+                    }
                 }
             }),
             case("open-eventual", 2 * calls, busy, |calls| toggle(&attachment, calls)),
         ],
     );
-    report("open-eventual", &medians, "cmpxchg-and-lock", busy);
+    report("open-eventual", &medians, "site-and-lock", busy);
     Ok(())
+}
+
+/// The site's own word, by one `lock cmpxchg`: what the runtime's switch can't do without.
+fn exchange(from: SiteWord, to: SiteWord) {
+    // SAFETY: an aligned word of text, which the attachment keeps open; each word is a state of the site.
+    let word = unsafe { AtomicU64::from_ptr((from.site & !7) as *mut u64) };
+    let done = word.compare_exchange(from.word, to.word, Ordering::SeqCst, Ordering::Relaxed);
+    assert!(done.is_ok(), "nobody else switches the site");
 }
 
 /// Text that is opened and sealed for each toggle, and a barrier.
