@@ -26,7 +26,8 @@ pub struct Report {
     refusals: Vec<Refusal>,
     /// Once that was tried.
     alias_works: Option<bool>,
-    unmatched: Arc<[UnmatchedTerm]>,
+    // No empty one: making such, and dropping it, is a locked instruction each, on a counter that all threads share.
+    unmatched: Option<Arc<[UnmatchedTerm]>>,
     foreign: Vec<Refusal>,
     /// Sites that are not as wanted, though nobody else holds them.
     #[cfg(probe_backend = "x86_64")]
@@ -101,11 +102,11 @@ impl Report {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn unmatched(&self) -> &[UnmatchedTerm] {
-        &self.unmatched
+        self.unmatched.as_deref().unwrap_or_default()
     }
 
     pub(crate) fn set_unmatched(&mut self, unmatched: &Arc<[UnmatchedTerm]>) {
-        self.unmatched = Arc::clone(unmatched);
+        self.unmatched = (!unmatched.is_empty()).then(|| Arc::clone(unmatched));
     }
 
     /// The text policy to ask for instead, where the system does not let pages be written, and this one was tried and found to work:
@@ -207,7 +208,7 @@ impl fmt::Display for Report {
         if self.alternative().is_some() {
             write!(f, "; {ALIAS_WORKS}")?;
         }
-        unmatched_lines(&self.unmatched).try_for_each(|line| write!(f, "\n  {line}"))
+        unmatched_lines(self.unmatched()).try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
