@@ -120,7 +120,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         ));
         return Ok(EnvGuard::default());
     }
-    if value == help::ASKED {
+    if value.to_str().is_some_and(|value| value.trim() == help::ASKED) {
         say(help::text().trim_end());
         return Ok(EnvGuard::default());
     }

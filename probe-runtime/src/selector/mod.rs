@@ -40,7 +40,9 @@ const MAX_PATTERNS: usize = 1_000;
 
 /// The first byte, of a text that is too long, where it must be over.
 pub(crate) fn too_long(text: &str) -> Option<usize> {
-    (0..=MAX_LEN).rev().find(|at| text.is_char_boundary(*at)).filter(|_| text.len() > MAX_LEN)
+    // Only of one that is: all texts are asked.
+    let is_too_long = text.len() > MAX_LEN;
+    is_too_long.then(|| (0..=MAX_LEN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0))
 }
 
 /// A parsed selector: text that names a set of probes.

@@ -40,10 +40,15 @@ impl FromStr for Spec {
     /// # Errors
     /// [`Error::Spec`], which shows where the text is malformed.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let requests = read(text)?;
-        let requests: Vec<_> = requests.iter().map(ToString::to_string).collect();
-        Ok(Self(requests.join(", ")))
+        let spec = written(&read(text)?);
+        // What it prints as may be longer, and too long then.
+        let _ = read(&spec)?;
+        Ok(Self(spec))
     }
+}
+
+fn written(requests: &[Request<'_>]) -> String {
+    requests.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn read(text: &str) -> Result<Vec<Request<'_>>, Error> {
@@ -222,6 +227,7 @@ impl fmt::Debug for SpecAttachment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::selector::MAX_LEN;
 
     fn again(text: &str) -> String {
         let spec: Spec = text.parse().unwrap();
@@ -250,6 +256,14 @@ mod tests {
             error.to_string(),
             "malformed spec, column 11: `:` can't be part of a path\n  a=count, b:c=count\n            ^"
         );
+    }
+
+    #[test]
+    fn one_that_prints_as_too_long_a_text_is_refused() {
+        let fits = "a=count,".repeat(MAX_LEN / 9);
+        assert!(fits.parse::<Spec>().is_ok());
+        let error = "a=count,".repeat(MAX_LEN / 8).parse::<Spec>().unwrap_err();
+        assert!(error.to_string().contains("at most 65536 bytes are read"), "{error}");
     }
 
     proptest::proptest! {

@@ -72,7 +72,7 @@ fn watch(when: &When) -> io::Result<Watch> {
 }
 
 fn run(caught: &Caught, every: Option<Duration>) {
-    let mut next = every.map(|every| Instant::now() + every);
+    let mut next = first(every);
     loop {
         match caught.wait(next) {
             Woken::Stopped => return,
@@ -90,6 +90,11 @@ fn run(caught: &Caught, every: Option<Duration>) {
     }
 }
 
+/// When the first report is due: never, where no clock goes as far.
+fn first(every: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(every?)
+}
+
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
@@ -100,5 +105,17 @@ impl Drop for Watch {
         self.caught.stop();
         // It does not panic; if it did, that was said.
         let _ = thread.join();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_clock_reaches_is_never_due() {
+        assert_eq!(first(Some(Duration::MAX)), None);
+        assert_eq!(first(None), None);
+        assert!(first(Some(Duration::from_secs(3600))) > Some(Instant::now()));
     }
 }

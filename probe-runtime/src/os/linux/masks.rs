@@ -142,16 +142,19 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
     let mut text = [0; 1024];
     let file = File::open(format!("/proc/self/task/{thread}/stat"));
     match file.and_then(|mut file| file.read(&mut text)) {
-        Ok(len) => Ok(take(blocking(&text[..len]))),
+        Ok(len) => blocking(&text[..len]).map(take).ok_or_else(|| {
+            let problem = format!("/proc/self/task/{thread}/stat does not say which signals are blocked");
+            io::Error::new(io::ErrorKind::InvalidData, problem)
+        }),
         // It has ended since it was listed.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(take(None)),
         Err(error) => Err(error),
     }
 }
 
-/// What a `stat` file, see `proc_pid_stat(5)`, says of a thread that blocks the signal; `None` of any other. Pure. Its set of blocked signals
-/// has the first 31 of them.
-fn blocking(stat: &[u8]) -> Option<Stat> {
+/// What a `stat` file, see `proc_pid_stat(5)`, says of a thread that blocks the signal; `Some(None)` of any other, `None` where it can't
+/// be read. Pure. Its set of blocked signals has the first 31 of them.
+fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
     // Field 2 is a name in parentheses, which may hold anything.
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let name_start = stat.iter().position(|byte| *byte == b'(')?;
@@ -162,7 +165,7 @@ fn blocking(stat: &[u8]) -> Option<Stat> {
     let is_kernels = number(9)? & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
     let is_over = matches!(state, b'Z' | b'X');
     let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
-    (number(32)? & TRAP != 0 && !is_kernels && !is_over).then_some(found)
+    Some((number(32)? & TRAP != 0 && !is_kernels && !is_over).then_some(found))
 }
 
 /// The set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
@@ -244,20 +247,27 @@ mod tests {
 
     #[test]
     fn a_line_says_whether_the_signal_is_blocked() {
-        let found = Some(Stat { state: b'S', ticks: 42, birth: 777 });
+        let found = Some(Some(Stat { state: b'S', ticks: 42, birth: 777 }));
         assert_eq!(blocking(stat("a", "S", 0, TRAP).as_bytes()), found);
         assert_eq!(blocking(stat("a) R (b", "S", 0, 0x7fff_ffff).as_bytes()), found);
-        assert_eq!(blocking(stat("a", "S", 0, !TRAP & 0x7fff_ffff).as_bytes()), None);
+        assert_eq!(blocking(stat("a", "S", 0, !TRAP & 0x7fff_ffff).as_bytes()), Some(None));
+    }
+
+    #[test]
+    fn a_line_that_can_not_be_read_says_nothing() {
         assert_eq!(blocking(b""), None);
         assert_eq!(blocking(b"7 (a) S 1 7"), None);
+        assert_eq!(blocking(stat("a", "S", 0, TRAP).replace("12", "?").as_bytes()), None);
     }
 
     #[test]
     fn who_executes_nothing_of_the_programs_does_not_count() {
-        assert_eq!(blocking(stat("a", "Z", 0, TRAP).as_bytes()), None);
-        assert_eq!(blocking(stat("iou-wrk-7", "S", IO_WORKER, TRAP).as_bytes()), None);
-        assert!(blocking(stat("iou-wrk-7", "S", 0, TRAP).as_bytes()).is_some(), "a program's own name");
-        assert!(blocking(stat("vcpu", "S", IO_WORKER, TRAP).as_bytes()).is_some());
+        let is_found =
+            |name, state, flags| blocking(stat(name, state, flags, TRAP).as_bytes()).unwrap().is_some();
+        assert!(!is_found("a", "Z", 0));
+        assert!(!is_found("iou-wrk-7", "S", IO_WORKER));
+        assert!(is_found("iou-wrk-7", "S", 0), "a program's own name");
+        assert!(is_found("vcpu", "S", IO_WORKER));
     }
 
     #[test]
