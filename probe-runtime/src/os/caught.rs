@@ -86,6 +86,8 @@ pub(crate) enum Woken {
 
 /// What the handler never writes.
 const STOP: u8 = 0;
+/// How often the pipe is read where poll(2) does not wait for it.
+const BETWEEN_READS: Duration = Duration::from_millis(20);
 
 /// Signals, caught: one at a time in a process.
 #[derive(Debug)]
@@ -109,9 +111,11 @@ impl Caught {
             _ => {
                 let (from, to) = io::pipe()?;
                 let (from, to) = (from.into_raw_fd(), to.into_raw_fd());
-                // The handler must not wait for room.
-                // SAFETY: a descriptor that is open, and nobody else's.
-                unsafe { libc::fcntl(to, libc::F_SETFL, libc::O_NONBLOCK) };
+                // The handler must not wait for room, nor who reads for what poll(2) has not told of.
+                for end in [from, to] {
+                    // SAFETY: a descriptor that is open, and nobody else's.
+                    unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
+                }
                 *pipes = Some((process, from, to));
                 (from, to)
             }
@@ -138,20 +142,23 @@ impl Caught {
     /// Waits for the next signal, until this moment if there is one.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Woken {
         loop {
-            let timeout =
-                until.map_or(-1, |until| milliseconds(until.saturating_duration_since(Instant::now())));
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             let mut poll = libc::pollfd { fd: self.from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one descriptor, which is open.
-            match unsafe { libc::poll(&raw mut poll, 1, timeout) } {
-                0 if until.is_some_and(|until| Instant::now() >= until) => return Woken::TimedOut,
-                1 => (),
-                // Interrupted, or asked to wait for longer than poll(2) can.
-                _ => continue,
+            let ready = unsafe { libc::poll(&raw mut poll, 1, left.map_or(-1, milliseconds)) };
+            if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                // The kernel refuses to wait for any descriptor where a process may have none (RLIMIT_NOFILE).
+                std::thread::sleep(left.unwrap_or(BETWEEN_READS).min(BETWEEN_READS));
             }
             let mut byte = [STOP];
             return match (&*self.from).read(&mut byte) {
                 Ok(1) if byte[0] != STOP => Woken::Signal(Signal(byte[0].into())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // Nothing has come; or poll(2) can't wait for as long.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match until {
+                    Some(until) if Instant::now() >= until => Woken::TimedOut,
+                    _ => continue,
+                },
                 _ => Woken::Stopped,
             };
         }

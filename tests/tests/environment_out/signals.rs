@@ -112,6 +112,12 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
         "SIGINT" => send(SIGINT),
         "SIGTERM" => send(SIGTERM),
         "SIGHUP" => send(SIGHUP),
+        "without descriptors" => {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: a limit.
+            assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
+            [SIGUSR1, SIGINT].into_iter().for_each(send);
+        }
         "exits meanwhile" => {
             send(SIGINT);
             process::exit(0);
@@ -319,6 +325,24 @@ fn so_does_the_time() {
     let output = folder.run_with("signal: every", COUNT, "@/counts.json", &more);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
     assert_eq!(hits(&folder.json("counts.json")), 5, "whole, whatever was under way");
+}
+
+#[test]
+fn a_time_that_never_comes_keeps_nobody_from_ending() {
+    let folder = Folder::new("never");
+    let output = folder.run_with("signal: SIGINT", COUNT, "@/counts.json", &[("PROBES_EVERY", "1e19s")]);
+    assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
+    assert_eq!((stderr(&output).as_str(), hits(&folder.json("counts.json"))), ("", 3));
+}
+
+/// As sandboxes have it: poll(2) then fails.
+#[test]
+fn signals_are_heard_where_no_descriptor_may_be_open() {
+    let folder = Folder::new("descriptors");
+    let more = [("PROBES_ON", "SIGUSR1"), ("PROBES_EVERY", "1h")];
+    let output = folder.run_with("signal: without descriptors", COUNT, "-", &more);
+    assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
+    assert_eq!(stderr(&output).matches("environment_out::work").count(), 2, "{output:?}");
 }
 
 #[test]
