@@ -54,6 +54,7 @@
 //! | `std` (default) | everything an application needs; without it the crate is `no_std`, and holds what a library needs to ship probes |
 //! | `latency`, `call-tree`, `profiler`, `perf`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
+//! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
 //! | `off` | makes nothing of all sites, in whatever crate of the program; for applications only |
 //!
 //! # Where it runs
@@ -113,6 +114,8 @@ mod registry;
 mod selector;
 #[cfg(feature = "std")]
 mod self_test;
+#[cfg(feature = "serde")]
+mod serialized;
 #[cfg(feature = "std")]
 mod spec;
 #[cfg(all(feature = "std", probe_backend = "x86_64"))]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::report::{Csv, Object, Table, array, document, footnotes, foreign, list};
+use super::report::{Csv, Row, Table, Written, document, footnotes, foreign, json, list};
 use crate::abi::Kind;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
@@ -96,12 +96,7 @@ impl Counts {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn to_json(&self) -> String {
-        let rows = array(self.probes.iter().map(|ProbeCount { probe, hits }| {
-            let object = Object::new().text("probe", probe.path()).text("kind", probe.kind().name());
-            let object = object.text("file", probe.file()).number("line", probe.line().into());
-            object.number("sites", probe.sites() as u64).number("hits", *hits).finish()
-        }));
-        document("count", self.period).json("rows", &rows).finish()
+        json(self)
     }
 
     /// The probes as comma-separated values (RFC 4180), a line each under a heading.
@@ -120,6 +115,25 @@ impl Counts {
         let same =
             self.probes.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);
         same.map(|count| count.hits).reduce(|a, b| a + b)
+    }
+}
+
+impl ProbeCount {
+    pub(crate) fn row(&self) -> Row<'_> {
+        let probe = &self.probe;
+        let row = Row::new().with("probe", probe.path()).with("kind", probe.kind().name());
+        let row = row.with("file", probe.file()).with("line", probe.line());
+        row.with("sites", probe.sites()).with("hits", self.hits)
+    }
+}
+
+impl Written for Counts {
+    fn head(&self) -> Row<'static> {
+        document("count", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.iter().map(ProbeCount::row)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::super::report::{Csv, Object, array, document, left_out, list, missing};
+use super::super::report::{Csv, Row, Written, document, json, left_out, list, missing};
 use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::period::Period;
@@ -187,26 +187,7 @@ impl Tree {
     /// the tree, the paths of the functions that were `left_out`, and how many calls were `lost`. A row's `parent` is the index of
     /// another, or absent.
     pub fn to_json(&self) -> String {
-        let mut open: Vec<usize> = Vec::new();
-        let nodes = self.nodes.iter().enumerate().map(|(at, node)| {
-            open.truncate(node.depth);
-            let object = Object::new().text(if node.is_thread { "thread" } else { "function" }, &node.name);
-            let object = match open.last() {
-                Some(parent) => object.number("parent", *parent as u64),
-                None => object,
-            };
-            open.push(at);
-            let object = object.number("depth", node.depth as u64).number("calls", node.calls);
-            let object = object.number("total_ns", node.total).number("self_ns", node.own);
-            let object = object.number("polls", node.polls).number("recursive_calls", node.recursive);
-            object.number("recursion_depth", node.levels as u64).number("below", node.below as u64).finish()
-        });
-        let nodes = array(nodes);
-        document("call-tree", self.period)
-            .json("rows", &nodes)
-            .json("left_out", &left_out(&self.left_out))
-            .number("lost", self.lost)
-            .finish()
+        json(self)
     }
 
     /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by
@@ -242,6 +223,42 @@ impl Tree {
             open.push(node);
             (open.clone(), node)
         })
+    }
+}
+
+impl TreeNode {
+    /// `parent` is the index of the node above it, which only a tree knows.
+    pub(crate) fn row(&self, parent: Option<usize>) -> Row<'_> {
+        let row = Row::new().with(if self.is_thread { "thread" } else { "function" }, self.name());
+        let row = parent.into_iter().fold(row, |row, parent| row.with("parent", parent));
+        row.with("depth", self.depth)
+            .with("calls", self.calls)
+            .with("total_ns", self.total)
+            .with("self_ns", self.own)
+            .with("polls", self.polls)
+            .with("recursive_calls", self.recursive)
+            .with("recursion_depth", self.levels)
+            .with("below", self.below)
+    }
+}
+
+impl Written for Tree {
+    fn head(&self) -> Row<'static> {
+        document("call-tree", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut open: Vec<usize> = Vec::new();
+        self.iter().enumerate().map(move |(at, node)| {
+            open.truncate(node.depth);
+            let parent = open.last().copied();
+            open.push(at);
+            node.row(parent)
+        })
+    }
+
+    fn rest(&self) -> Row<'_> {
+        Row::new().with("left_out", left_out(&self.left_out)).with("lost", self.lost)
     }
 }
 

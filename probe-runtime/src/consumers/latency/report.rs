@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 
-use super::super::report::{FixedColumns, Table, Time, document, left_out, list, missing};
+use super::super::report::{
+    FixedColumns, Row, Table, Time, Written, document, json, left_out, list, missing,
+};
 use super::buckets::{BUCKETS, values};
 use super::distribution::Distribution;
 use super::{Latency, Times};
@@ -193,11 +195,7 @@ impl Latencies {
     /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, which
     /// have the columns of [`to_csv`](Self::to_csv), the paths of those that were `left_out`, and how many calls were `lost`.
     pub fn to_json(&self) -> String {
-        document("latency", self.period)
-            .json("rows", &COLUMNS.json(&self.functions))
-            .json("left_out", &left_out(&self.left_out))
-            .number("lost", self.lost)
-            .finish()
+        json(self)
     }
 
     /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units.
@@ -227,6 +225,26 @@ const COLUMNS: FixedColumns<FunctionLatency, u64> = FixedColumns {
         ("polls", FunctionLatency::polls),
     ],
 };
+
+impl FunctionLatency {
+    pub(crate) fn row(&self) -> Row<'_> {
+        COLUMNS.row(self)
+    }
+}
+
+impl Written for Latencies {
+    fn head(&self) -> Row<'static> {
+        document("latency", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.iter().map(|it| it.row())
+    }
+
+    fn rest(&self) -> Row<'_> {
+        Row::new().with("left_out", left_out(&self.left_out)).with("lost", self.lost)
+    }
+}
 
 list!(Latencies, functions, FunctionLatency, "functions");
 

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::super::report::{
-    Columns, Number, Object, Table, Time, array, decimal, document, left_out, missing,
+    Cell, Columns, Row, Table, Time, Written, decimal, document, json, left_out, missing,
 };
-use super::event::{PerfEvent, reason};
+use super::event::{MissingEvent, PerfEvent, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
 use crate::calls::Unpaired;
@@ -14,55 +14,16 @@ impl EventCounts {
     /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
     /// `missing` events with their reasons, the paths of those that were `left_out`, and how many calls were `lost`.
     pub fn to_json(&self) -> String {
-        let missing = self
-            .missing
-            .iter()
-            .map(|it| Object::new().text("event", it.event().name()).text("reason", &it.reason()).finish());
-        document("perf", self.period)
-            .json("rows", &of_functions(&self.columns()).json(&self.functions))
-            .json("missing", &array(missing))
-            .flag("system_calls", self.takes_system_calls())
-            .json("share", &decimal(self.share()))
-            .number("threads_without_events", self.threads.refused)
-            .json("left_out", &left_out(&self.left_out))
-            .number("lost", self.lost)
-            .finish()
+        json(self)
     }
 
     /// The functions as comma-separated values (RFC 4180), a line each under a heading. Of each event its sum over the `counted` calls,
     /// from entry to exit and in the function itself; a cell is empty where there is no number.
     pub fn to_csv(&self) -> String {
-        of_functions(&self.columns()).csv(&self.functions)
+        of_functions(&columns(self.events())).csv(&self.functions)
     }
 
-    fn columns(&self) -> Vec<Column> {
-        let mut columns: Vec<Column> = vec![
-            ("calls".to_owned(), Box::new(|it| Some(it.calls.value).shown())),
-            ("calls_error".to_owned(), Box::new(|it| Some(it.calls.error).shown())),
-            ("counted".to_owned(), Box::new(|it| it.counted().shown())),
-            ("uncounted".to_owned(), Box::new(|it| it.uncounted().shown())),
-        ];
-        for event in self.events() {
-            let (name, unit) = (event.name().replace('-', "_"), unit(event));
-            columns
-                .push((format!("{name}{unit}"), Box::new(move |it| it.total(event).and_then(Number::shown))));
-            columns.push((
-                format!("{name}_self{unit}"),
-                Box::new(move |it| it.own(event).and_then(Number::shown)),
-            ));
-        }
-        columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().shown())));
-        let mut unpaired = |name: &str, of: fn(&Unpaired) -> u64| {
-            columns.push((name.to_owned(), Box::new(move |it| of(&it.unpaired).shown())));
-        };
-        unpaired("without_entry", |it| it.without_entry);
-        unpaired("without_exit", |it| it.without_exit);
-        unpaired("cancelled", |it| it.cancelled);
-        unpaired("pending", |it| it.pending);
-        columns
-    }
-
-    fn rows(&self) -> Table {
+    fn table(&self) -> Table {
         let seen = || self.functions.iter().filter(|it| it.is_seen());
         // Columns for what there is none of would only hide the others.
         let is_sampled = self.budget.is_some();
@@ -106,9 +67,67 @@ impl EventCounts {
     }
 }
 
+/// Those that all functions have, with these events.
+fn columns(events: impl IntoIterator<Item = PerfEvent>) -> Vec<Column> {
+    let mut columns: Vec<Column> = vec![
+        ("calls".to_owned(), Box::new(|it| it.calls.value.into())),
+        ("calls_error".to_owned(), Box::new(|it| it.calls.error.into())),
+        ("counted".to_owned(), Box::new(|it| it.counted().into())),
+        ("uncounted".to_owned(), Box::new(|it| it.uncounted().into())),
+    ];
+    for event in events {
+        let (name, unit) = (event.name().replace('-', "_"), unit(event));
+        columns.push((format!("{name}{unit}"), Box::new(move |it| it.total(event).into())));
+        columns.push((format!("{name}_self{unit}"), Box::new(move |it| it.own(event).into())));
+    }
+    columns.push(("ipc".to_owned(), Box::new(|it| it.ipc().into())));
+    let mut unpaired = |name: &str, of: fn(&Unpaired) -> u64| {
+        columns.push((name.to_owned(), Box::new(move |it| of(&it.unpaired).into())));
+    };
+    unpaired("without_entry", |it| it.without_entry);
+    unpaired("without_exit", |it| it.without_exit);
+    unpaired("cancelled", |it| it.cancelled);
+    unpaired("pending", |it| it.pending);
+    columns
+}
+
+#[cfg(feature = "serde")]
+impl FunctionEvents {
+    pub(crate) fn row(&self) -> Row<'_> {
+        of_functions(&columns(self.events.iter().copied())).row(self)
+    }
+}
+
+impl MissingEvent {
+    pub(crate) fn row(&self) -> Row<'static> {
+        Row::new().with("event", self.event().name()).with("reason", self.reason())
+    }
+}
+
+impl Written for EventCounts {
+    fn head(&self) -> Row<'static> {
+        document("perf", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        let columns = columns(self.events());
+        self.functions.iter().map(move |it| of_functions(&columns).row(it))
+    }
+
+    fn rest(&self) -> Row<'_> {
+        Row::new()
+            .with("missing", self.missing.iter().map(MissingEvent::row).collect::<Cell<'_>>())
+            .with("system_calls", self.takes_system_calls())
+            .with("share", self.share())
+            .with("threads_without_events", self.threads.refused)
+            .with("left_out", left_out(&self.left_out))
+            .with("lost", self.lost)
+    }
+}
+
 /// A number of a function as reports for programs have it, and what they call it.
 type Column = (String, Value);
-type Value = Box<dyn Fn(&FunctionEvents) -> Option<String>>;
+type Value = Box<dyn Fn(&FunctionEvents) -> Cell<'static>>;
 
 fn of_functions(numbers: &[Column]) -> Columns<'_, FunctionEvents, String, Value> {
     Columns { function: |it| &it.function, numbers }
@@ -131,7 +150,7 @@ fn amount(event: PerfEvent, mean: Option<f64>) -> String {
 
 impl fmt::Display for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.rows())?;
+        write!(f, "{}", self.table())?;
         if !self.is_given {
             self.how(f)?;
         }

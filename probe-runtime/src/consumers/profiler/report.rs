@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::super::report::{FixedColumns, Object, Table, Time, document, left_out, list, missing};
+use super::super::report::{
+    Cell, FixedColumns, Row, Table, Time, Written, document, json, left_out, list, missing,
+};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::{Estimate, Estimated};
@@ -258,21 +260,7 @@ impl Profile {
     /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where nothing was timed), the
     /// `cost`, the paths of those that were `left_out`, how many hits were `lost`, and how many sites were `refused`.
     pub fn to_json(&self) -> String {
-        let cost = Object::new()
-            .number("hits_ns", in_nanoseconds(self.cost.hits))
-            .number("own_ns", in_nanoseconds(self.cost.own))
-            .number("switching_ns", in_nanoseconds(self.cost.switching))
-            .number("used_ns", in_nanoseconds(self.cost.used))
-            .number("elapsed_ns", in_nanoseconds(self.cost.elapsed))
-            .number("calls", self.cost.calls)
-            .number("toggles", self.cost.toggles);
-        document("profile", self.period)
-            .json("rows", &COLUMNS.json(&self.functions))
-            .json("cost", &cost.finish())
-            .json("left_out", &left_out(&self.left_out))
-            .number("lost", self.lost)
-            .number("refused", self.refused as u64)
-            .finish()
+        json(self)
     }
 
     /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units. Errors are two standard
@@ -282,27 +270,63 @@ impl Profile {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "as many digits as there are")]
-const COLUMNS: FixedColumns<FunctionProfile, Option<f64>> = FixedColumns {
+const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
     function: FunctionProfile::function,
     numbers: &[
-        ("calls", |it| Some(it.calls.value)),
-        ("calls_error", |it| Some(it.calls.error)),
-        ("calls_per_second", |it| Some(it.rate)),
-        ("mean_ns", |it| it.mean.map(|mean| mean.value)),
-        ("mean_error_ns", |it| it.mean.map(|mean| mean.error)),
-        ("total_ns", |it| it.total.map(|total| total.value)),
-        ("total_error_ns", |it| it.total.map(|total| total.error)),
-        ("counted", |it| Some(it.counted as f64)),
-        ("samples", |it| Some(it.samples as f64)),
-        ("min_ns", |it| (it.samples != 0).then_some(it.min as f64)),
-        ("max_ns", |it| (it.samples != 0).then_some(it.max as f64)),
-        ("latent", |it| Some(it.latent)),
-        ("rearmed", |it| Some(it.rearmed as f64)),
-        ("polls", |it| it.polls.map(|polls| polls.value)),
-        ("polls_error", |it| it.polls.map(|polls| polls.error)),
+        ("calls", |it| it.calls.value.into()),
+        ("calls_error", |it| it.calls.error.into()),
+        ("calls_per_second", |it| it.rate.into()),
+        ("mean_ns", |it| it.mean.map(|mean| mean.value).into()),
+        ("mean_error_ns", |it| it.mean.map(|mean| mean.error).into()),
+        ("total_ns", |it| it.total.map(|total| total.value).into()),
+        ("total_error_ns", |it| it.total.map(|total| total.error).into()),
+        ("counted", |it| it.counted.into()),
+        ("samples", |it| it.samples.into()),
+        ("min_ns", |it| (it.samples != 0).then_some(it.min).into()),
+        ("max_ns", |it| (it.samples != 0).then_some(it.max).into()),
+        ("latent", |it| it.latent.into()),
+        ("rearmed", |it| it.rearmed.into()),
+        ("polls", |it| it.polls.map(|polls| polls.value).into()),
+        ("polls_error", |it| it.polls.map(|polls| polls.error).into()),
     ],
 };
+
+impl FunctionProfile {
+    pub(crate) fn row(&self) -> Row<'_> {
+        COLUMNS.row(self)
+    }
+}
+
+impl Written for Profile {
+    fn head(&self) -> Row<'static> {
+        document("profile", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.iter().map(|it| it.row())
+    }
+
+    fn rest(&self) -> Row<'_> {
+        Row::new()
+            .with("cost", self.cost.row())
+            .with("left_out", left_out(&self.left_out))
+            .with("lost", self.lost)
+            .with("refused", self.refused)
+    }
+}
+
+impl ProfileCost {
+    pub(crate) fn row(&self) -> Row<'static> {
+        Row::new()
+            .with("hits_ns", in_nanoseconds(self.hits))
+            .with("own_ns", in_nanoseconds(self.own))
+            .with("switching_ns", in_nanoseconds(self.switching))
+            .with("used_ns", in_nanoseconds(self.used))
+            .with("elapsed_ns", in_nanoseconds(self.elapsed))
+            .with("calls", self.calls)
+            .with("toggles", self.toggles)
+    }
+}
 
 impl FunctionProfile {
     fn new(function: &Function, estimate: &Estimate, seen: &Seen, scale: f64, elapsed: f64) -> Self {

@@ -3,21 +3,41 @@
 use std::env::{self, consts::EXE_SUFFIX};
 use std::process;
 
-use super::json::Object;
+use super::json::{Object, array};
+use super::row::{Cell, Row};
 use crate::period::Period;
 
 /// Changes when a member's meaning does, or one goes. New members don't change it.
 const SCHEMA: u64 = 1;
 
-/// An object that has these members; its `rows`, and what else a consumer has, are still to come.
-pub(crate) fn document(consumer: &str, period: Period) -> Object {
-    Object::new()
-        .number("schema", SCHEMA)
-        .text("program", &program())
-        .number("pid", process::id().into())
-        .text("start", &period.start().to_string())
-        .json("duration", &format!("{:.6}", period.duration.as_secs_f64()))
-        .text("consumer", consumer)
+/// What a report is for programs. JSON and what `serde` writes have the same members, in this order.
+pub(crate) trait Written {
+    /// See [`document`].
+    fn head(&self) -> Row<'static>;
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>>;
+
+    /// What comes after the rows.
+    fn rest(&self) -> Row<'_> {
+        Row::new()
+    }
+}
+
+/// A report as JSON; a row a line.
+pub(crate) fn json(report: &impl Written) -> String {
+    let rows = array(report.rows().map(|row| row.json()));
+    report.rest().add_to(report.head().add_to(Object::new()).json("rows", &rows)).finish()
+}
+
+/// What a report begins with; its `rows`, and what else a consumer has, are still to come.
+pub(crate) fn document(consumer: &'static str, period: Period) -> Row<'static> {
+    Row::new()
+        .with("schema", SCHEMA)
+        .with("program", program())
+        .with("pid", process::id())
+        .with("start", period.start().to_string())
+        .with("duration", Cell::Seconds(period.duration))
+        .with("consumer", consumer)
 }
 
 /// The same of what no consumer has measured, and belongs to no time: a list of probes.

@@ -2,9 +2,6 @@
 
 use std::fmt::Write;
 
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use crate::calls::LeftOut;
-
 /// An object that is being written, member by member.
 pub(crate) struct Object(String);
 
@@ -26,7 +23,7 @@ impl Object {
         self
     }
 
-    #[cfg(any(test, feature = "latency", feature = "profiler", feature = "metrics"))]
+    #[cfg(any(test, feature = "metrics"))]
     pub(crate) fn flag(mut self, name: &str, value: bool) -> Self {
         self.name(name);
         self.0.push_str(if value { "true" } else { "false" });
@@ -63,12 +60,6 @@ pub(crate) fn array(elements: impl IntoIterator<Item = String>) -> String {
     }
     array.push_str("\n]");
     array
-}
-
-/// The functions that were left out, as an array of objects.
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) fn left_out(left_out: &[LeftOut]) -> String {
-    array(left_out.iter().map(|it| Object::new().text("function", it.function.path()).finish()))
 }
 
 fn push_text(json: &mut String, text: &str) {

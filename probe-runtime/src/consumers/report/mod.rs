@@ -10,6 +10,7 @@ mod functions;
 mod json;
 mod list;
 mod notes;
+mod row;
 mod table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 mod units;
@@ -18,20 +19,23 @@ mod units;
 use std::fmt;
 
 pub(crate) use csv::Csv;
-pub(super) use document::document;
-pub(crate) use document::{heading, program};
+pub(crate) use document::{Written, heading, program};
+pub(super) use document::{document, json};
+#[cfg(feature = "perf")]
+pub(super) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) use functions::FixedColumns;
-#[cfg(feature = "perf")]
-pub(super) use functions::{Columns, Number, decimal};
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(super) use json::left_out;
 pub(crate) use json::{Object, array};
 pub(super) use list::list;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;
 pub(crate) use notes::notes_of_counts;
 pub(super) use notes::{footnotes, foreign};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "serde"))]
+pub(crate) use row::Cell;
+pub(crate) use row::Row;
+#[cfg(feature = "perf")]
+pub(super) use row::decimal;
 pub(crate) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) use units::Time;
@@ -56,7 +60,20 @@ pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     lines
 }
 
-/// The same, below a table.
+/// The functions that were left out, as reports for programs have them.
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+pub(super) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
+    left_out.iter().map(LeftOut::row).collect()
+}
+
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+impl LeftOut {
+    pub(crate) fn row(&self) -> Row<'_> {
+        Row::new().with("function", self.function.path())
+    }
+}
+
+/// What is missing, below a table.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(super) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     footnotes(&missing_lines(lost, left_out), f)

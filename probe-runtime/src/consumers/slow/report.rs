@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::report::{FixedColumns, Table, Time, document, footnotes, left_out, list, missing};
+use super::super::report::{
+    FixedColumns, Row, Table, Time, Written, document, footnotes, json, left_out, list, missing,
+};
 use super::Slow;
 use crate::calls::{Calls, Function, LeftOut};
 use crate::clock::Scale;
@@ -89,12 +91,7 @@ impl SlowCalls {
     /// have the columns of [`to_csv`](Self::to_csv), how many slow calls were `unsaid`, the paths of functions that were `left_out`, and
     /// how many calls were `lost`.
     pub fn to_json(&self) -> String {
-        document("slow", self.period)
-            .json("rows", &COLUMNS.json(&self.functions))
-            .number("unsaid", self.unsaid)
-            .json("left_out", &left_out(&self.left_out))
-            .number("lost", self.lost)
-            .finish()
+        json(self)
     }
 
     /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units.
@@ -111,6 +108,27 @@ const COLUMNS: FixedColumns<FunctionSlow, u64> = FixedColumns {
         ("max_ns", FunctionSlow::longest),
     ],
 };
+
+impl FunctionSlow {
+    pub(crate) fn row(&self) -> Row<'_> {
+        COLUMNS.row(self)
+    }
+}
+
+impl Written for SlowCalls {
+    fn head(&self) -> Row<'static> {
+        document("slow", self.period)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.iter().map(|it| it.row())
+    }
+
+    fn rest(&self) -> Row<'_> {
+        let row = Row::new().with("unsaid", self.unsaid).with("left_out", left_out(&self.left_out));
+        row.with("lost", self.lost)
+    }
+}
 
 list!(SlowCalls, functions, FunctionSlow, "functions");
 

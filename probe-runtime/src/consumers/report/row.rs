@@ -1,0 +1,158 @@
+//! A row of a report, or the members around its rows, before JSON, CSV or a format of `serde` is made of it: so they agree.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::json::{Object, array};
+
+/// One value of a row.
+#[derive(Clone, Debug)]
+#[allow(dead_code, reason = "no feature alone has all of them")]
+pub(crate) enum Cell<'a> {
+    /// Nothing was measured.
+    Nothing,
+    Text(Cow<'a, str>),
+    Number(u64),
+    Decimal(f64),
+    Flag(bool),
+    /// In seconds.
+    Seconds(Duration),
+    Row(Row<'a>),
+    Rows(Vec<Row<'a>>),
+}
+
+/// Values, each with its name.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Row<'a>(pub(crate) Vec<(Cow<'a, str>, Cell<'a>)>);
+
+impl<'a> Row<'a> {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn with(mut self, name: impl Into<Cow<'a, str>>, cell: impl Into<Cell<'a>>) -> Self {
+        self.0.push((name.into(), cell.into()));
+        self
+    }
+
+    pub(crate) fn json(&self) -> String {
+        self.add_to(Object::new()).finish()
+    }
+
+    pub(super) fn add_to(&self, object: Object) -> Object {
+        self.0.iter().fold(object, |object, (name, cell)| match cell {
+            Cell::Nothing => object.json(name, "null"),
+            Cell::Text(text) => object.text(name, text),
+            Cell::Number(number) => object.number(name, *number),
+            Cell::Row(row) => object.json(name, &row.json()),
+            Cell::Rows(rows) => object.json(name, &array(rows.iter().map(Row::json))),
+            Cell::Decimal(_) | Cell::Flag(_) | Cell::Seconds(_) => object.json(name, &cell.plain()),
+        })
+    }
+}
+
+impl Cell<'_> {
+    /// As a cell of CSV; empty where there is nothing.
+    pub(super) fn plain(&self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::Text(text) => text.clone().into_owned(),
+            Self::Number(number) => number.to_string(),
+            Self::Decimal(number) => decimal(*number),
+            Self::Flag(is) => is.to_string(),
+            Self::Seconds(duration) => format!("{:.6}", duration.as_secs_f64()),
+            Self::Row(row) => row.json(),
+            Self::Rows(rows) => array(rows.iter().map(Row::json)),
+        }
+    }
+}
+
+/// As JSON has numbers, without digits that say nothing.
+pub(crate) fn decimal(number: f64) -> String {
+    let text = format!("{number:.4}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Cell<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u32> for Cell<'_> {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
+    }
+}
+
+impl From<usize> for Cell<'_> {
+    fn from(number: usize) -> Self {
+        Self::Number(number as u64)
+    }
+}
+
+impl From<f64> for Cell<'_> {
+    fn from(number: f64) -> Self {
+        Self::Decimal(number)
+    }
+}
+
+impl From<bool> for Cell<'_> {
+    fn from(is: bool) -> Self {
+        Self::Flag(is)
+    }
+}
+
+impl<'a> From<Row<'a>> for Cell<'a> {
+    fn from(row: Row<'a>) -> Self {
+        Self::Row(row)
+    }
+}
+
+impl<'a> FromIterator<Row<'a>> for Cell<'a> {
+    fn from_iter<Rows: IntoIterator<Item = Row<'a>>>(rows: Rows) -> Self {
+        Self::Rows(rows.into_iter().collect())
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(cell: Option<T>) -> Self {
+        cell.map_or(Self::Nothing, Into::into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_programs_read_them() {
+        assert_eq!(Cell::from(7_u64).plain(), "7");
+        let shown =
+            [Some(2.0), Some(0.125), Some(1.0 / 3.0), Some(1e15), None].map(|it| Cell::from(it).plain());
+        assert_eq!(shown, ["2", "0.125", "0.3333", "1000000000000000", ""]);
+    }
+
+    #[test]
+    fn a_row_as_json() {
+        let inner = Row::new().with("text", "a\"b").with("none", None::<f64>);
+        let row = Row::new().with("n", 7_u32).with("is", true).with("row", inner.clone());
+        let row =
+            row.with("rows", Cell::from_iter([inner])).with("s", Cell::Seconds(Duration::from_micros(5)));
+        let text = r#"{"text":"a\"b","none":null}"#;
+        let expected = format!("{{\"n\":7,\"is\":true,\"row\":{text},\"rows\":[\n{text}\n],\"s\":0.000005}}");
+        assert_eq!(row.json(), expected);
+    }
+}

@@ -1,0 +1,103 @@
+//! Rows and reports, as `serde` has them: as maps.
+
+use serde_core::ser::SerializeMap;
+use serde_core::{Serialize, Serializer};
+
+use crate::consumers;
+use crate::consumers::report::{Cell, Row, Written};
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Nothing => serializer.serialize_none(),
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number) => serializer.serialize_u64(*number),
+            Self::Decimal(number) => serializer.serialize_f64(*number),
+            Self::Flag(is) => serializer.serialize_bool(*is),
+            Self::Seconds(duration) => serializer.serialize_f64(duration.as_secs_f64()),
+            Self::Row(row) => row.serialize(serializer),
+            Self::Rows(rows) => serializer.collect_seq(rows),
+        }
+    }
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, cell)| (name.as_ref(), cell)))
+    }
+}
+
+/// The rows of a report, made one after the other.
+struct Rows<'a, Report>(&'a Report);
+
+impl<Report: Written> Serialize for Rows<'_, Report> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.rows())
+    }
+}
+
+fn report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, S::Error> {
+    let (Row(head), Row(rest)) = (report.head(), report.rest());
+    let mut map = serializer.serialize_map(Some(head.len() + 1 + rest.len()))?;
+    head.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
+    map.serialize_entry("rows", &Rows(report))?;
+    rest.iter().try_for_each(|(name, cell)| map.serialize_entry(name.as_ref(), cell))?;
+    map.end()
+}
+
+macro_rules! reports {
+    ($($report:ty),*) => {$(
+        /// As the object that `to_json` writes.
+        impl Serialize for $report {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                report(self, serializer)
+            }
+        }
+    )*};
+}
+
+/// `rows!(Type: what its row is, …)`.
+macro_rules! rows {
+    ($($of:ty: $row:expr),* $(,)?) => {$(
+        /// As reports for programs have it: a map, times in nanoseconds.
+        impl Serialize for $of {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let row: fn(&Self) -> Row<'_> = $row;
+                row(self).serialize(serializer)
+            }
+        }
+    )*};
+}
+
+pub(super) use rows;
+
+reports!(consumers::Counts);
+rows!(consumers::ProbeCount: Self::row);
+
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+rows!(crate::calls::LeftOut: Self::row);
+
+#[cfg(feature = "latency")]
+reports!(consumers::Latencies, consumers::SlowCalls);
+#[cfg(feature = "latency")]
+rows!(consumers::FunctionLatency: Self::row, consumers::FunctionSlow: Self::row);
+
+#[cfg(feature = "call-tree")]
+reports!(consumers::Tree);
+// Without `parent`: what that counts is the rows of a tree.
+#[cfg(feature = "call-tree")]
+rows!(consumers::TreeNode: |node| node.row(None));
+
+#[cfg(feature = "profiler")]
+reports!(consumers::Profile);
+#[cfg(feature = "profiler")]
+rows!(
+    consumers::FunctionProfile: Self::row,
+    consumers::ProfileCost: Self::row,
+    consumers::Estimated: |it| Row::new().with("value", it.value).with("error", it.error),
+);
+
+#[cfg(feature = "perf")]
+reports!(consumers::EventCounts);
+#[cfg(feature = "perf")]
+rows!(consumers::FunctionEvents: Self::row, consumers::MissingEvent: Self::row);
