@@ -93,11 +93,11 @@ fn run() -> Vec<f64> {
 }
 
 /// Does a step, of which so many page faults are copies, which take so long a site; says what it and the kernel's pages take.
-fn step<T>((copied, copies): (usize, f64), work: impl FnOnce() -> T) -> T {
+fn step<T>((copied, copy_cost): (usize, f64), work: impl FnOnce() -> T) -> T {
     let (faults, start) = (page_faults(), Instant::now());
     let done = work();
     let taken = per_site(start);
-    print!("{taken} {} ", copies + new_pages((page_faults() - faults).saturating_sub(copied)));
+    print!("{taken} {} ", copy_cost + new_pages((page_faults() - faults).saturating_sub(copied)));
     done
 }
 

@@ -31,14 +31,14 @@ fn main() {
         fs::write(&source, code(functions)).expect("a file can be written");
         let rounds = scale.of(if functions <= 1_000 { 3 } else { 1 });
         let rounds: Vec<_> = (0..rounds).map(|_| [run("hooks", &source), run("sites", &source)]).collect();
-        let sites = fs::read_to_string(sites_file(&source)).expect("what the last build has told");
+        let placed_sites = fs::read_to_string(sites_file(&source)).expect("what the last build has told");
         for (what, unit, of) in [
             ("seconds", "s", (|it: &Cost| it.processor_seconds) as fn(&Cost) -> f64),
             ("peak", "MB", |it| it.peak_mb),
         ] {
             let [plain, placed] =
                 [0, 1].map(|at| median(rounds.iter().map(|round| of(&round[at])).collect()));
-            let name = format!("placing/{sites}-sites-{what}");
+            let name = format!("placing/{placed_sites}-sites-{what}");
             figure(
                 &name,
                 format_args!("{placed:.3}"),

@@ -48,9 +48,9 @@ pub enum Error {
         skipped: Vec<(String, String)>,
     },
     /// Not one site could be activated.
-    Refused(Report),
+    Refused(Box<Report>),
     /// Not every site of the function could be activated, so it was not replaced. (While that was tried, some of its calls may have been.)
-    NotReplaced(Report),
+    NotReplaced(Box<Report>),
     /// The program was built without probes (`--cfg probe_off`, or for a target that has none), so nothing can be replaced.
     WithoutProbes,
     /// The system does not let text stay writable.

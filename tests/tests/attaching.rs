@@ -85,6 +85,12 @@ fn all_of_a_text_or_nothing() {
     });
 }
 
+static TOLD: AtomicU64 = AtomicU64::new(0);
+
+fn told(event: &Event<'_>) {
+    TOLD.fetch_add(u64::from(event.kind() == Kind::Entry), Relaxed);
+}
+
 #[test]
 fn closures_are_told_of_hits() {
     alone(|| {
@@ -106,10 +112,6 @@ fn closures_are_told_of_hits() {
         let thread = |shown: &str| shown.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
         assert_ne!(thread(one), thread(other));
         // One that writes it, and a function.
-        static TOLD: AtomicU64 = AtomicU64::new(0);
-        fn told(event: &Event<'_>) {
-            TOLD.fetch_add(u64::from(event.kind() == Kind::Entry), Relaxed);
-        }
         let first = select(ENTRY).unwrap().attach(|event: &Event<'_>| told(event)).unwrap();
         let second = select(ENTRY).unwrap().attach(told).unwrap();
         run(2);

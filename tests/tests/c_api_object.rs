@@ -4,6 +4,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(probe_portable)))]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -37,7 +38,7 @@ fn no_function_begins_with_a_site() {
     let mut content = "#include <probe.h>\nint sum;\n".to_owned();
     for (number, attribute) in ["", "__attribute__((cold)) "].into_iter().cycle().take(32).enumerate() {
         let body = format!("{{ PROBE(\"begin\"); sum += {}; }}", number * 40);
-        content.push_str(&format!("{attribute}void f{number}(void) {body}\n"));
+        writeln!(content, "{attribute}void f{number}(void) {body}").unwrap();
     }
     for make in makes() {
         for level in ["-O0", "-O1", "-O2", "-Os"] {

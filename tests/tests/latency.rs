@@ -177,7 +177,7 @@ mod tree {
 fn shape(tree: &probe_runtime::Tree) -> Vec<(String, u64)> {
     let mut shape: Vec<_> = Vec::new();
     let mut open: Vec<String> = Vec::new();
-    for node in tree.iter() {
+    for node in tree {
         open.truncate(node.depth());
         open.push(node.name().trim_start_matches("latency::tree::").to_owned());
         shape.push((open.join(" "), node.calls()));

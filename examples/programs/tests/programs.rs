@@ -20,7 +20,7 @@ fn counted(program: &Program, threads: usize) -> String {
     let done = (program.run)(WORK, threads);
     let module = program.probes.strip_suffix("**").unwrap();
     let mut functions = 0;
-    for ProbeCount { probe, hits } in counted.counts().iter() {
+    for ProbeCount { probe, hits } in &counted.counts() {
         let name = probe.path().strip_prefix(module).unwrap();
         assert_eq!(*hits, done.calls_of(name), "{name} ({}) of {}", probe.kind(), program.name);
         functions += u64::from(probe.kind() == Kind::Entry && *hits > 0);

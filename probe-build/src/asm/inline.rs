@@ -53,6 +53,7 @@ impl Elsewhere<'_> {
                 _ if directive.starts_with("if") => {}
                 _ if directive.starts_with("cfi_") => {}
                 _ if is_data(name) && (self.pushed > 0 || self.switched) => {}
+                "skip" if is_nops(rest) => {}
                 _ => return bad(),
             }
             return Ok(());
@@ -82,6 +83,11 @@ fn leaves(mnemonic: &str, operands_text: &str) -> bool {
     }
     let jump = mnemonic.starts_with('j') || mnemonic.starts_with("loop") || mnemonic.starts_with("xbegin");
     jump && !near
+}
+
+/// Whether what a `.skip` leaves out is filled with one-byte NOPs, as `probe.h` has it: control passes them, as it does an alignment's.
+fn is_nops(skipped: &str) -> bool {
+    skipped.rsplit_once(',').is_some_and(|(_, fill)| fill.trim() == "0x90")
 }
 
 /// `1f`, `2b`, or a label of the compiler's.
@@ -202,6 +208,7 @@ mod tests {
             ".section .x; .long 1b; .previous",
             ".section .x,\"a\",@note; .long 1b; .section .text.f,\"axG\",@progbits,f,comdat; nop",
             "xchg %ax, %ax # ret",
+            "1: .p2align 3, , 5; 2: .skip !(2b - 1b), 0x90",
         ] {
             assert_eq!(judge_text(text), Ok(()), "{text}");
         }
@@ -225,6 +232,8 @@ mod tests {
             ".pushsection .x",
             "nop /* x */",
             ".rept 3",
+            ".skip 4",
+            ".skip 1, 0xc3",
         ] {
             assert!(judge_text(text).is_err(), "{text}");
         }

@@ -121,7 +121,7 @@ where
     settle(Visibility::Synchronous, None);
     let replacement = Replacement { number, report };
     if replacement.report.refused() != 0 {
-        return Err(Error::NotReplaced(replacement.report.clone()));
+        return Err(Error::NotReplaced(Box::new(replacement.report.clone())));
     }
     Ok(replacement)
 }

@@ -181,7 +181,7 @@ impl ProbeSet {
         if attachment.report().refused() != 0
             && attachment.report().patched() + attachment.report().unchanged() == 0
         {
-            return Err(Error::Refused(attachment.report().clone()));
+            return Err(Error::Refused(Box::new(attachment.report().clone())));
         }
         attachment.attached(attachment.switch())?;
         Ok(attachment)

@@ -166,7 +166,7 @@ fn file_name(path: &str) -> String {
 #[must_use]
 pub fn hits_by_function(counts: &Counts) -> BTreeMap<Function, [Option<u64>; 2]> {
     let mut all = BTreeMap::new();
-    for count in counts.iter() {
+    for count in counts {
         let function = (count.probe.path().to_owned(), file_name(count.probe.file()));
         let hits: &mut [Option<u64>; 2] = all.entry(function).or_default();
         let hits = match count.probe.kind() {

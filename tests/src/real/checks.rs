@@ -190,7 +190,7 @@ pub fn counts_are_right(base: &CodeBase, root: &str, way: Way, amount: u64) -> C
 /// The functions that were entered more or less often than left, with how often they were entered and left.
 pub fn unpaired(counts: &Counts) -> BTreeMap<String, (u64, u64)> {
     let mut hits: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for count in counts.iter() {
+    for count in counts {
         let both = hits.entry(count.probe.path().to_owned()).or_default();
         *(if count.probe.kind() == Kind::Entry { &mut both.0 } else { &mut both.1 }) += count.hits;
     }

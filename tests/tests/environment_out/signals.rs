@@ -107,6 +107,7 @@ fn block(signal: c_int) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of scenarios, each of a few lines")]
 pub(crate) fn play(ending: &str, guard: EnvGuard) {
     match ending.strip_prefix("signal: ").unwrap() {
         "SIGINT" => send(SIGINT),
