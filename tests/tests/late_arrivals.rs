@@ -1,5 +1,6 @@
 //! Threads that are on their way into a hit (they evaluate a field) while their probe is paused or detached: after a
-//! pause that one hit still arrives, after a detach the consumer is called no more.
+//! pause that one hit is still counted, and delivered where the pause has waited for nobody; else, and after a detach, the
+//! consumer is called no more.
 //! A process of its own: its one probe is entered by one thread at a time, step by step.
 
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use probe_runtime::{Consumer, Count, Event, point, select};
+use probe_runtime::{Consumer, Count, Event, Visibility, point, select};
 
 /// The tests share the probe.
 static TURN: Mutex<()> = Mutex::new(());
@@ -47,7 +48,10 @@ fn meanwhile<T>(change: impl FnOnce() -> T) -> T {
     let (go_on, goes_on) = channel();
     // `go_on` ends with the closure, also by a panic, so that the worker never waits in vain.
     thread::scope(move |scope| {
-        let worker = scope.spawn(move || work(&Field { began, goes_on }));
+        let worker = scope.spawn(move || {
+            point!("before");
+            work(&Field { began, goes_on })
+        });
         has_begun.recv().unwrap();
         let result = change();
         go_on.send(()).unwrap();
@@ -74,6 +78,38 @@ fn a_hit_on_its_way_outlives_a_pause() {
     assert_eq!(hits.resume().patched(), 1);
     meanwhile(|| ());
     assert_eq!(hits.total(), 2 + late);
+}
+
+/// Not its first hit, so that it takes the short way.
+#[test]
+fn a_thread_that_has_hit_before_counts_it_too() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let before = select("**::before").unwrap().attach(Count::new()).unwrap();
+    let hits = select("**::on-the-way").unwrap().attach(Count::new()).unwrap();
+    meanwhile(|| assert_eq!(hits.pause().patched(), 1));
+    assert_eq!((before.total(), hits.total()), (1, u64::from(cfg!(not(probe_portable)))));
+}
+
+/// What the consumer uses may be gone when a pause has returned that waits.
+#[test]
+fn a_consumer_is_called_after_no_pause_that_waits() {
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (visibility, late) in
+        [(Visibility::Synchronous, 0), (Visibility::Eventual, u64::from(cfg!(not(probe_portable))))]
+    {
+        for has_hit_before in [false, true] {
+            let before = has_hit_before.then(|| select("**::before").unwrap().attach(Count::new()).unwrap());
+            let set = select("**::on-the-way").unwrap().visibility(visibility);
+            let calls = set.attach(Calls::default()).unwrap();
+            let heard = || calls.0.load(Ordering::Relaxed);
+            meanwhile(|| assert_eq!(calls.pause().patched(), 1));
+            assert_eq!(heard(), late, "{visibility:?}, {has_hit_before}");
+            calls.resume();
+            meanwhile(|| ());
+            assert_eq!(heard(), late + 1, "{visibility:?}, {has_hit_before}");
+            drop(before);
+        }
+    }
 }
 
 #[test]

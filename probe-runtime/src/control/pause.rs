@@ -96,7 +96,10 @@ impl Control {
         }
         let attached = self.attachments[attachment].as_mut()?;
         let is_change = std::mem::replace(&mut attached.is_paused, is_paused) != is_paused;
-        attached.subscription.set_paused(is_paused);
+        // Whoever waits for nobody is promised nothing of hits under way, and saves an instruction.
+        if attached.policy.visibility == Visibility::Synchronous {
+            attached.subscription.set_silent(is_paused);
+        }
         let unsettled = attached.subscription.unsettle();
         if decides_alone {
             // Nobody else decides on these probes: their hooks stay, and only the sites change.

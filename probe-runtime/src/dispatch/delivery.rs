@@ -76,14 +76,19 @@ pub(super) unsafe extern "C" fn each(
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
-    // Who is silent by now was taken away while this thread was in a consumer before.
-    for member in hook.members().iter().filter(|member| !member.subscription().is_silent()) {
+    let mut has_called = false;
+    for member in hook.members() {
+        // Who is silent then was taken away while this thread was in the consumer before.
+        if has_called && member.subscription().is_silent() {
+            continue;
+        }
         match member.action() {
             Action::Tally(at) => slot.tally(at),
             Action::Wrap => (),
             Action::Call { .. } => {
                 call(member.subscription(), definition, hook, frame, slot);
                 slot.presence().end_call();
+                has_called = true;
             }
         }
     }

@@ -79,7 +79,12 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        for member in hook.members().iter().filter(|member| !member.subscription().is_silent()) {
+        let mut has_called = false;
+        for member in hook.members() {
+            // As in `each`.
+            if has_called && member.subscription().is_silent() {
+                continue;
+            }
             match member.action() {
                 Action::Tally(at) => slot.tally(at),
                 Action::Wrap => (),
@@ -87,6 +92,7 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
                 Action::Call { .. } => {
                     delivery::call(member.subscription(), definition, hook, frame, slot);
                     slot.presence().end_call();
+                    has_called = true;
                 }
             }
         }

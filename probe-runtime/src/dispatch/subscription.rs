@@ -37,7 +37,7 @@ pub(crate) struct Subscription {
 
 /// The consumer has panicked, or was left behind in a parent.
 const FAILED: u8 = 1;
-/// Its attachment is paused.
+/// Its attachment is paused, and whoever has paused it waits.
 const PAUSED: u8 = 2;
 /// Its attachment is gone.
 const CLOSED: u8 = 4;
@@ -164,9 +164,10 @@ impl Subscription {
         Mark::consuming(ptr::from_ref(self).addr())
     }
 
-    /// Has hits that are under way pass it by. By the holder of the control lock.
-    pub(crate) fn set_paused(&self, is_paused: bool) {
-        if is_paused {
+    /// Has hits that are under way call its consumer no more, or again. Those that only count do so
+    /// until they come from another consumer. By the holder of the control lock.
+    pub(crate) fn set_silent(&self, is_silent: bool) {
+        if is_silent {
             self.silence.fetch_or(PAUSED, Ordering::Relaxed);
         } else {
             self.silence.fetch_and(!PAUSED, Ordering::Relaxed);
