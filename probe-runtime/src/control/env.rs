@@ -11,13 +11,12 @@ mod when;
 use std::env;
 use std::path::Path;
 use std::process;
-use std::sync::Arc;
 
 use destination::{Destination, Run};
 use listing::Listed;
 pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket, say};
-use watch::Watch;
+use watch::Watching;
 use when::When;
 
 use super::lock::operate;
@@ -197,7 +196,7 @@ pub struct EnvGuard {
     /// `None` where nothing was asked for.
     ticket: Option<Ticket>,
     /// Until the last report is written.
-    _watch: Option<Arc<Watch>>,
+    _watch: Option<Watching>,
 }
 
 impl EnvGuard {

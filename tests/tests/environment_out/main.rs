@@ -5,6 +5,7 @@
 mod endings;
 mod folder;
 mod forks;
+mod guards;
 mod missing;
 mod signals;
 

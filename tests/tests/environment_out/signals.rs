@@ -16,6 +16,7 @@ use probe_runtime::{EnvGuard, init_from_env};
 
 use crate::endings::{fork, status};
 use crate::folder::Folder;
+use crate::guards;
 use crate::{COUNT, hits, stderr, times};
 
 static HANDLED: AtomicI32 = AtomicI32::new(0);
@@ -37,7 +38,7 @@ fn set(signal: c_int, handler: usize) -> usize {
     unsafe { libc::signal(signal, handler) }
 }
 
-fn handler_of(signal: c_int) -> usize {
+pub(crate) fn handler_of(signal: c_int) -> usize {
     // SAFETY: a place for the action, which zeroes are one of.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
@@ -59,7 +60,7 @@ fn wait() -> ! {
     }
 }
 
-fn until(is_so: impl Fn() -> bool) {
+pub(crate) fn until(is_so: impl Fn() -> bool) {
     // No alarm ends the first of a namespace.
     let start = Instant::now();
     while !is_so() {
@@ -69,12 +70,12 @@ fn until(is_so: impl Fn() -> bool) {
 }
 
 /// How many threads there are. (One that was waited for may be seen for a moment more.)
-fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 /// How many there were before there was a guard.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+pub(crate) static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The hits that the only file has, if it is there.
 fn reported() -> Option<u64> {
@@ -205,20 +206,8 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             times(1);
             return drop(guard);
         }
-        "threads" => {
-            let is_asked = env::var("PROBES_SIGNALS").is_ok_and(|it| it.is_empty());
-            let before = THREADS.load(Ordering::Relaxed);
-            let with = before + usize::from(is_asked);
-            assert_eq!(threads(), with);
-            let second = init_from_env().unwrap();
-            assert_eq!(threads(), with, "one for all");
-            drop(guard);
-            assert_eq!(threads(), with);
-            drop(second);
-            until(|| threads() == before);
-            assert_eq!([SIGHUP, SIGINT, SIGTERM].map(handler_of), [libc::SIG_DFL; 3]);
-            return;
-        }
+        "threads" => return guards::one_thread(guard),
+        "guards" => return guards::many_threads(guard),
         "first of its namespace" => {
             // SAFETY: no pointers.
             if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
@@ -374,15 +363,6 @@ fn a_forked_child_has_its_signals_to_itself() {
     let names = folder.names();
     let [of_child, _] = names.as_slice() else { panic!("{names:?}") };
     assert_eq!(hits(&folder.json(of_child)), 1, "the one with a guard of its own");
-}
-
-#[test]
-fn there_is_a_thread_where_it_has_something_to_do() {
-    for signals in ["", "none"] {
-        let folder = Folder::new("threads");
-        let output = folder.run_with("signal: threads", COUNT, "-", &[("PROBES_SIGNALS", signals)]);
-        assert!(output.status.success(), "{output:?}");
-    }
 }
 
 /// Such signals do not end it, with a handler or without.

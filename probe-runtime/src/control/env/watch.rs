@@ -4,9 +4,13 @@
 //! reports and has the signal take its default action, without giving back the lock in between: who leaves meanwhile by `exit` waits,
 //! so that the program ends by the signal ▸ it ends with the last guard. A forked child has no such thread: signals do there what
 //! they do by default.
+//!
+//! Threads may make and drop guards at the same time. They start and end this one by [`Turn`]s: two of it would read each other's
+//! pipe. A turn is taken before the list of outputs, which the thread needs before it can end.
 
 use std::io;
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -19,33 +23,74 @@ use crate::os::masked::Masked;
 /// The thread's name.
 const NAME: &str = "probe-reports";
 
+/// A guard's part in the thread.
+#[derive(Debug)]
+pub(super) struct Watching(Option<Arc<Watch>>);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _turn = Turn::take();
+        drop(self.0.take());
+    }
+}
+
+/// While it lasts, nobody else starts or ends the thread.
+struct Turn;
+
+/// The process whose thread has the turn; 0 if none has. One that was somebody's at a fork holds nobody up in the child.
+static TURN: AtomicU32 = AtomicU32::new(0);
+
+impl Turn {
+    fn take() -> Self {
+        let own = process::id();
+        loop {
+            let holder = TURN.load(Ordering::Relaxed);
+            let is_free = holder != own;
+            if is_free && TURN.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Self;
+            }
+            // Whoever has it may be waiting for a report to be written.
+            thread::sleep(BETWEEN_TRIES);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURN.store(0, Ordering::Release);
+    }
+}
+
+const BETWEEN_TRIES: Duration = Duration::from_micros(200);
+
 /// The thread, for as long as there are guards.
 #[derive(Debug)]
-pub(super) struct Watch {
+struct Watch {
     caught: Arc<Caught>,
     thread: Option<JoinHandle<()>>,
     process: u32,
 }
 
 /// Has reports made when they are asked for. A second guard shares the first one's thread.
-pub(super) fn start(when: &When) -> Option<Arc<Watch>> {
+pub(super) fn start(when: &When) -> Option<Watching> {
     static CURRENT: Mutex<Weak<Watch>> = Mutex::new(Weak::new());
     if when.is_never() {
         return None;
     }
+    let _turn = Turn::take();
     // A forked child never finds the lock below taken.
     let _unforked = outputs();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(watch) = current.upgrade()
         && watch.process == process::id()
     {
-        return Some(watch);
+        return Some(Watching(Some(watch)));
     }
     match watch(when) {
         Ok(watch) => {
             let watch = Arc::new(watch);
             *current = Arc::downgrade(&watch);
-            Some(watch)
+            Some(Watching(Some(watch)))
         }
         Err(error) => {
             say(&format!(
