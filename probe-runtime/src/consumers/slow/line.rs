@@ -66,6 +66,22 @@ impl<const N: usize> fmt::Write for Writer<'_, N> {
     }
 }
 
+/// A text without control characters: those are shown as in Rust's literals.
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self.0.split_inclusive(char::is_control) {
+            let control = part.chars().next_back().filter(|it| it.is_control());
+            f.write_str(part.strip_suffix(char::is_control).unwrap_or(part))?;
+            if let Some(control) = control {
+                write!(f, "{}", control.escape_debug())?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The last place to cut a text at, no further than this byte.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)

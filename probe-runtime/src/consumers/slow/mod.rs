@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use line::Line;
+use line::{Escaped, Line};
 pub use report::{FunctionSlow, SlowCalls};
 use said::Said;
 
@@ -73,7 +73,8 @@ pub struct Slow {
 
 type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
 
-/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have.
+/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have, with control characters escaped
+/// (`\n`, `\u{1b}`).
 ///
 /// ```
 /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5))
@@ -98,7 +99,7 @@ impl<'a> SlowCall<'a> {
         self.elapsed
     }
 
-    /// The fields of its entry: `table = users, ms = 20`, 120 bytes at most; empty where there are none.
+    /// The fields of its entry, as they are: `table = users, ms = 20`, 120 bytes at most; empty where there are none.
     pub fn fields(&self) -> &'a str {
         self.fields
     }
@@ -111,9 +112,9 @@ impl<'a> SlowCall<'a> {
 
 impl fmt::Display for SlowCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} took {:.3?}", self.path, self.elapsed)?;
+        write!(f, "{} took {:.3?}", Escaped(self.path), self.elapsed)?;
         if !self.fields.is_empty() {
-            write!(f, " ({})", self.fields)?;
+            write!(f, " ({})", Escaped(self.fields))?;
         }
         write!(f, " in thread {}", self.thread)
     }
@@ -307,6 +308,10 @@ impl Consumer for Slow {
             });
         }
         self.calls.hit(event, self);
+        if event.kind() == Kind::Entry {
+            // Where no call began, the next one is another's.
+            let _ = ENTERED.try_with(Line::clear);
+        }
     }
 }
 
@@ -319,5 +324,18 @@ impl Shown for Slow {
 impl fmt::Debug for Slow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Slow").field("over", &self.over).field("said", &self.said).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_one_line_whatever_its_fields_hold() {
+        let fields = "name = a\nslow: b\u{1b}[2J\u{9b}é";
+        let call = SlowCall { path: "a::b", elapsed: Duration::from_millis(20), fields, thread: 1 };
+        assert_eq!(call.to_string(), r"a::b took 20.000ms (name = a\nslow: b\u{1b}[2J\u{9b}é) in thread 1");
+        assert_eq!(call.fields(), fields);
     }
 }
