@@ -196,7 +196,7 @@ impl fmt::Display for Error {
 }
 
 /// The beginning of a selector that is longer than anybody reads.
-fn shortened(selector: &str) -> Cow<'_, str> {
+pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
     const SHOWN: usize = 200;
     match selector.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &selector[..end]).into(),

@@ -126,7 +126,8 @@ fn a_malformed_value_is_pointed_at() {
     says(
         "environment::net::*",
         false,
-        "Error: PROBES, column 1: no consumer for this selector; write `selector=count`\n  \
+        "Error: PROBES, column 1: no consumer for this selector; write `environment::net::*=count`; \
+         `PROBES=help` says more\n  \
          environment::net::*\n  \
          ^",
     );
@@ -202,14 +203,14 @@ fn nothing_that_matches_is_named_with_the_nearest_and_the_program_goes_on() {
     says(
         "environment::net::hanlde=count",
         true,
-        "PROBES: no probe matches `environment::net::hanlde`; did you mean `environment::net::handle`, \
-         `environment::net::parsed`, `environment::net::accept`?; `environment::net::hanlde=count` is not attached",
+        "PROBES: `environment::net::hanlde=count` is not attached: no probe matches `environment::net::hanlde`; \
+         did you mean `environment::net::handle`, `environment::net::parsed`, `environment::net::accept`?",
     );
     says(
         "zzz=latency, environment::store kind=exit=count",
         true,
-        "PROBES: no probe matches `zzz`; this program has 7 others (see `probes()`, or run it with PROBES=list); \
-         `zzz=latency` is not attached\n\
+        "PROBES: `zzz=latency` is not attached: no probe matches `zzz`; this program has 7 others (see `probes()`, \
+         or run it with PROBES=list)\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );

@@ -23,7 +23,7 @@ use super::lock::operate;
 use super::select::select;
 use super::set::{probes, unread_objects};
 use crate::consumers::report::program;
-use crate::error::{Error, Mistake};
+use crate::error::{Error, Mistake, shortened};
 use crate::os;
 use crate::patch::unmatched_lines;
 use crate::spec::{Format, Listening, Request, requests};
@@ -174,7 +174,8 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
             Some(Attached { number, consumer: request.reporter.name.to_owned(), reported })
         }
         Err(error) => {
-            say(&format!("{VARIABLE}: {error}; `{request}` is not attached"));
+            let request = request.to_string();
+            say(&format!("{VARIABLE}: `{}` is not attached: {error}", shortened(&request)));
             None
         }
     }

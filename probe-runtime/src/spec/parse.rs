@@ -7,7 +7,7 @@ use super::options::{split_options, with_options};
 use super::reported::Reported;
 use super::reporters::{FEATURES, REPORTERS, Reporter};
 use crate::control::select;
-use crate::error::{Error, Mistake};
+use crate::error::{Error, Mistake, shortened};
 use crate::patch::UnmatchedTerm;
 use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
 
@@ -74,8 +74,8 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
         at = end + 1;
     }
     if start < text.len() || requests.is_empty() {
-        let problem = "no consumer for this selector; write `selector=count`".to_owned();
-        return Err(Mistake { at: start.min(text.len()), problem });
+        let at = start.min(text.len());
+        return Err(Mistake { at, problem: without_consumer(text[at..].trim()) });
     }
     Ok(requests)
 }
@@ -96,6 +96,12 @@ fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Reques
         return Err(error.mistake().after(at_selector));
     }
     Ok(Request { selector, reporter, options })
+}
+
+/// What a selector that stands alone lacks.
+fn without_consumer(selector: &str) -> String {
+    let selector = if Selector::parse(selector).is_ok() { shortened(selector) } else { "selector".into() };
+    format!("no consumer for this selector; write `{selector}=count`; `PROBES=help` says more")
 }
 
 /// Why there is no consumer of this name.
@@ -136,9 +142,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_long_is_shown_shortened() {
+        let problem = requests(&"a".repeat(300)).map(|_| ()).unwrap_err().problem;
+        assert!(problem.contains(&format!("write `{}…=count`;", "a".repeat(200))), "{problem}");
+    }
+
+    #[test]
     fn paths_of_cpp_are_cut_as_selectors_cut_them() {
         assert_eq!(cut("F<a,b=c>::d=count,e=count"), [("F<a,b=c>::d", 0, "count"), ("e", 18, "count")]);
         assert_eq!(cut("geo::operator==, b=count"), [("geo::operator==, b", 0, "count")]);
+        assert_eq!(cut("geo::operator==count"), [("geo::operator=", 0, "count")]);
         assert_eq!(cut("geo::operator===count"), [("geo::operator==", 0, "count")]);
         assert_eq!(cut(r"geo::operator\,=count"), [(r"geo::operator\,", 0, "count")]);
         assert_eq!(cut(r"geo::operator\,, a=count"), [(r"geo::operator\,, a", 0, "count")]);
@@ -147,12 +160,13 @@ mod tests {
     #[test]
     fn a_mistake_is_one_message_that_points_at_it() {
         for (value, at, problem) in [
-            ("", 0, "no consumer"),
-            ("a::*", 0, "no consumer"),
-            ("a=count, b", 8, "no consumer"),
-            ("kind=entry", 0, "no consumer"),
-            ("group=count", 0, "no consumer"),
-            ("geo::operator=", 0, "no consumer"),
+            ("", 0, "no consumer for this selector; write `selector=count`; `PROBES=help` says more"),
+            ("a::*", 0, "no consumer for this selector; write `a::*=count`; `PROBES=help` says more"),
+            ("a=count, b", 8, "no consumer for this selector; write `b=count`; "),
+            ("a=count, b c", 8, "no consumer for this selector; write `selector=count`; "),
+            ("kind=entry", 0, "no consumer for this selector; write `kind=entry=count`; "),
+            ("group=count", 0, "no consumer for this selector; write `group=count=count`; "),
+            ("geo::operator=", 0, "no consumer for this selector; write `geo::operator==count`; "),
             ("a=cont", 2, "`cont` is not a consumer; there is count"),
             ("a=count, b=latencies", 11, "`latencies` is not a consumer; there is count"),
             ("a=", 2, "`` is not a consumer"),
