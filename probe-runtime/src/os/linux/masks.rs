@@ -154,6 +154,10 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
 
 /// What a `stat` file, see `proc_pid_stat(5)`, says of a thread that blocks the signal; `Some(None)` of any other, `None` where it can't
 /// be read. Pure. Its set of blocked signals has the first 31 of them.
+#[expect(
+    clippy::option_option,
+    reason = "that it can't be read is another answer than that it does not block"
+)]
 fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
     // Field 2 is a name in parentheses, which may hold anything.
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
