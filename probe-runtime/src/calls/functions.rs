@@ -7,6 +7,36 @@ use crate::abi::Kind;
 use crate::registry::ProbeInfo;
 
 /// A function with probes, as a selection has it.
+///
+/// ```
+/// use probe_runtime::calls::{Calls, Ended, Meter};
+/// use probe_runtime::{Local, probe, select};
+///
+/// /// Measures nothing.
+/// struct Nothing;
+///
+/// impl Meter<0> for Nothing {
+///     type Head = ();
+///     type Part = ();
+///
+///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 0] {
+///         []
+///     }
+///
+///     fn end(&self, _: &Ended<'_, 0, (), ()>) {}
+/// }
+///
+/// #[probe]
+/// fn parse() {}
+///
+/// let calls = Calls::<0, Nothing>::new(&select("**::parse")?)?;
+/// let function = &calls.functions()[0];
+/// assert!(function.path().ends_with("::parse"));
+/// assert!(!function.is_future());
+/// println!("{}:{}", function.file(), function.line());
+/// # parse();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
     path: String,
@@ -38,6 +68,31 @@ impl Function {
 }
 
 /// A function whose calls can't be paired, for want of a kind of probes in the selection.
+///
+/// ```
+/// # use probe_runtime::calls::{Ended, Meter};
+/// # struct Nothing;
+/// # impl Meter<0> for Nothing {
+/// #     type Head = ();
+/// #     type Part = ();
+/// #     fn read(&self, _: probe_runtime::Local<'_, (), ()>) -> [u64; 0] { [] }
+/// #     fn end(&self, _: &Ended<'_, 0, (), ()>) {}
+/// # }
+/// use probe_runtime::calls::Calls;
+/// use probe_runtime::{Kind, probe, select};
+///
+/// #[probe]
+/// fn compile() {}
+///
+/// // `Nothing` is a meter that measures nothing.
+/// let calls = Calls::<0, Nothing>::new(&select("**::compile kind=entry")?)?;
+/// let [left_out] = calls.left_out() else { panic!("there is one") };
+/// assert!(left_out.function.path().ends_with("::compile"));
+/// assert_eq!(left_out.missing, [Kind::Exit]);
+/// println!("{left_out}");
+/// # compile();
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// The function.

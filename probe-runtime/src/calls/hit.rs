@@ -18,22 +18,23 @@ use crate::period::{Period, Since};
 /// each hit of the consumer is handed to [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
 ///
 /// ```
+/// use std::sync::OnceLock;
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-/// use probe_runtime::calls::{Ended, Meter, OnceCalls};
+/// use probe_runtime::calls::{Calls, Ended, Meter, add};
 /// use probe_runtime::{Clock, Consumer, Error, Event, Local, ProbeSet, probe, select};
 ///
-/// /// The longest call of each function, in ticks.
+/// /// The longest call of each function, in ticks; and how many calls each thread has made.
 /// #[derive(Default)]
 /// struct Longest {
 ///     clock: Clock,
-///     calls: OnceCalls<1, Self>,
+///     calls: OnceLock<Calls<1, Self>>,
 /// }
 ///
 /// impl Meter<1> for Longest {
-///     type Head = ();
+///     type Head = AtomicU64;
 ///     type Part = AtomicU64;
 ///
-///     fn read(&self, _: Local<'_, (), ()>) -> [u64; 1] {
+///     fn read(&self, _: Local<'_, AtomicU64, ()>) -> [u64; 1] {
 ///         [self.clock.now()]
 ///     }
 ///
@@ -42,21 +43,25 @@ use crate::period::{Period, Since};
 ///         self.clock.counter().map(|now| [now])
 ///     }
 ///
-///     fn end(&self, ended: &Ended<'_, 1, (), AtomicU64>) {
+///     fn end(&self, ended: &Ended<'_, 1, AtomicU64, AtomicU64>) {
 ///         if let Some(whole) = ended.whole {
 ///             // Only this thread writes.
 ///             ended.part.store(ended.part.load(Relaxed).max(whole.total[0]), Relaxed);
+///             add(ended.head, 1);
 ///         }
 ///     }
 /// }
 ///
 /// impl Consumer for Longest {
 ///     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-///         self.calls.prepare(probes)
+///         let _ = self.calls.set(Calls::new(probes)?);
+///         Ok(())
 ///     }
 ///
 ///     fn hit(&self, event: &Event<'_>) {
-///         self.calls.hit(event, self);
+///         if let Some(calls) = self.calls.get() {
+///             calls.hit(event, self);
+///         }
 ///     }
 /// }
 ///
@@ -66,9 +71,10 @@ use crate::period::{Period, Since};
 /// let found = select("**::longest")?.attach(Longest::default())?;
 /// longest();
 /// let calls = found.calls.get().unwrap();
-/// assert_eq!(calls.functions().len(), 1);
+/// assert_eq!((calls.functions().len(), calls.left_out().len()), (1, 0));
 /// assert!(calls.parts(0).map(|part| part.load(Relaxed)).max().unwrap() > 0);
-/// assert_eq!(calls.unpaired(0).total(), 0);
+/// assert_eq!(calls.heads().map(|local| local.head().load(Relaxed)).sum::<u64>(), 1);
+/// assert_eq!((calls.unpaired(0).total(), calls.lost()), (0, 0));
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Calls<const N: usize, M: Meter<N>> {

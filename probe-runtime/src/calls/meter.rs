@@ -5,6 +5,61 @@ use crate::per_thread::{Local, Zeroed};
 /// What is measured of calls: `N` numbers that only grow, read where a call begins and where it ends.
 ///
 /// Its methods are called on hits: no heap, no lock, no panic.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::calls::{Ended, Meter, OnceCalls};
+/// use probe_runtime::{Consumer, Error, Event, Local, ProbeSet, probe, select};
+///
+/// /// How deep calls are nested at most, on each thread.
+/// struct Depth(OnceCalls<0, Self>);
+///
+/// impl Meter<0> for Depth {
+///     type Head = AtomicU64;
+///     type Part = ();
+///     const NOTES: bool = true;
+///
+///     fn read(&self, _: Local<'_, AtomicU64, ()>) -> [u64; 0] {
+///         []
+///     }
+///
+///     fn glance(&self) -> Option<[u64; 0]> {
+///         Some([])
+///     }
+///
+///     // A call's note is how deep it is.
+///     fn begin(&self, _: Local<'_, AtomicU64, ()>, _function: usize, outer: u64) -> u64 {
+///         outer + 1
+///     }
+///
+///     fn end(&self, ended: &Ended<'_, 0, AtomicU64, ()>) {
+///         ended.head.store(ended.head.load(Relaxed).max(ended.note), Relaxed);
+///     }
+/// }
+///
+/// impl Consumer for Depth {
+///     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+///         self.0.prepare(probes)
+///     }
+///
+///     fn hit(&self, event: &Event<'_>) {
+///         self.0.hit(event, self);
+///     }
+/// }
+///
+/// #[probe]
+/// fn descend(levels: u32) {
+///     if levels > 1 {
+///         descend(levels - 1);
+///     }
+/// }
+///
+/// let depth = select("**::descend")?.attach(Depth(OnceCalls::new()))?;
+/// descend(3);
+/// let calls = depth.0.get().unwrap();
+/// assert_eq!(calls.heads().map(|local| local.head().load(Relaxed)).max(), Some(3));
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Meter<const N: usize> {
     /// What it keeps for each thread.
     type Head: Zeroed;
@@ -36,6 +91,43 @@ pub trait Meter<const N: usize> {
 }
 
 /// A call, or a poll of a future, that has ended, on the thread that made it.
+///
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use probe_runtime::calls::{Ended, Meter, add};
+/// use probe_runtime::{Clock, Local};
+///
+/// /// The time in functions themselves, in ticks: for each of them, and for each thread.
+/// struct OwnTime(Clock);
+///
+/// impl Meter<1> for OwnTime {
+///     type Head = AtomicU64;
+///     type Part = AtomicU64;
+///
+///     fn read(&self, _: Local<'_, AtomicU64, ()>) -> [u64; 1] {
+///         [self.0.now()]
+///     }
+///
+///     fn end(&self, ended: &Ended<'_, 1, AtomicU64, AtomicU64>) {
+///         let [own] = ended.own(); // `elapsed` less `inner`
+///         add(ended.part, own);
+///         add(ended.head, own);
+///     }
+/// }
+///
+/// let (head, part) = (AtomicU64::new(0), AtomicU64::new(0));
+/// OwnTime(Clock::new()).end(&Ended {
+///     function: 0,
+///     head: &head,
+///     part: &part,
+///     elapsed: [100],
+///     inner: [30],
+///     note: 0,
+///     is_poll: false,
+///     whole: None,
+/// });
+/// assert_eq!((head.into_inner(), part.into_inner()), (70, 70));
+/// ```
 #[derive(Debug)]
 pub struct Ended<'a, const N: usize, H, P> {
     /// Which of [`Calls::functions`](super::Calls::functions).
@@ -64,6 +156,17 @@ impl<const N: usize, H, P> Ended<'_, N, H, P> {
 }
 
 /// A call from its entry to its exit.
+///
+/// ```
+/// use probe_runtime::calls::Whole;
+///
+/// /// For how many ticks a future was not polled.
+/// fn awaited(whole: &Whole<1>) -> u64 {
+///     whole.total[0].saturating_sub(whole.busy[0])
+/// }
+///
+/// assert_eq!(awaited(&Whole { total: [1_000], busy: [300] }), 700);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Whole<const N: usize> {
     /// From entry to exit. Of a future, only a clock tells something in between its polls; they may be on several threads.
@@ -73,6 +176,12 @@ pub struct Whole<const N: usize> {
 }
 
 /// Hits of a function that found no partner, and futures that were cancelled.
+///
+/// ```
+/// use probe_runtime::calls::Unpaired;
+/// let unpaired = Unpaired { without_entry: 1, without_exit: 2, cancelled: 4, pending: 8 };
+/// assert_eq!(unpaired.total(), 3);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Unpaired {
     /// Exits, of calls that began before the sites were switched on.

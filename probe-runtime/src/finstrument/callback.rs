@@ -26,6 +26,20 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 /// A call site that was discovered. Handed to the callback of [`on_discovery`](super::on_discovery), and good until that returns: later
 /// its object may be unloaded, and its place be another one's. What is to be kept is its [probe](Self::probe), or its numbers.
 ///
+/// ```
+/// use probe_runtime::finstrument;
+/// finstrument::on_discovery(|found| {
+///     eprint!("{} of the function at {:#x}", found.kind(), found.function());
+///     match (found.site(), found.kept()) {
+///         (_, Some(reason)) => eprintln!(": a real call, {reason}"),
+///         (Some(site), None) if found.is_patched() => eprintln!(": a site at {site:#x}"),
+///         _ => eprintln!(": to be patched later"),
+///     }
+/// });
+/// ```
+///
+/// It can't be kept:
+///
 /// ```compile_fail,E0521
 /// use std::sync::Mutex;
 /// use probe_runtime::finstrument::{self, Discovered};

@@ -48,6 +48,13 @@ pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) 
 
 /// Takes the callback of [`on_discovery`] back; returns when it is not at work any more, unless it is this very thread that is in
 /// it.
+///
+/// ```
+/// use probe_runtime::finstrument;
+/// finstrument::on_discovery(|found| eprintln!("{found:?}"));
+/// // … the program's functions are called for the first time …
+/// finstrument::stop_telling();
+/// ```
 pub fn stop_telling() {
     callback::set(None);
 }
@@ -89,6 +96,12 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 }
 
 /// The call sites, of objects that are loaded, whose calls stay real ones, and why.
+///
+/// ```
+/// for call in probe_runtime::finstrument::kept() {
+///     println!("{call}");
+/// }
+/// ```
 pub fn kept() -> Vec<Kept> {
     let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| {
         let reason = match discovery.state() {
@@ -102,6 +115,11 @@ pub fn kept() -> Vec<Kept> {
 }
 
 /// What was discovered until now.
+///
+/// ```
+/// let stats = probe_runtime::finstrument::stats();
+/// println!("{} call sites, {} of them stay real calls", stats.discovered, stats.kept);
+/// ```
 pub fn stats() -> Stats {
     let in_state = |is: fn(State) -> bool| published().filter(|it| is(it.discovery().state())).count();
     Stats {
@@ -128,6 +146,16 @@ pub(crate) fn get_ready() {
 }
 
 /// A [`Count`] on all that is discovered, from [`attach`]. Derefs to the attachment. Dropped inside a hit, it counts on, and can't be reached any more.
+///
+/// ```
+/// use probe_runtime::{Count, finstrument};
+/// let calls = finstrument::attach(Count::new(), 1_000)?;
+/// // … the program runs …
+/// println!("{calls}"); // the counts
+/// println!("{}", calls.report()); // a method of the attachment
+/// drop(calls); // all discovered functions are latent again
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment {
     /// `None` once detached.

@@ -6,6 +6,17 @@ use std::io;
 use crate::registry::ProbeInfo;
 
 /// Why a call of a hook stays what it is. Its hits are delivered all the same, each by a look-up.
+///
+/// ```
+/// use probe_runtime::finstrument::{Reason, kept};
+/// for call in kept() {
+///     match call.reason() {
+///         Reason::Protected { errno } => println!("{call} (error {errno}): try TextPolicy::Alias"),
+///         Reason::Shared => println!("{call}: compile with -fno-crossjumping"),
+///         _ => println!("{call}"),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
@@ -95,6 +106,15 @@ impl fmt::Display for Reason {
 }
 
 /// A call that stays one. From [`kept`](super::kept()).
+///
+/// ```
+/// for call in probe_runtime::finstrument::kept() {
+///     println!("{} {}: {}", call.probe().path(), call.probe().kind(), call.reason());
+///     if let Some(site) = call.site() {
+///         println!("  at {site:#x}");
+///     }
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
     probe: ProbeInfo,

@@ -1,6 +1,15 @@
 //! What was discovered, and what became of it.
 
 /// What was discovered since the process began, and what became of it. From [`stats`](super::stats()).
+///
+/// ```
+/// let stats = probe_runtime::finstrument::stats();
+/// println!("{} of {} call sites are patched", stats.patched, stats.discovered);
+/// if stats.beyond_capacity != 0 {
+///     println!("{} found no counter: attach with a greater capacity", stats.beyond_capacity);
+/// }
+/// # assert_eq!(stats.lost, 0);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Stats {

@@ -16,6 +16,21 @@ use crate::dispatch::lost_hits;
 ///
 /// Cost of asking: what the consumers' own reports cost; for `Latency`, to read the 1,408 buckets of each function on each thread that has
 /// called it.
+///
+/// ```
+/// use probe_runtime::metrics::Exporter;
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn login() {}
+///
+/// let exporter = Exporter::new();
+/// let hits = exporter.watch(select("**::login kind=entry")?.attach(Count::new())?);
+/// login();
+/// assert!(exporter.collect().to_prometheus().contains("probe_hits_total"));
+/// # drop(hits);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Exporter(Arc<Mutex<State>>);
 
@@ -120,6 +135,22 @@ impl fmt::Debug for Exporter {
 }
 
 /// An attachment that is watched, from [`Exporter::watch`]. Derefs to it. Dropping it detaches; what it has counted stays with the exporter.
+///
+/// ```
+/// use probe_runtime::metrics::Exporter;
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn logout() {}
+///
+/// let exporter = Exporter::new();
+/// let hits = exporter.watch(select("**::logout kind=entry")?.attach(Count::new())?);
+/// logout();
+/// hits.pause(); // a method of the attachment
+/// logout();
+/// assert_eq!(hits.total(), 1); // a method of the consumer
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[must_use = "dropping it detaches"]
 pub struct Watched<C: Measured> {
     attachment: Arc<Attachment<C>>,

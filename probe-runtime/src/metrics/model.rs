@@ -5,6 +5,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What a family's values are.
+///
+/// ```
+/// use probe_runtime::metrics::{MetricKind, Metrics};
+/// let mut metrics = Metrics::default();
+/// metrics.gauge("queue_length", "Requests that wait.", &[], 3.0);
+/// assert_eq!(metrics.families().next().unwrap().kind(), MetricKind::Gauge);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
     /// A number that only grows.
@@ -16,6 +23,21 @@ pub enum MetricKind {
 }
 
 /// The value of a series.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, Value};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[], 7);
+/// for series in metrics.families().flat_map(|family| family.series()) {
+///     match series.value {
+///         Value::Count(count) => assert_eq!(*count, 7),
+///         Value::Nanoseconds(time) => println!("{time} ns"),
+///         Value::Gauge(value) => println!("{value} now"),
+///         Value::Histogram(histogram) => println!("{} calls", histogram.calls()),
+///         _ => (),
+///     }
+/// }
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Value {
@@ -30,6 +52,18 @@ pub enum Value {
 }
 
 /// Calls by their time.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, Value};
+/// let mut metrics = Metrics::default();
+/// // Two calls of 800 ns, and one of 20 s.
+/// metrics.histogram("query_seconds", "Queries.", &[], 20_000_001_600, &[(800, 2), (20_000_000_000, 1)]);
+/// let series = metrics.families().next().unwrap().series().next().unwrap();
+/// let Value::Histogram(histogram) = series.value else { panic!("{series:?}") };
+/// assert_eq!(histogram.cumulative().next(), Some((1_000, 2))); // two took at most 1 µs
+/// assert_eq!(histogram.cumulative().last(), Some((10_000_000_000, 2)));
+/// assert_eq!((histogram.calls(), histogram.sum()), (3, 20_000_001_600));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     bounds: Arc<[u64]>,
@@ -39,6 +73,16 @@ pub struct Histogram {
 }
 
 /// One name, and its series.
+///
+/// ```
+/// use probe_runtime::metrics::{MetricKind, Metrics};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// metrics.count("requests_total", "Requests.", &[("method", "PUT")], 2);
+/// let family = metrics.families().next().unwrap();
+/// assert_eq!((family.name(), family.help()), ("requests_total", "Requests."));
+/// assert_eq!((family.kind(), family.series().count()), (MetricKind::Counter, 2));
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Family {
     name: String,
@@ -51,6 +95,15 @@ pub struct Family {
 type Labels = Vec<(&'static str, String)>;
 
 /// One series of a family.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, Value};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// let series = metrics.families().next().unwrap().series().next().unwrap();
+/// assert_eq!(series.labels, [("method", "GET".to_owned())]);
+/// assert_eq!(*series.value, Value::Count(7));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Series<'a> {
     /// Names and values.
@@ -60,6 +113,22 @@ pub struct Series<'a> {
 }
 
 /// All that is measured, at one moment: from [`Exporter::collect`](super::Exporter::collect).
+///
+/// ```
+/// use probe_runtime::metrics::Metrics;
+///
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[], 7);
+/// metrics.time("busy_seconds_total", "Time at work.", &[], 1_500_000_000);
+/// metrics.gauge("queue_length", "Requests that wait.", &[], 3.0);
+/// metrics.histogram("query_seconds", "Queries.", &[], 1_600, &[(800, 2)]);
+/// assert_eq!(metrics.families().count(), 4);
+///
+/// let text = metrics.to_prometheus();
+/// assert!(text.contains("\nbusy_seconds_total 1.5\n"), "{text}");
+/// let body = metrics.to_otlp(&[("service.name", "shop")]);
+/// assert!(body.starts_with("{\"resourceMetrics\":"), "{body}");
+/// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metrics {
     bounds: Arc<[u64]>,

@@ -5,6 +5,16 @@ use std::fmt::Write;
 use super::{Family, MetricKind, Metrics, Series, Value};
 
 /// The `Content-Type` of an answer that is [`Metrics::to_prometheus`].
+///
+/// ```
+/// use probe_runtime::metrics::{CONTENT_TYPE, Exporter};
+///
+/// let body = Exporter::new().collect().to_prometheus();
+/// let length = body.len();
+/// let answer =
+///     format!("HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {length}\r\n\r\n{body}");
+/// # assert!(answer.contains("Content-Type: text/plain; version=0.0.4"));
+/// ```
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {

@@ -4,6 +4,12 @@ use std::fmt;
 use std::ops::Deref;
 
 /// The longest instruction that is patched.
+///
+/// ```
+/// use probe_runtime::patch::{Bytes, MAX_LEN};
+/// assert!(Bytes::new(&[0x90; MAX_LEN]).is_some());
+/// assert!(Bytes::new(&[0x90; MAX_LEN + 1]).is_none());
+/// ```
 pub const MAX_LEN: usize = 8;
 
 /// The bytes of one instruction, 1 to 8 of them, the first in the lowest place.

@@ -5,10 +5,24 @@
 use std::fmt;
 
 /// Bytes of a site's instruction.
+///
+/// ```
+/// use probe_runtime::patch::{Instruction, SITE_LEN};
+/// assert_eq!(Instruction::NOP5.bytes().len(), SITE_LEN);
+/// ```
 pub const SITE_LEN: usize = 5;
 
 /// The instruction at a site: five bytes, the first in the lowest place. A number, so that comparing and replacing it
 /// takes an instruction each.
+///
+/// ```
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr};
+/// // From the end of the instruction, 0x1008, it is 0x100 bytes to the target.
+/// let rel = Rel32::between(SiteAddr(0x1003), 0x1108).expect("near by");
+/// assert_eq!(Instruction::jmp(rel).bytes(), [0xe9, 0x00, 0x01, 0x00, 0x00]);
+/// assert_eq!(Instruction::call(rel).bytes(), [0xe8, 0x00, 0x01, 0x00, 0x00]);
+/// assert_eq!(Instruction::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x08]), Instruction::NOP5);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Instruction(u64);
 
@@ -48,6 +62,15 @@ impl fmt::Debug for Instruction {
 }
 
 /// The address of a site's first byte.
+///
+/// ```
+/// use probe_runtime::patch::SiteAddr;
+/// let site = SiteAddr(0x1003);
+/// assert_eq!(site.word(), 0x1000);
+/// assert!(site.is_patchable());
+/// // One byte further on, the last of the five bytes lies in the next word.
+/// assert!(!SiteAddr(0x1004).is_patchable());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteAddr(pub usize);
 
@@ -83,6 +106,13 @@ impl SiteAddr {
 }
 
 /// The distance of a JMP or CALL, from the end of its instruction.
+///
+/// ```
+/// use probe_runtime::patch::{Rel32, SiteAddr};
+/// let site = SiteAddr(0x1000);
+/// assert_eq!(Rel32::between(site, 0x1005), Some(Rel32::NEXT));
+/// assert_eq!(Rel32::between(site, 0x1_0000_0000), None); // 4 GiB away
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rel32(i32);
 
@@ -101,6 +131,14 @@ impl Rel32 {
 }
 
 /// The eight bytes of an aligned word of text.
+///
+/// ```
+/// use probe_runtime::patch::{Instruction, SiteAddr, TextWord};
+/// let site = SiteAddr(0x1002);
+/// let word = TextWord(u64::from_le_bytes([0x90; 8])).with_instruction(site, Instruction::NOP5);
+/// assert_eq!(word.0.to_le_bytes(), [0x90, 0x90, 0x0f, 0x1f, 0x44, 0x00, 0x08, 0x90]);
+/// assert_eq!(word.instruction(site), Instruction::NOP5);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TextWord(pub u64);
 

@@ -8,6 +8,24 @@ use super::{Bytes, TextError};
 
 /// Why an instruction was not patched. The instruction is then as it was, but for one case: [`PatchError::Text`] with
 /// [`TextError::Unrestored`] says that it is as was asked for, and its text still writable.
+///
+/// ```
+/// use probe_runtime::TextPolicy;
+/// use probe_runtime::patch::PatchError;
+/// use probe_runtime::patch::word::Options;
+///
+/// #[repr(align(8))]
+/// struct Code([u8; 8]);
+///
+/// let mut code = Code([0xcc, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90]);
+/// let at = (&raw mut code) as usize;
+/// let (nop, value) = ([0x90; 2].into(), [0x66, 0x90].into());
+/// // SAFETY: memory of our own, which nobody executes.
+/// match unsafe { Options::new().text(TextPolicy::Open).replace(at, nop, value) } {
+///     Err(PatchError::Foreign { found, .. }) => assert_eq!(found[0], 0xcc), // a breakpoint
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PatchError {

@@ -3,6 +3,14 @@
 use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 
 /// The state of a site.
+///
+/// ```
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+/// let (site, jmp) = (SiteAddr(0x1000), Instruction::jmp(Rel32::NEXT));
+/// let latent = TextWord(0).with_instruction(site, Instruction::NOP5);
+/// assert_eq!(plan(latent, site, jmp, SiteState::Latent), Ok(Step::Unchanged));
+/// assert!(matches!(plan(latent, site, jmp, SiteState::Active), Ok(Step::Write { .. })));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SiteState {
     /// A NOP.
@@ -12,6 +20,19 @@ pub enum SiteState {
 }
 
 /// What a plan asks for.
+///
+/// ```
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+/// let jmp = Instruction::jmp(Rel32::NEXT);
+/// let latent = TextWord(0).with_instruction(SiteAddr(0x1000), Instruction::NOP5);
+/// match plan(latent, SiteAddr(0x1000), jmp, SiteState::Active)? {
+///     Step::Write { expected, new } => println!("replace {expected:?} by {new:?}"),
+///     Step::Unchanged => println!("it is active"),
+///     Step::Straddles => println!("it takes a word patch"),
+/// }
+/// assert_eq!(plan(latent, SiteAddr(0x1006), jmp, SiteState::Active)?, Step::Straddles);
+/// # Ok::<(), Box<probe_runtime::Refusal>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The site is as wanted.
@@ -37,6 +58,22 @@ pub enum Step {
 ///
 /// # Errors
 /// Bytes that are neither instruction are refused.
+///
+/// ```
+/// use probe_runtime::RefusalReason;
+/// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
+///
+/// let site = SiteAddr(0x1000);
+/// let jmp = Instruction::jmp(Rel32::between(site, 0x2000).expect("near by"));
+/// let latent = TextWord(0).with_instruction(site, Instruction::NOP5);
+/// let active = latent.with_instruction(site, jmp);
+/// let step = plan(latent, site, jmp, SiteState::Active);
+/// assert_eq!(step, Ok(Step::Write { expected: latent, new: active }));
+///
+/// let breakpoint = latent.with_instruction(site, Instruction::from_bytes([0xcc, 0x1f, 0x44, 0x00, 0x08]));
+/// let refusal = plan(breakpoint, site, jmp, SiteState::Active).unwrap_err();
+/// assert!(matches!(refusal.reason(), RefusalReason::Foreign { .. }), "{refusal}");
+/// ```
 #[inline(always)]
 pub fn plan(
     word: TextWord,

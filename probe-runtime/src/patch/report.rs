@@ -17,6 +17,25 @@ const POLICY: &str =
     "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code";
 
 /// The outcome of one batch.
+///
+/// ```
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn deliver() {}
+///
+/// let hits = select("**::deliver")?.attach(Count::new())?;
+/// let report = hits.report();
+/// deliver();
+/// assert!(report.is_complete(), "{report}");
+/// assert_eq!((report.patched() + report.unchanged(), report.refused()), (2, 0)); // entry and exit
+/// assert_eq!(report.unsealed(), 0);
+/// // Where a policy forbids writable code, this is how to attach instead.
+/// if let Some(text) = report.alternative() {
+///     println!("attach with {text:?}");
+/// }
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Default, Debug)]
 pub struct Report {
     patched: usize,
@@ -35,6 +54,21 @@ pub struct Report {
 }
 
 /// A term of a selector that named nothing, where others did.
+///
+/// ```
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn dispatch() {}
+///
+/// let hits = select("**::dispatch, **::dispach")?.attach(Count::new())?;
+/// let [unmatched] = hits.report().unmatched() else { panic!("one term has a typing error") };
+/// assert_eq!(unmatched.term(), "**::dispach");
+/// println!("{unmatched}"); // says what was probably meant
+/// dispatch();
+/// assert_eq!(hits.total(), 2);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnmatchedTerm {
     term: String,
@@ -231,7 +265,8 @@ pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = S
 /// for refusal in hits.report().refusals() {
 ///     println!("site {:#x} was left alone: {:?}", refusal.site(), refusal.reason());
 /// }
-/// assert_eq!(hits.report().refused(), 0);
+/// respond();
+/// assert_eq!((hits.report().refused(), hits.total()), (0, 2));
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -241,6 +276,25 @@ pub struct Refusal {
 }
 
 /// Why a site was left as it is.
+///
+/// ```
+/// use probe_runtime::{Count, RefusalReason, probe, select};
+///
+/// #[probe]
+/// fn archive() {}
+///
+/// let hits = select("**::archive")?.attach(Count::new())?;
+/// for refusal in hits.report().refusals() {
+///     match refusal.reason() {
+///         RefusalReason::Foreign { found, .. } => println!("somebody has written {found:02x?}"),
+///         RefusalReason::Protected { errno } => println!("its page can't be written: error {errno}"),
+///         reason => println!("{reason:?}"),
+///     }
+/// }
+/// archive();
+/// assert_eq!((hits.report().refusals().len(), hits.total()), (0, 2));
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RefusalReason {

@@ -1,6 +1,21 @@
 //! Policies: how text is written, and when a change is seen.
 
 /// How text is written.
+///
+/// ```
+/// use probe_runtime::{Count, TextPolicy, probe, select};
+///
+/// #[probe]
+/// fn toggled() {}
+///
+/// // The text stays writable while the attachment lives, so pausing takes no system call for it.
+/// let hits = select("**::toggled kind=entry")?.text(TextPolicy::Open).attach(Count::new())?;
+/// toggled();
+/// hits.pause();
+/// toggled();
+/// assert_eq!(hits.total(), 1);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TextPolicy {
     /// Text is writable during a batch only, and only the pages that the batch touches. Two system calls for
@@ -39,6 +54,20 @@ pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text
     `text=alias` in PROBES, as in `count(text=alias)`";
 
 /// When threads execute what a batch has written.
+///
+/// ```
+/// use probe_runtime::{Count, Visibility, probe, select};
+///
+/// #[probe]
+/// fn seen_soon() {}
+///
+/// // No barrier: threads other than this one may miss the first hits.
+/// let set = select("**::seen_soon kind=entry")?.visibility(Visibility::Eventual);
+/// let hits = set.attach(Count::new())?;
+/// seen_soon();
+/// println!("{}", hits.total());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Visibility {
     /// All of them, when the call returns. One system call.

@@ -123,6 +123,31 @@ use super::{TextError, TextPolicy};
 ///   jumps between them, and what executes them may as well execute a CALL of `target`, any number of times, before and
 ///   after this returns: it is code within 2 GiB that returns, and keeps what the code around the site relies on.
 /// - The bytes stay mapped meanwhile, and nobody changes them meanwhile by other means than this module's functions.
+///
+/// ```
+/// use probe_runtime::patch::{PatchError, call};
+///
+/// #[unsafe(naked)]
+/// extern "C" fn seven() -> u32 {
+///     std::arch::naked_asm!("mov eax, 7", "ret")
+/// }
+///
+/// #[unsafe(naked)]
+/// extern "C" fn caller() -> u32 {
+///     // The CALL is at the fourth byte.
+///     std::arch::naked_asm!("push rcx", "xor eax, eax", "call {}", "pop rcx", "ret", sym seven)
+/// }
+///
+/// let site = caller as *const () as usize + 3;
+/// let target = seven as *const () as usize;
+/// // SAFETY: a CALL whose result the function can do without.
+/// unsafe { call::deactivate_call(site) }?;
+/// assert_eq!(caller(), 0);
+/// // SAFETY: the function that the CALL led to before.
+/// assert!(unsafe { call::activate_call(site, target) }?);
+/// assert_eq!(caller(), 7);
+/// # Ok::<(), PatchError>(())
+/// ```
 #[inline]
 pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.
@@ -138,6 +163,29 @@ pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchErr
 ///
 /// # Safety
 /// As for [`activate_call`], with a JMP to `target`: code that goes on as the code around the site expects.
+///
+/// ```
+/// use probe_runtime::patch::{PatchError, call};
+///
+/// #[unsafe(naked)]
+/// extern "C" fn short_way() -> u32 {
+///     std::arch::naked_asm!("mov eax, 1", "ret")
+/// }
+///
+/// #[unsafe(naked)]
+/// extern "C" fn way() -> u32 {
+///     std::arch::naked_asm!("jmp {}", "mov eax, 2", "ret", sym short_way)
+/// }
+///
+/// let (site, target) = (way as *const () as usize, short_way as *const () as usize);
+/// // SAFETY: what follows the JMP returns, too.
+/// unsafe { call::deactivate_call(site) }?;
+/// assert_eq!(way(), 2);
+/// // SAFETY: where the JMP led before.
+/// assert!(unsafe { call::activate_jump(site, target) }?);
+/// assert_eq!(way(), 1);
+/// # Ok::<(), PatchError>(())
+/// ```
 #[inline]
 pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.
@@ -154,6 +202,27 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
 ///
 /// # Safety
 /// As for [`activate_call`]; what executes the site does without the callee, or what was jumped to: goes on after it.
+///
+/// ```
+/// use probe_runtime::patch::{PatchError, call};
+///
+/// #[unsafe(naked)]
+/// extern "C" fn nine() -> u32 {
+///     std::arch::naked_asm!("mov eax, 9", "ret")
+/// }
+///
+/// #[unsafe(naked)]
+/// extern "C" fn asks() -> u32 {
+///     std::arch::naked_asm!("push rcx", "xor eax, eax", "call {}", "pop rcx", "ret", sym nine)
+/// }
+///
+/// assert_eq!(asks(), 9);
+/// let site = asks as *const () as usize + 3;
+/// // SAFETY: a CALL whose result the function can do without.
+/// assert!(unsafe { call::deactivate_call(site) }?);
+/// assert_eq!(asks(), 0);
+/// # Ok::<(), PatchError>(())
+/// ```
 #[inline]
 pub unsafe fn deactivate_call(addr: usize) -> Result<bool, PatchError> {
     // SAFETY: the caller's promise.

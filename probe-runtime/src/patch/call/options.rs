@@ -83,6 +83,24 @@ impl Options {
     ///
     /// # Safety
     /// As for [`activate_call`](Self::activate_call).
+    ///
+    /// ```
+    /// use probe_runtime::TextPolicy;
+    /// use probe_runtime::patch::{PatchError, call};
+    ///
+    /// #[repr(align(8))]
+    /// struct Code([u8; 8]);
+    ///
+    /// // A NOP of five bytes, in memory that is writable anyway.
+    /// let mut code = Code([0x0f, 0x1f, 0x44, 0x00, 0x08, 0x90, 0x90, 0x90]);
+    /// let site = (&raw mut code) as usize;
+    /// let options = call::Options::new().text(TextPolicy::Open).strict(true); // through `int3`
+    /// // SAFETY: five bytes of a NOP in memory of our own, which nobody executes.
+    /// assert!(unsafe { options.activate_jump(site, site + 5) }?);
+    /// // SAFETY: as above.
+    /// assert_eq!(unsafe { (site as *const [u8; 5]).read() }, [0xe9, 0, 0, 0, 0]);
+    /// # Ok::<(), PatchError>(())
+    /// ```
     #[inline]
     pub unsafe fn activate_jump(self, addr: usize, target: usize) -> Result<bool, PatchError> {
         // SAFETY: the caller's promise.

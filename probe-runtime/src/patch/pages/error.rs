@@ -6,6 +6,16 @@ use std::io;
 use std::ops::Range;
 
 /// Why text could not be made writable, or its rights not be restored.
+///
+/// ```
+/// use std::io;
+/// use probe_runtime::patch::{OpenText, TextError};
+///
+/// let error = OpenText::new(8..9).unwrap_err();
+/// assert_eq!(error, TextError::Unmapped { addr: 8 });
+/// assert_eq!(error.errno(), None); // found without asking the system to open it
+/// assert_eq!(io::Error::from(error).to_string(), "nothing is mapped at 0x8");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TextError {

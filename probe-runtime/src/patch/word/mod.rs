@@ -161,6 +161,22 @@ use super::{Bytes, PatchError};
 /// [`PatchError::Trap`] for a value that begins with `int3`; [`PatchError::Text`] where the text can't be made writable;
 /// [`PatchError::Signal`] where traps can't be handled; [`PatchError::Memory`].
 /// The instruction is as it was then.
+///
+/// ```
+/// use probe_runtime::patch::PatchError;
+/// use probe_runtime::patch::word::patch;
+///
+/// #[unsafe(naked)]
+/// extern "C" fn limit() -> u32 {
+///     std::arch::naked_asm!("mov eax, 10", "ret")
+/// }
+///
+/// assert_eq!(limit(), 10);
+/// // SAFETY: `mov eax, imm32` becomes another one.
+/// unsafe { patch(limit as *const () as usize, [0xb8, 20, 0, 0, 0].into()) }?;
+/// assert_eq!(limit(), 20);
+/// # Ok::<(), PatchError>(())
+/// ```
 pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
     // SAFETY: as the caller says.
     unsafe { Options::new().patch(addr, value) }
@@ -173,12 +189,57 @@ pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
 ///
 /// # Errors
 /// As for [`patch`].
+///
+/// ```
+/// use probe_runtime::patch::PatchError;
+/// use probe_runtime::patch::word::{finish_patch, start_patch};
+///
+/// #[unsafe(naked)]
+/// extern "C" fn low() -> u32 {
+///     std::arch::naked_asm!("mov eax, 1", "ret")
+/// }
+///
+/// #[unsafe(naked)]
+/// extern "C" fn high() -> u32 {
+///     std::arch::naked_asm!("mov eax, 8", "ret")
+/// }
+///
+/// // Both are under way at once, so that they share their barriers.
+/// let mut patches = Vec::new();
+/// for function in [low as *const () as usize, high as *const () as usize] {
+///     // SAFETY: `mov eax, imm32` becomes another one.
+///     patches.push(unsafe { start_patch(function, [0xb8, 4, 0, 0, 0].into()) }?);
+/// }
+/// while !patches.is_empty() {
+///     patches.retain_mut(|patch| !finish_patch(patch));
+/// }
+/// assert_eq!((low(), high()), (4, 4));
+/// # Ok::<(), PatchError>(())
+/// ```
 pub unsafe fn start_patch(addr: usize, value: Bytes) -> Result<Pending, PatchError> {
     // SAFETY: as the caller says.
     unsafe { Options::new().start(addr, value) }
 }
 
 /// Takes the next step of a patch, and tells whether it is over: [`Pending::finish`].
+///
+/// ```
+/// use probe_runtime::patch::PatchError;
+/// use probe_runtime::patch::word::{finish_patch, start_patch};
+///
+/// #[unsafe(naked)]
+/// extern "C" fn colour() -> u32 {
+///     std::arch::naked_asm!("mov eax, 1", "ret")
+/// }
+///
+/// // SAFETY: `mov eax, imm32` becomes another one.
+/// let mut patch = unsafe { start_patch(colour as *const () as usize, [0xb8, 2, 0, 0, 0].into()) }?;
+/// while !finish_patch(&mut patch) {
+///     // Other work could be done here.
+/// }
+/// assert_eq!(colour(), 2);
+/// # Ok::<(), PatchError>(())
+/// ```
 pub fn finish_patch(patch: &mut Pending) -> bool {
     patch.finish()
 }

@@ -70,6 +70,22 @@ impl Options {
     ///
     /// # Errors
     /// As for [`patch`](super::patch()).
+    ///
+    /// ```
+    /// use probe_runtime::patch::PatchError;
+    /// use probe_runtime::patch::word::Options;
+    ///
+    /// #[unsafe(naked)]
+    /// extern "C" fn level() -> u32 {
+    ///     std::arch::naked_asm!("mov eax, 1", "ret")
+    /// }
+    ///
+    /// let at = level as *const () as usize;
+    /// // SAFETY: `mov eax, imm32` becomes another one.
+    /// unsafe { Options::new().strict(true).patch(at, [0xb8, 2, 0, 0, 0].into()) }?;
+    /// assert_eq!(level(), 2);
+    /// # Ok::<(), PatchError>(())
+    /// ```
     pub unsafe fn patch(&self, addr: usize, value: Bytes) -> Result<(), PatchError> {
         // SAFETY: as the caller says.
         unsafe { self.start(addr, value) }?.wait()
@@ -82,6 +98,25 @@ impl Options {
     ///
     /// # Errors
     /// As for [`patch`](super::patch()), and [`PatchError::Foreign`] where something else is there.
+    ///
+    /// ```
+    /// use probe_runtime::patch::{Bytes, PatchError};
+    /// use probe_runtime::patch::word::Options;
+    ///
+    /// #[unsafe(naked)]
+    /// extern "C" fn depth() -> u32 {
+    ///     std::arch::naked_asm!("mov eax, 1", "ret")
+    /// }
+    ///
+    /// let at = depth as *const () as usize;
+    /// let (one, two) = (Bytes::from([0xb8, 1, 0, 0, 0]), Bytes::from([0xb8, 2, 0, 0, 0]));
+    /// // SAFETY: `mov eax, imm32` becomes another one.
+    /// let replace = || unsafe { Options::new().replace(at, one, two) };
+    /// assert!(replace()?);
+    /// assert_eq!(depth(), 2);
+    /// assert!(!replace()?); // it is there already
+    /// # Ok::<(), PatchError>(())
+    /// ```
     pub unsafe fn replace(&self, addr: usize, expected: Bytes, value: Bytes) -> Result<bool, PatchError> {
         let plan = Plan::new(addr, expected, value).ok_or(PatchError::Length { expected, value })?;
         let _whole = Uncancellable::new();
@@ -102,6 +137,22 @@ impl Options {
     ///
     /// # Errors
     /// As for [`patch`](super::patch()).
+    ///
+    /// ```
+    /// use probe_runtime::patch::PatchError;
+    /// use probe_runtime::patch::word::Options;
+    ///
+    /// #[unsafe(naked)]
+    /// extern "C" fn width() -> u32 {
+    ///     std::arch::naked_asm!("mov eax, 80", "ret")
+    /// }
+    ///
+    /// let at = width as *const () as usize;
+    /// // SAFETY: `mov eax, imm32` becomes another one.
+    /// unsafe { Options::new().strict(true).start(at, [0xb8, 100, 0, 0, 0].into()) }?.wait()?;
+    /// assert_eq!(width(), 100);
+    /// # Ok::<(), PatchError>(())
+    /// ```
     pub unsafe fn start(&self, addr: usize, value: Bytes) -> Result<Pending, PatchError> {
         let _whole = Uncancellable::new();
         let writable = Writable::new(self.text, addr, value.len())?;

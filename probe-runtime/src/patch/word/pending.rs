@@ -14,6 +14,27 @@ use crate::patch::{Bytes, PatchError};
 
 /// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping it finishes it, and waits
 /// as long as that takes. Forgetting it leaves it to the first thread that arrives there, and the text open.
+///
+/// ```
+/// use probe_runtime::patch::PatchError;
+/// use probe_runtime::patch::word::start_patch;
+///
+/// #[unsafe(naked)]
+/// extern "C" fn retries() -> u32 {
+///     std::arch::naked_asm!("mov eax, 3", "ret")
+/// }
+///
+/// let at = retries as *const () as usize;
+/// // SAFETY: `mov eax, imm32` becomes another one.
+/// let mut patch = unsafe { start_patch(at, [0xb8, 5, 0, 0, 0].into()) }?;
+/// assert_eq!(patch.addr(), at);
+/// if !patch.finish() {
+///     // Other work could be done here.
+///     patch.wait()?;
+/// }
+/// assert_eq!(retries(), 5);
+/// # Ok::<(), PatchError>(())
+/// ```
 #[must_use = "dropping it waits until the patch is over"]
 pub struct Pending {
     addr: usize,

@@ -4,6 +4,14 @@ use crate::patch::bytes::mask;
 use crate::patch::{Bytes, MAX_LEN};
 
 /// `int3`: what stands at an instruction's first byte while the rest of it is being replaced.
+///
+/// ```
+/// use probe_runtime::patch::Bytes;
+/// use probe_runtime::patch::word::{INT3, Plan};
+/// let (old, new) = (Bytes::from([0xb8, 1, 0, 0, 0]), Bytes::from([0xb8, 2, 0, 0, 0]));
+/// let lock = Plan::new(0x1000, old, new).expect("of one length").lock();
+/// assert_eq!(lock.to.to_le_bytes()[0], INT3);
+/// ```
 pub const INT3: u8 = 0xcc;
 
 /// Whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so that no single write
@@ -19,6 +27,15 @@ pub const fn is_straddler(addr: usize, len: usize) -> bool {
 }
 
 /// One write: some bytes of one aligned word, its other bytes left as they are.
+///
+/// ```
+/// use probe_runtime::patch::Bytes;
+/// use probe_runtime::patch::word::{Plan, Write};
+/// let (old, new) = (Bytes::from([0xb0, 1]), Bytes::from([0xb0, 2])); // mov al, 1; mov al, 2
+/// let plan = Plan::new(0x1002, old, new).expect("of one length");
+/// let write = Write { word: 0x1000, mask: 0xffff_0000, from: 0x01b0_0000, to: 0x02b0_0000 };
+/// assert_eq!(plan.whole(), Some(write));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
     /// The word's address, a multiple of 8.
@@ -32,6 +49,20 @@ pub struct Write {
 }
 
 /// One step of a plan.
+///
+/// ```
+/// use probe_runtime::patch::Bytes;
+/// use probe_runtime::patch::word::{Plan, Step};
+/// let (old, new) = (Bytes::from([0xb0, 1]), Bytes::from([0xb0, 2]));
+/// let plan = Plan::new(0x1007, old, new).expect("of one length"); // one byte in each word
+/// for step in plan.steps(false) {
+///     match step {
+///         Step::Write(write) => println!("{:#x}: {:x} to {:x}", write.word, write.from, write.to),
+///         Step::Sync => println!("wait until every thread sees it"),
+///     }
+/// }
+/// assert_eq!(plan.steps(false).len(), 5); // lock, sync, rest, sync, first
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// An atomic write to one aligned word.
@@ -53,6 +84,16 @@ pub enum Step {
 /// assert_eq!(syncs(0x1000, false), 0); // in one word: one write
 /// assert_eq!(syncs(0x1000, true), 2);
 /// assert_eq!(syncs(0x1006, false), 2);
+///
+/// // Two bytes in the first word, three in the second.
+/// let plan = Plan::new(0x1006, old, new).expect("of one length");
+/// assert_eq!((plan.addr(), plan.expected(), plan.value()), (0x1006, old, new));
+/// assert_eq!(plan.whole(), None);
+/// assert_eq!((plan.lock().from, plan.lock().to), (0x01b8 << 48, 0x01cc << 48));
+/// assert_eq!((plan.unlock().from, plan.unlock().to), (0xcc << 48, 0xb8 << 48));
+/// assert_eq!(plan.rest().map(|write| write.word).collect::<Vec<_>>(), [0x1000, 0x1008]);
+/// assert_eq!(plan.second_word().map(|write| write.word), Some(0x1008));
+/// assert_eq!(plan.first().to, 0xb8 << 48);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {

@@ -34,6 +34,13 @@ const FORBEARANCE: u64 = 3_000_000_000;
 /// Traps of threads that ran into an instruction while it was being replaced, since the process started.
 ///
 /// Each cost its thread a signal: 2 µs, and the wait.
+///
+/// ```
+/// use probe_runtime::patch::word::traps;
+/// let before = traps();
+/// // … instructions are patched while threads execute them …
+/// println!("{} threads had to wait", traps() - before);
+/// ```
 pub fn traps() -> u64 {
     TRAPS.load(Ordering::Relaxed)
 }

@@ -11,10 +11,25 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::os;
 
 /// A span of time in ticks of the processor's time stamp counter.
+///
+/// ```
+/// use probe_runtime::patch::word::{Options, Ticks, Wait};
+/// // One microsecond, on a processor whose counter runs at 3 GHz.
+/// let options = Options::new().wait(Wait::Tmax(Ticks(3_000)));
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticks(pub u64);
 
 /// How long to wait until every thread has seen a write to code.
+///
+/// ```
+/// use probe_runtime::patch::word::{Options, Ticks, Wait};
+/// assert_eq!(Wait::default(), Wait::Barrier);
+/// // As long as the example `tmax` has measured on this machine, with a margin.
+/// let options = Options::new().wait(Wait::Tmax(Ticks(5_000)));
+/// # let _ = options;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Wait {
     /// A barrier that makes each running thread of the process execute a serialising instruction: membarrier(2),
