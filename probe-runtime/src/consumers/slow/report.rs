@@ -12,6 +12,23 @@ use crate::clock::Scale;
 use crate::period::Period;
 
 /// The calls of one function: how many were slow.
+///
+/// ```
+/// use std::time::Duration;
+/// use probe_runtime::{Slow, probe, select};
+///
+/// #[probe]
+/// fn insert() {}
+///
+/// let slow = select("**::insert")?.attach(Slow::over(Duration::from_secs(60)))?;
+/// insert();
+/// let calls = slow.slow_calls();
+/// let it = &calls[0];
+/// assert!(it.path().ends_with("::insert"));
+/// assert_eq!((it.calls(), it.slow()), (1, 0));
+/// println!("{} ns at line {}", it.longest(), it.function().line());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionSlow {
     function: Function,
@@ -49,6 +66,22 @@ impl FunctionSlow {
 
 /// The slow calls of all functions, from [`Slow::slow_calls`]; the function with the most of them first. A list of them; prints as a table of
 /// those that were called.
+///
+/// ```
+/// use std::time::Duration;
+/// use probe_runtime::{Slow, probe, select};
+///
+/// #[probe]
+/// fn update() {}
+///
+/// let slow = select("**::update")?.attach(Slow::over(Duration::from_secs(60)))?;
+/// update();
+/// let calls = slow.slow_calls();
+/// assert_eq!((calls.unsaid(), calls.lost(), calls.left_out().len()), (0, 0, 0));
+/// assert!(calls.to_csv().starts_with("function,"), "{}", calls.to_csv());
+/// println!("{}", calls.to_json());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SlowCalls {
     functions: Vec<FunctionSlow>,
