@@ -35,16 +35,13 @@ fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
 /// The workspace's manifest, for the runtime and its macros alone, under another version.
 fn other_manifest(manifest: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
-    let mut manifest = manifest.replace(&format!("\"={version}\""), &format!("\"={OTHER_VERSION}\""));
-    for (key, value) in [
-        ("version", format!("\"{OTHER_VERSION}\"")),
-        ("members", "[\"probe-macros\", \"probe-runtime\"]".into()),
-    ] {
-        let start = manifest.find(&format!("\n{key} = ")).expect("the key") + 1;
-        let end = start + manifest[start..].find('\n').expect("a line");
-        manifest.replace_range(start..end, &format!("{key} = {value}"));
-    }
-    manifest
+    let manifest = manifest.replace(&format!("\"={version}\""), &format!("\"={OTHER_VERSION}\""));
+    let mut manifest: toml::Table = manifest.parse().expect("the workspace's manifest");
+    let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
+    workspace["package"]["version"] = OTHER_VERSION.into();
+    workspace["members"] = vec!["probe-macros", "probe-runtime"].into();
+    workspace.remove("default-members");
+    manifest.to_string()
 }
 
 /// A file of a package, with its workspace said in its manifest: cargo would take one further up, if it knows that already.
