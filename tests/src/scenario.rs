@@ -17,12 +17,18 @@ const VARIABLE: &str = "PROBE_TEST_SCENARIO";
 /// A scenario that takes longer than this many seconds hangs.
 const LIMIT: libc::c_uint = 120;
 
-/// The scenario that this process is to play.
+/// The scenario that this process is to play. Signals that end a program do so here, whatever it inherits.
 #[must_use]
 pub fn asked() -> Option<String> {
     let asked = env::var(VARIABLE).ok()?;
-    // SAFETY: no pointers.
-    unsafe { libc::alarm(LIMIT) };
+    // SAFETY: no pointers; nobody has handlers yet.
+    unsafe {
+        libc::alarm(LIMIT);
+        // A background job of a shell that is not interactive ignores SIGINT, one of nohup SIGHUP; so do their children.
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
     Some(asked)
 }
 
