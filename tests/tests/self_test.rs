@@ -1,10 +1,11 @@
 //! The self-test of a program that wants proof before it patches. A process of its own: it installs a handler.
 
-use std::process::Command;
-use std::thread;
+#[cfg(not(probe_portable))]
+use std::{process::Command, thread};
 
 use probe_runtime::self_test;
 
+#[cfg(not(probe_portable))]
 const CHILD: &str = "PROBE_TEST_BLOCKED";
 
 #[cfg(not(probe_portable))]

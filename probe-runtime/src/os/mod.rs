@@ -91,6 +91,11 @@ pub(crate) mod stderr {
     pub(crate) fn write(text: &[u8]) -> io::Result<()> {
         io::stderr().write_all(text)
     }
+
+    /// The columns of the terminal that it is: not asked here.
+    pub(crate) fn columns() -> Option<usize> {
+        None
+    }
 }
 
 /// As any file.

@@ -19,16 +19,9 @@ pub(crate) fn write(text: &[u8]) -> io::Result<()> {
 }
 
 /// The columns of the terminal that it is; `None` of anything else.
-#[cfg(unix)]
 pub(crate) fn columns() -> Option<usize> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the request writes one `winsize`, or fails and writes nothing.
     let told = unsafe { libc::ioctl(libc::STDERR_FILENO, libc::TIOCGWINSZ, &raw mut size) };
     (told == 0 && size.ws_col != 0).then(|| size.ws_col.into())
-}
-
-/// The columns of the terminal that it is: not asked here.
-#[cfg(not(unix))]
-pub(crate) fn columns() -> Option<usize> {
-    None
 }
