@@ -15,7 +15,8 @@
 pub struct Stats {
     /// Call sites that were discovered.
     pub discovered: usize,
-    /// Call sites that were made sites: a NOP while latent, a call of their own stub while active.
+    /// Call sites that were made sites: a NOP while latent, a call of their own stub while active. Those that became real calls
+    /// again, since two functions share them, count here and in `kept`.
     pub patched: usize,
     /// How many of these lie across two aligned words.
     pub straddlers: usize,
