@@ -1,18 +1,25 @@
 //! What a batch did, and what it refused to do.
 
+mod reason;
+mod refusal;
+mod unmatched;
+
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(probe_backend = "x86_64")]
+use super::SiteAddr;
+use super::TextPolicy;
 use super::text::ALIAS_WORKS;
-use super::{Instruction, SITE_LEN, SiteAddr, TextPolicy};
+pub use reason::RefusalReason;
+pub use refusal::Refusal;
+pub use unmatched::UnmatchedTerm;
+pub(crate) use unmatched::unmatched_lines;
 
 /// How many refusals are kept in full; the rest is counted.
 const KEPT: usize = 64;
 
-/// How many terms that name nothing are shown.
-const SHOWN_TERMS: usize = 8;
-
-/// Said once, however many sites there are.
+/// Printed once, however many sites a policy protects.
 const POLICY: &str =
     "\n  the text may be sealed (mseal), or a policy forbids to change the protection of code";
 
@@ -43,57 +50,15 @@ pub struct Report {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
-    /// Once that was tried.
+    /// Whether [`TextPolicy::Alias`] works; `None` until it was tried.
     alias_works: Option<bool>,
-    // No empty one: making such, and dropping it, is a locked instruction each, on a counter that all threads share.
+    // `None` rather than an empty list: making an empty `Arc<[_]>` and dropping it is a locked
+    // instruction each, on a counter that all threads share.
     unmatched: Option<Arc<[UnmatchedTerm]>>,
     foreign: Vec<Refusal>,
-    /// Sites that are not as wanted, though nobody else holds them.
+    /// Refused sites that nobody else has written to.
     #[cfg(probe_backend = "x86_64")]
     unswitched: Vec<SiteAddr>,
-}
-
-/// A term of a selector that named nothing, where others did.
-///
-/// ```
-/// use probe_runtime::{Count, probe, select};
-///
-/// #[probe]
-/// fn dispatch() {}
-///
-/// let hits = select("**::dispatch, **::dispach")?.attach(Count::new())?;
-/// let [unmatched] = hits.report().unmatched() else { panic!("one term has a typing error") };
-/// assert_eq!(unmatched.term(), "**::dispach");
-/// println!("{unmatched}"); // says what was probably meant
-/// dispatch();
-/// assert_eq!(hits.total(), 2);
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnmatchedTerm {
-    term: String,
-    problem: Option<String>,
-}
-
-impl UnmatchedTerm {
-    pub(crate) fn new(term: String, problem: Option<String>) -> Self {
-        Self { term, problem }
-    }
-
-    /// The term, as it was written, without its `!`.
-    pub fn term(&self) -> &str {
-        &self.term
-    }
-}
-
-/// Why it names nothing, and of the first three of a selector, what was probably meant.
-impl fmt::Display for UnmatchedTerm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.problem {
-            Some(problem) => f.write_str(problem),
-            None => write!(f, "no probe matches `{}`", self.term),
-        }
-    }
 }
 
 impl Report {
@@ -102,28 +67,30 @@ impl Report {
         self.patched
     }
 
-    /// Sites that were as wanted.
+    /// Sites that already were as wanted.
     pub fn unchanged(&self) -> usize {
         self.unchanged
     }
 
-    /// Sites that were left as they are, though they should have been switched.
+    /// Sites that should have been switched, and were left as they are.
     pub fn refused(&self) -> usize {
         self.refused
     }
 
-    /// Why: the first 64 of the refusals.
+    /// The first 64 refusals, with their reasons.
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
     }
 
-    /// Runs of pages that the system let be opened, but not be sealed again: their text is still writable.
+    /// Runs of pages that were opened, and that the system did not let be sealed again. Their text
+    /// is still writable.
     pub fn unsealed(&self) -> usize {
         self.unsealed
     }
 
-    /// The terms of the selector that named no probe when the set was selected, in their order; excluding terms, too. Only in
-    /// [`Attachment::report`](crate::Attachment::report).
+    /// The terms of the selector that named no probe when the set was selected, in their order.
+    /// Excluding terms are among them. Only [`Attachment::report`](crate::Attachment::report) has
+    /// these; other reports have none.
     ///
     /// ```
     /// use probe_runtime::{Count, select};
@@ -143,14 +110,15 @@ impl Report {
         self.unmatched = (!unmatched.is_empty()).then(|| Arc::clone(unmatched));
     }
 
-    /// The text policy to ask for instead, where the system does not let pages be written, and this one was tried and found to work:
-    /// [`TextPolicy::Alias`].
+    /// The text policy to ask for instead: [`TextPolicy::Alias`], where the system does not let pages
+    /// be written and a trial has shown that this policy works; otherwise `None`.
     pub fn alternative(&self) -> Option<TextPolicy> {
         self.alias_works.is_some_and(|works| works).then_some(TextPolicy::Alias)
     }
 
-    /// Sites that were not as they were left: somebody else has written there since, and hits may have been lost. Those that hold
-    /// neither their NOP nor their jump or call are [refused](Self::refusals), too; the others are as wanted by now.
+    /// Sites that somebody else has written to since this crate left them. Hits may have been lost
+    /// there. A site that holds neither its NOP nor its jump or call is [refused](Self::refusals),
+    /// too; the other sites are as wanted by now.
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};
@@ -165,12 +133,12 @@ impl Report {
         &self.foreign
     }
 
-    /// Whether every site is as wanted, and all text is sealed as it should be.
+    /// Whether every site is as wanted, and all text is sealed again.
     pub fn is_complete(&self) -> bool {
         self.refused == 0 && self.unsealed == 0
     }
 
-    /// Tries, once, whether there is an alternative, if one may be needed.
+    /// Tries once whether there is an alternative, if the refusals call for one.
     #[cfg(probe_backend = "x86_64")]
     #[cold]
     pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
@@ -246,192 +214,10 @@ impl fmt::Display for Report {
     }
 }
 
-/// The first of these terms, a line each, and how many more there are.
-pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = String> {
-    let more = terms.len().saturating_sub(SHOWN_TERMS);
-    let more = (more != 0).then(|| format!("and {more} more terms match no probe"));
-    terms.iter().take(SHOWN_TERMS).map(ToString::to_string).chain(more)
-}
-
-/// One site that was left as it is.
-///
-/// ```
-/// use probe_runtime::{Count, probe, select};
-///
-/// #[probe]
-/// fn respond() {}
-///
-/// let hits = select("**::respond")?.attach(Count::new())?;
-/// for refusal in hits.report().refusals() {
-///     println!("site {:#x} was left alone: {:?}", refusal.site(), refusal.reason());
-/// }
-/// respond();
-/// assert_eq!((hits.report().refused(), hits.total()), (0, 2));
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    site: SiteAddr,
-    reason: RefusalReason,
-}
-
-/// Why a site was left as it is.
-///
-/// ```
-/// use probe_runtime::{Count, RefusalReason, probe, select};
-///
-/// #[probe]
-/// fn archive() {}
-///
-/// let hits = select("**::archive")?.attach(Count::new())?;
-/// for refusal in hits.report().refusals() {
-///     match refusal.reason() {
-///         RefusalReason::Foreign { found, .. } => println!("somebody has written {found:02x?}"),
-///         RefusalReason::Protected { errno } => println!("its page can't be written: error {errno}"),
-///         reason => println!("{reason:?}"),
-///     }
-/// }
-/// archive();
-/// assert_eq!((hits.report().refusals().len(), hits.total()), (0, 2));
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum RefusalReason {
-    /// The site holds neither its NOP nor its jump or call: a breakpoint, or somebody else's patch.
-    Foreign {
-        /// What should be there.
-        expected: [u8; SITE_LEN],
-        /// What is there.
-        found: [u8; SITE_LEN],
-    },
-    /// The system does not let the page be written.
-    Protected {
-        /// The system's error number.
-        errno: i32,
-    },
-    /// The system does not say which rights the page has, so they could not be given back, and the site was not looked at:
-    /// `/proc` is not mounted, or no descriptor is free.
-    Unknown {
-        /// The system's error number.
-        errno: i32,
-    },
-    /// The system does not let text be written through `/proc/self/mem`, as [`TextPolicy::Alias`](super::TextPolicy) asks.
-    NoAlias {
-        /// The system's error number.
-        errno: i32,
-    },
-    /// Somebody else, a [`word`](super::word) patch say, is replacing the site's instruction.
-    Busy,
-    /// The site can't be switched through `int3`, as [`TextPolicy::Alias`](super::TextPolicy), strict patching, and sites of
-    /// records that lie across two aligned words need it.
-    NoTrap {
-        /// What is in the way, and what to do about it.
-        problem: String,
-    },
-    /// It is a discovered call that lies across two aligned words: it is switched by writing a word at once, which the kernel,
-    /// through which [`TextPolicy::Alias`](super::TextPolicy) writes, does not promise to do.
-    Straddles,
-    /// The site's page is not mapped, or may not be read.
-    Unreadable,
-    /// Another copy of this crate in the same process, a plugin's say, was the first to attach to the probe.
-    Taken,
-    /// The attachment's consumer is called no more, see [`Attachment::failure`](crate::Attachment::failure).
-    Failed,
-}
-
-impl RefusalReason {
-    /// Whether it is a policy that forbids to make code writable.
-    fn is_policy(&self) -> bool {
-        matches!(self, Self::Protected { errno } if matches!(std::io::Error::from_raw_os_error(*errno).kind(), std::io::ErrorKind::PermissionDenied))
-    }
-}
-
-impl Refusal {
-    pub(crate) fn new(site: SiteAddr, reason: RefusalReason) -> Self {
-        Self { site, reason }
-    }
-
-    /// Whether what was found is one of a site's own two instructions.
-    #[cfg(probe_backend = "x86_64")]
-    pub(crate) fn holds_own(&self, site: super::Site) -> bool {
-        matches!(self.reason, RefusalReason::Foreign { found, .. }
-            if [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(found)))
-    }
-
-    /// The site's address.
-    pub fn site(&self) -> usize {
-        self.site.0
-    }
-
-    /// Why it was refused.
-    pub fn reason(&self) -> &RefusalReason {
-        &self.reason
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "site {}: ", self.site)?;
-        match &self.reason {
-            RefusalReason::Foreign { expected, found } => {
-                write!(f, "expected {expected:02x?}, found {found:02x?}: {}", whose(*expected, *found))
-            }
-            RefusalReason::Protected { errno } => {
-                let error = std::io::Error::from_raw_os_error(*errno);
-                write!(f, "the system does not let its page be written: {error}")
-            }
-            RefusalReason::Unknown { errno } => {
-                let error = std::io::Error::from_raw_os_error(*errno);
-                write!(
-                    f,
-                    "the rights of its page can't be read from /proc/thread-self/maps: {error}; mount /proc, or leave \
-                     a descriptor free"
-                )
-            }
-            RefusalReason::NoAlias { errno } => {
-                let error = std::io::Error::from_raw_os_error(*errno);
-                write!(
-                    f,
-                    "its text can't be written through /proc/self/mem: {error}; that needs /proc, a dumpable process, \
-                     and a kernel without proc_mem.force_override=never or =ptrace"
-                )
-            }
-            RefusalReason::Busy => write!(f, "somebody else is replacing its instruction"),
-            RefusalReason::NoTrap { problem } => write!(f, "it can't be switched through int3: {problem}"),
-            RefusalReason::Straddles => write!(
-                f,
-                "it lies across two aligned words, which TextPolicy::Alias can't switch without int3; attach with another"
-            ),
-            RefusalReason::Unreadable => write!(f, "its page is not mapped, or may not be read"),
-            RefusalReason::Taken => write!(f, "another copy of probe-runtime in this process owns its probe"),
-            RefusalReason::Failed => {
-                write!(f, "its consumer has failed: see `Attachment::failure`; attach anew")
-            }
-        }
-    }
-}
-
-/// Who has probably written what a site holds, and what to do about it.
-fn whose(expected: [u8; SITE_LEN], found: [u8; SITE_LEN]) -> &'static str {
-    const NOP: [u8; SITE_LEN] = Instruction::NOP5.bytes();
-    match found {
-        [0xcc, ..] => "a debugger's breakpoint, or a tracer's (a uprobe): remove it",
-        NOP => {
-            "somebody has written the file's NOP back, and hits are lost: switch the site off and on again"
-        }
-        [0x0f, tail @ ..] if tail == expected[1..] || expected == NOP => {
-            "torn: a tracer (a uprobe) was put on the active site, and has written one byte of the file back. Who executes it may \
-             crash; patch::word::patch can write the NOP there"
-        }
-        [0xe8, ..] => "a tracer's call (a uprobe): remove it",
-        _ => "a debugger or another patcher holds it",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patch::SiteAddr;
 
     #[test]
     fn keeps_the_first_refusals_and_counts_the_rest() {
@@ -480,16 +266,5 @@ mod tests {
             "{said}"
         );
         assert!(!fails.to_string().contains("TextPolicy::Alias"), "{fails}");
-    }
-
-    #[test]
-    fn a_foreign_patch_is_shown_with_its_bytes() {
-        let reason =
-            RefusalReason::Foreign { expected: [0x0f, 0x1f, 0x44, 0, 8], found: [0xcc, 0x1f, 0x44, 0, 8] };
-        assert_eq!(
-            Refusal::new(SiteAddr(0x40), reason).to_string(),
-            "site 0x40: expected [0f, 1f, 44, 00, 08], found [cc, 1f, 44, 00, 08]: \
-             a debugger's breakpoint, or a tracer's (a uprobe): remove it"
-        );
     }
 }

@@ -1,0 +1,56 @@
+//! Selector terms that named no probe.
+
+use std::fmt;
+
+/// How many unmatched terms are printed; the rest is counted.
+const SHOWN_TERMS: usize = 8;
+
+/// A term that named no probe, of a selector whose other terms did.
+///
+/// ```
+/// use probe_runtime::{Count, probe, select};
+///
+/// #[probe]
+/// fn dispatch() {}
+///
+/// let hits = select("**::dispatch, **::dispach")?.attach(Count::new())?;
+/// let [unmatched] = hits.report().unmatched() else { panic!("one term has a typing error") };
+/// assert_eq!(unmatched.term(), "**::dispach");
+/// println!("{unmatched}"); // says what was probably meant
+/// dispatch();
+/// assert_eq!(hits.total(), 2);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnmatchedTerm {
+    term: String,
+    problem: Option<String>,
+}
+
+impl UnmatchedTerm {
+    pub(crate) fn new(term: String, problem: Option<String>) -> Self {
+        Self { term, problem }
+    }
+
+    /// The term as it was written, without its `!`.
+    pub fn term(&self) -> &str {
+        &self.term
+    }
+}
+
+/// Prints why the term names nothing. The first three of a selector say what was probably meant.
+impl fmt::Display for UnmatchedTerm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Some(problem) => f.write_str(problem),
+            None => write!(f, "no probe matches `{}`", self.term),
+        }
+    }
+}
+
+/// One line for each of the first terms, and one that counts the others.
+pub(crate) fn unmatched_lines(terms: &[UnmatchedTerm]) -> impl Iterator<Item = String> {
+    let more = terms.len().saturating_sub(SHOWN_TERMS);
+    let more = (more != 0).then(|| format!("and {more} more terms match no probe"));
+    terms.iter().take(SHOWN_TERMS).map(ToString::to_string).chain(more)
+}
