@@ -1,0 +1,73 @@
+//! What profiling has cost.
+
+use std::time::Duration;
+
+use super::super::schedule::Cost;
+use super::rounded::{in_nanoseconds, whole};
+use crate::consumers::report::Row;
+
+/// What profiling has cost so far.
+///
+/// ```
+/// use probe_runtime::{Profiler, probe, select};
+///
+/// #[probe]
+/// fn encrypt() {}
+///
+/// let profiler = select("**::encrypt")?.attach(Profiler::new())?;
+/// encrypt();
+/// let profile = profiler.profile();
+/// println!("{:.2} % of the CPU time", 100.0 * profile.cost().share());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct ProfileCost {
+    /// The time that hits took: their number, times what one hit takes on this machine, which the
+    /// profiler measures now and then.
+    pub hits: Duration,
+    /// The time that the profiler's own thread took, as measured: for looking, switching, waking up and
+    /// going to sleep.
+    pub own: Duration,
+    /// The part of [`own`](Self::own) that was spent switching sites.
+    pub switching: Duration,
+    /// The CPU time that the process has used meanwhile, all of that included.
+    pub used: Duration,
+    /// The time that has passed meanwhile.
+    pub elapsed: Duration,
+    /// Calls that were timed or counted.
+    pub calls: u64,
+    /// Functions that were switched on or off.
+    pub toggles: u64,
+}
+
+impl ProfileCost {
+    /// From ticks; `scale` is nanoseconds a tick, `elapsed` is in nanoseconds.
+    pub(super) fn new(cost: &Cost, scale: f64, elapsed: f64) -> Self {
+        let time = |ticks: f64| Duration::from_nanos(whole(ticks * scale));
+        Self {
+            hits: time(cost.hits),
+            own: time(cost.own),
+            switching: time(cost.switching),
+            used: time(cost.used),
+            elapsed: Duration::from_nanos(whole(elapsed)),
+            calls: whole(cost.calls),
+            toggles: cost.toggles,
+        }
+    }
+
+    /// Hits and own time as a share of the CPU time that the process has used, from 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.used.is_zero() { 0.0 } else { (self.hits + self.own).as_secs_f64() / self.used.as_secs_f64() }
+    }
+
+    pub(crate) fn row(&self) -> Row<'static> {
+        Row::new()
+            .with("hits_ns", in_nanoseconds(self.hits))
+            .with("own_ns", in_nanoseconds(self.own))
+            .with("switching_ns", in_nanoseconds(self.switching))
+            .with("used_ns", in_nanoseconds(self.used))
+            .with("elapsed_ns", in_nanoseconds(self.elapsed))
+            .with("calls", self.calls)
+            .with("toggles", self.toggles)
+    }
+}
