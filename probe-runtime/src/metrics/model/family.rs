@@ -1,0 +1,103 @@
+//! The series of one name.
+
+use std::collections::BTreeMap;
+
+use super::{MetricKind, Value};
+
+/// The series of one name. All of them are of one kind.
+///
+/// ```
+/// use probe_runtime::metrics::{MetricKind, Metrics};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// metrics.count("requests_total", "Requests.", &[("method", "PUT")], 2);
+/// let family = metrics.families().next().unwrap();
+/// assert_eq!((family.name(), family.help()), ("requests_total", "Requests."));
+/// assert_eq!((family.kind(), family.series().count()), (MetricKind::Counter, 2));
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Family {
+    name: String,
+    help: String,
+    kind: MetricKind,
+    series: BTreeMap<Labels, Value>,
+}
+
+/// Names and values, in the order in which they were given.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+/// One series of a family.
+///
+/// ```
+/// use probe_runtime::metrics::{Metrics, Value};
+/// let mut metrics = Metrics::default();
+/// metrics.count("requests_total", "Requests.", &[("method", "GET")], 7);
+/// let series = metrics.families().next().unwrap().series().next().unwrap();
+/// assert_eq!(series.labels, [("method", "GET".to_owned())]);
+/// assert_eq!(*series.value, Value::Count(7));
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Series<'a> {
+    /// The labels: names and values.
+    pub labels: &'a [(&'static str, String)],
+    /// The value.
+    pub value: &'a Value,
+}
+
+impl Family {
+    pub(super) fn new(name: &str, help: &str, kind: MetricKind) -> Self {
+        Self { name: name.to_owned(), help: help.to_owned(), kind, series: BTreeMap::new() }
+    }
+
+    /// The name as Prometheus spells it: counters end in `_total`, and times name their unit, `_seconds`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the family measures, for people.
+    pub fn help(&self) -> &str {
+        &self.help
+    }
+
+    /// The kind of its values.
+    pub fn kind(&self) -> MetricKind {
+        self.kind
+    }
+
+    /// The series, by their labels.
+    pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
+        self.series.iter().map(|(labels, value)| Series { labels, value })
+    }
+
+    /// Adds a series. Series with the same labels become one, the sum.
+    pub(super) fn put(&mut self, labels: Labels, value: Value) {
+        match self.series.get_mut(&labels) {
+            Some(known) => known.add(&value),
+            None => {
+                self.series.insert(labels, value);
+            }
+        }
+    }
+
+    /// Adds the series of another family of the same name. A family of another kind is ignored.
+    pub(super) fn add(&mut self, other: Self) {
+        if self.kind == other.kind {
+            other.series.into_iter().for_each(|(labels, value)| self.put(labels, value));
+        }
+    }
+
+    /// Keeps each number that only grows from falling below what it was, and brings series back that
+    /// have gone. A family that was of another kind before stays as it was.
+    pub(super) fn raise(&mut self, before: &Self) {
+        if self.kind != before.kind {
+            self.clone_from(before);
+            return;
+        }
+        for (labels, before) in &before.series {
+            match self.series.get_mut(labels) {
+                Some(now) => now.raise(before),
+                None => self.put(labels.clone(), before.clone()),
+            }
+        }
+    }
+}
