@@ -29,6 +29,11 @@ pub(crate) struct Period {
 }
 
 impl Period {
+    /// Whether both began at the same moment: with the same attachment, or at the same reset of it.
+    pub(crate) fn begins_with(self, other: Self) -> bool {
+        self.start == other.start
+    }
+
     /// What of it comes after the end of an earlier one, which began together with it.
     pub(crate) fn after(self, earlier: Self) -> Self {
         let start = earlier.start.checked_add(earlier.duration).unwrap_or(self.start);

@@ -199,3 +199,61 @@ fn counts_from_a_baseline_on() {
         assert_eq!(now.since(&probe_runtime::Counts::default()), now);
     });
 }
+
+/// Two threads reset while two hit: each hit is told once.
+#[test]
+fn resets_lose_no_hit_and_repeat_none() {
+    alone(|| {
+        let hits = select("attaching::work").unwrap().attach(Count::new()).unwrap();
+        let working = AtomicU64::new(2);
+        let work = || {
+            run(300_000);
+            working.fetch_sub(1, Relaxed);
+        };
+        let resets = || {
+            let mut told = Vec::new();
+            while working.load(Relaxed) != 0 {
+                told.push(hits.reset());
+            }
+            told
+        };
+        let mut told = thread::scope(|scope| {
+            let _workers = [(); 2].map(|()| scope.spawn(work));
+            let resetters = [scope.spawn(resets), scope.spawn(resets)];
+            resetters.into_iter().flat_map(|it| it.join().unwrap()).collect::<Vec<_>>()
+        });
+        told.push(hits.reset());
+        for kind in [Kind::Entry, Kind::Exit] {
+            let all: u64 = told.iter().map(|it| it.hits("attaching::work", kind).unwrap()).sum();
+            assert_eq!(all, 600_000, "{kind}");
+        }
+        assert_eq!((hits.total(), hits.counts().len()), (0, 2));
+    });
+}
+
+#[test]
+fn counts_begin_again_at_a_reset() {
+    alone(|| {
+        let hits = select(ENTRY).unwrap().attach(Count::new()).unwrap();
+        let other = select(ENTRY).unwrap().attach(Count::new()).unwrap();
+        run(3);
+        let first = hits.counts();
+        assert_eq!(hits.reset(), first);
+        assert_eq!((hits.total(), other.total()), (0, 3));
+        run(2);
+        let second = hits.counts();
+        assert_eq!(second.total(), 2);
+        assert!(hits.to_string().ends_with("     2"), "{hits}");
+        // A look from before a reset is no part of one after it, nor is another attachment's.
+        assert_eq!(second.since(&first).total(), 2);
+        assert_eq!(second.since(&other.counts()).total(), 2);
+        run(4);
+        assert_eq!(hits.counts().since(&second).total(), 4);
+        assert_eq!((hits.reset().total(), hits.reset().total(), other.reset().total()), (6, 0, 9));
+        let start = |counts: &probe_runtime::Counts| {
+            let json: serde_json::Value = serde_json::from_str(&counts.to_json()).unwrap();
+            json["start"].as_str().unwrap().to_owned()
+        };
+        assert!(start(&first) < start(&second), "it begins at the reset");
+    });
+}

@@ -75,6 +75,29 @@ mod monotone {
         assert_eq!(counts(&other.collect(), "probe_hits_total"), hits(10));
     }
 
+    #[probe]
+    #[inline(never)]
+    fn reset() {}
+
+    #[test]
+    fn counters_go_on_through_resets() {
+        let exporter = Exporter::new();
+        let set = select("metrics::monotone::reset").unwrap();
+        let count = exporter.watch(set.attach(Count::new()).unwrap());
+        let latency = exporter.watch(set.attach(Latency::new()).unwrap());
+        (0..3).for_each(|_| reset());
+        assert_eq!((count.reset().total(), latency.reset()[0].calls()), (6, 3));
+        (0..2).for_each(|_| reset());
+        assert_eq!((count.total(), latency.latencies()[0].calls()), (4, 2));
+        let metrics = exporter.collect();
+        let hits = ["entry", "exit"].map(|kind| (format!("metrics::monotone::reset {kind}"), 5));
+        assert_eq!(counts(&metrics, "probe_hits_total"), hits);
+        let calls = vec![("metrics::monotone::reset".to_owned(), 5)];
+        assert_eq!(counts(&metrics, "probe_latency_seconds"), calls);
+        drop((count, latency));
+        assert_eq!(counts(&exporter.collect(), "probe_latency_seconds"), calls);
+    }
+
     #[test]
     fn so_do_histograms_and_sums() {
         let exporter = Exporter::new();

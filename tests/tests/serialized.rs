@@ -74,6 +74,15 @@ fn reports_and_rows() {
     assert_eq!((&latencies["lost"], &latencies["left_out"]), (&json!(0), &json!([])));
     assert!(rows.iter().all(|row| row["calls"] == 100 && row["max_ns"].is_u64()), "{latencies}");
 
+    // Differences are reports as well.
+    let (counts, latencies) = (hits.reset(), latency.reset());
+    outer(1);
+    let (_, rows, alone) = agrees!(hits.counts(), 3);
+    assert_eq!((&alone, &rows[0]["hits"]), (&rows, &json!(1)));
+    assert_eq!((counts[0].hits, latencies[0].calls()), (100, 100));
+    let (_, rows, alone) = agrees!(latency.latencies(), 2);
+    assert_eq!((&alone, &rows[0]["calls"]), (&rows, &json!(1)));
+
     let (calls, rows, alone) = agrees!(slow.slow_calls(), 2);
     assert_eq!(alone, rows);
     assert_eq!((&rows[0]["slow"], &calls["unsaid"]), (&json!(0), &json!(0)));

@@ -199,6 +199,17 @@ impl Unpaired {
     pub fn total(self) -> u64 {
         self.without_entry + self.without_exit
     }
+
+    /// Those that came after an earlier reading; pending are those that are pending now.
+    #[cfg(feature = "latency")]
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            without_entry: self.without_entry.saturating_sub(earlier.without_entry),
+            without_exit: self.without_exit.saturating_sub(earlier.without_exit),
+            cancelled: self.cancelled.saturating_sub(earlier.cancelled),
+            pending: self.pending,
+        }
+    }
 }
 
 /// Of clocks that are not quite the same on all processors, never less than nothing.

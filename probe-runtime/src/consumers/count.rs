@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::counts::Counts;
 use super::report::{footnotes, notes_of_counts};
 use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
@@ -46,6 +47,29 @@ impl Attachment<Count> {
     /// The hits of all its probes.
     pub fn total(&self) -> u64 {
         self.counts().total()
+    }
+
+    /// Begins anew: what is counted from now on is all that [`counts`](Self::counts), [`total`](Self::total) and its reports tell.
+    /// Returns what was counted until now, since it was attached or last reset.
+    ///
+    /// Exact, while threads hit: each hit is in one of two successive results, or in the counts after them. Nothing is written where
+    /// hits count, and a `metrics::Exporter` goes on with all that was ever counted. Who wants a difference of his own,
+    /// beside others who read the same attachment, keeps an earlier look: [`Counts::since`].
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    /// #[probe]
+    /// fn serve() {}
+    /// let hits = select("**::serve kind=entry")?.attach(Count::new())?;
+    /// serve();
+    /// serve();
+    /// assert_eq!(hits.reset().total(), 2);
+    /// serve();
+    /// assert_eq!(hits.total(), 1);
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn reset(&self) -> Counts {
+        self.reset_counts()
     }
 }
 

@@ -27,7 +27,7 @@ use crate::registry::ProbeInfo;
 pub struct ProbeCount {
     /// The probe.
     pub probe: ProbeInfo,
-    /// Its hits since the attachment was made.
+    /// Its hits since the attachment was made, or [reset](crate::Attachment::reset); of a difference, those in between.
     pub hits: u64,
 }
 
@@ -53,10 +53,11 @@ impl Counts {
         self.probes.iter().map(|count| count.hits).sum()
     }
 
-    /// What was counted after an earlier look at the same attachment: each probe's hits, less those of then. A look that one keeps is how counts
-    /// are reset; the attachment's own never become less, whoever else looks at them.
+    /// What was counted after an earlier look at the same attachment: each probe's hits, less those of then. Whoever else looks at the
+    /// attachment, it is not changed by that, as it is by [`reset`](crate::Attachment::reset).
     ///
-    /// Never negative: of another attachment's, what there were more is none.
+    /// Never negative. A probe that came later has all its hits, one that was unloaded keeps those in between. Of another attachment's counts,
+    /// and of those from before a reset, nothing is taken away: they are no part of these, which are returned as they are.
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};
@@ -73,6 +74,9 @@ impl Counts {
     /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        if !self.period.begins_with(earlier.period) {
+            return self.clone();
+        }
         let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.probe.id(), it.hits)).collect();
         let after = |it: &ProbeCount| {
             let hits = it.hits.saturating_sub(before.get(&it.probe.id()).copied().unwrap_or_default());

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
+use super::baseline::Baseline;
 use super::lock::{lock, operate};
 use super::partial::Switch;
 use super::pause::pause;
@@ -62,6 +63,7 @@ pub struct Attachment<C: Consumer> {
     report: Report,
     policy: Policy,
     since: Since,
+    counts: Baseline<Counts>,
 }
 
 /// What an attachment is until it is detached.
@@ -79,7 +81,8 @@ impl<C: Consumer> Attachment<C> {
         report: Report,
         policy: Policy,
     ) -> Self {
-        Self { live: Some(Live { number, consumer, subscription }), report, policy, since: Since::now() }
+        let live = Some(Live { number, consumer, subscription });
+        Self { live, report, policy, since: Since::now(), counts: Baseline::default() }
     }
 
     fn live(&self) -> &Live<C> {
@@ -200,8 +203,18 @@ impl<C: Consumer> Attachment<C> {
 
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Either); by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
-    /// unloaded since (which have no sites then).
+    /// unloaded since (which have no sites then). Of a [`Count`](crate::Count) that was [reset](Self::reset), what it has counted since.
     pub fn counts(&self) -> Counts {
+        self.counts.now(|| self.all_counts(), Counts::since)
+    }
+
+    /// The same, and all counts begin at 0 again.
+    pub(crate) fn reset_counts(&self) -> Counts {
+        self.counts.reset(|| self.all_counts(), Counts::since)
+    }
+
+    /// What each probe has counted, whoever has reset what: what collectors get.
+    pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control| {
             let attached = control.attached(self.live().number)?;
             let counted = attached.counted();

@@ -12,6 +12,7 @@
 
 mod attached;
 mod attachment;
+mod baseline;
 mod cells;
 mod env;
 #[cfg(probe_discovers)]
@@ -54,6 +55,8 @@ pub use replacement::{Replacement, install};
 pub use select::select;
 pub use set::{ProbeSet, probes, unread_objects, unread_records};
 
+#[cfg(feature = "latency")]
+pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};

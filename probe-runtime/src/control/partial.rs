@@ -88,6 +88,7 @@ impl Switch {
 
     /// How many hits of each of these probes were counted so far, by all threads, in place of being delivered. No less than of those that ended before; of a
     /// probe that is hit meanwhile, it may be more a moment later. 0 where the attachment is gone, or never counts.
+    /// All since the attachment was made, whoever has reset what its reports tell.
     ///
     /// Cost: the control lock, a search for each probe, and a load of each for each thread.
     ///

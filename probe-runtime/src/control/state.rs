@@ -2,11 +2,12 @@
 
 #[cfg(probe_backend = "x86_64")]
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::{Attached, Policy};
+use super::baseline::Kept;
 use super::members::{Members, claim};
 use super::parts::{Part, Parts};
 use super::retired::{Detached, Garbage};
@@ -40,6 +41,8 @@ pub(super) struct Control {
     pub(super) names: finstrument::Names,
     pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
+    /// Where readings of consumers that were reset begin, by number.
+    pub(super) baselines: BTreeMap<usize, Kept>,
     /// What hits may still be reading.
     pub(super) limbo: Limbo<Garbage>,
     /// Whether places of discoveries are in there that others could use.

@@ -61,7 +61,7 @@ impl Metrics {
 
 impl Measured for Count {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
-        for count in &attachment.counts() {
+        for count in &attachment.all_counts() {
             let probe = &count.probe;
             let labels = [("probe", probe.path()), ("kind", probe.kind().name()), ("file", probe.file())];
             into.count("probe_hits_total", "Hits of the probe.", &labels, count.hits);
@@ -72,7 +72,7 @@ impl Measured for Count {
 #[cfg(feature = "latency")]
 impl Measured for Latency {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
-        let latencies = attachment.latencies();
+        let latencies = attachment.all_latencies();
         latencies.iter().for_each(|it| measure_function(it, into));
         if latencies.lost() != 0 {
             let help = "Calls that were not measured: too many under way, or no memory.";

@@ -22,7 +22,7 @@ pub(super) const BUCKETS: usize = index(MAX) + 1;
 pub(super) struct Buckets([AtomicU64; BUCKETS]);
 
 #[inline(always)]
-const fn index(value: u64) -> usize {
+pub(super) const fn index(value: u64) -> usize {
     let value = if value < MAX { value } else { MAX };
     let shift = (value | (1 << BITS)).ilog2() - BITS;
     #[expect(clippy::cast_possible_truncation, reason = "less than `BUCKETS`")]
@@ -35,6 +35,13 @@ pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
     let shift = (bucket >> BITS).saturating_sub(1);
     let place = (bucket - (shift << BITS)) as u64;
     (place << shift)..=((place + 1) << shift) - 1
+}
+
+/// A time of a call, as far as it is known of one in this bucket. The last one has no end.
+pub(super) fn within(bucket: usize, time: u64) -> u64 {
+    let values = values(bucket);
+    let end = if bucket + 1 == BUCKETS { u64::MAX } else { *values.end() };
+    time.clamp(*values.start(), end)
 }
 
 impl Buckets {

@@ -6,6 +6,7 @@
 mod buckets;
 mod distribution;
 mod report;
+mod sums;
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +19,7 @@ use super::shown::Shown;
 use crate::calls::{Ended, Meter, OnceCalls, add};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::control::ProbeSet;
+use crate::control::{Baseline, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, Zeroed};
@@ -39,7 +40,8 @@ use crate::per_thread::{Local, Zeroed};
 /// | `unpaired` | hits that found no partner, and are in no other column |
 /// | `cancelled`, `pending` | futures that were dropped before their end, and that have not ended yet |
 ///
-/// Sums and the extremes are exact, to the clock's tick; quantiles are those of values at most 1.6 % off. What measuring itself takes is not
+/// Sums and the extremes are exact, to the clock's tick; quantiles are those of values at most 1.6 % off. After a [reset](Self::reset), the
+/// extremes may be bounds, as of any [difference](Latencies::since). What measuring itself takes is not
 /// subtracted: about half of a pair (figure `latency`) is in the call's own time, all of it in its caller's.
 ///
 /// Cost: see the figure `latency`. Memory: for each thread that hits, half a megabyte of addresses and 11 KiB for each function, of which the pages that are
@@ -72,6 +74,7 @@ use crate::per_thread::{Local, Zeroed};
 pub struct Latency {
     clock: Clock,
     calls: OnceCalls<1, Self>,
+    began: Baseline<Latencies>,
 }
 
 /// What a thread has measured of one function, in ticks.
@@ -99,8 +102,38 @@ impl Latency {
     }
 
     /// What has been measured so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
-    /// go on meanwhile.
+    /// go on meanwhile. After a [reset](Self::reset), what has been measured since.
     pub fn latencies(&self) -> Latencies {
+        self.began.now(|| self.all_latencies(), Latencies::since)
+    }
+
+    /// Begins anew: what is measured from now on is all that [`latencies`](Self::latencies) and reports tell. Returns what was measured
+    /// until now, since it was attached or last reset.
+    ///
+    /// Exact, while threads hit: each call is in one of two successive results, or in the readings after them. Nothing is written where
+    /// calls are measured, so extremes are those of a [difference](Latencies::since). A `metrics::Exporter` goes on with all that was
+    /// ever measured. Who wants a difference of his own, beside others who read the same attachment, keeps an earlier reading.
+    ///
+    /// ```
+    /// use probe_runtime::{Latency, probe, select};
+    ///
+    /// #[probe]
+    /// fn answer() {}
+    ///
+    /// let latency = select("**::answer")?.attach(Latency::new())?;
+    /// answer();
+    /// let warm_up = latency.reset();
+    /// answer();
+    /// answer();
+    /// assert_eq!((warm_up[0].calls(), latency.latencies()[0].calls()), (1, 2));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn reset(&self) -> Latencies {
+        self.began.reset(|| self.all_latencies(), Latencies::since)
+    }
+
+    /// All that was ever measured, whoever has reset what: what collectors get.
+    pub(crate) fn all_latencies(&self) -> Latencies {
         self.calls.get().map_or_else(Latencies::default, |calls| Latencies::new(calls, self.clock.scale()))
     }
 }

@@ -1,16 +1,16 @@
 //! What has been measured, as it was when asked.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 
 use super::super::report::{
     FixedColumns, Row, Table, Time, Written, document, json, left_out, list, missing,
 };
-use super::buckets::{BUCKETS, values};
+use super::Latency;
 use super::distribution::Distribution;
-use super::{Latency, Times};
+use super::sums::{Extreme, Sums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
 use crate::period::Period;
@@ -31,35 +31,30 @@ use crate::period::Period;
 /// println!("{}: {} ns, 99 of 100 within {} ns", fetch.path(), fetch.mean(), fetch.quantile(0.99));
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub struct FunctionLatency {
     function: Function,
+    sums: Sums,
+    scale: Scale,
     times: Distribution,
-    total: u64,
-    busy: u64,
-    own: u64,
-    polls: u64,
-    min: u64,
-    max: u64,
     unpaired: Unpaired,
 }
 
+/// What was measured is the same, though how long a tick is may be known more exactly by now.
+impl PartialEq for FunctionLatency {
+    fn eq(&self, other: &Self) -> bool {
+        self.function == other.function && self.sums == other.sums && self.unpaired == other.unpaired
+    }
+}
+
 impl FunctionLatency {
-    fn new(function: Function, unpaired: Unpaired, sums: &Sums, scale: Scale) -> Self {
-        let is_called = sums.buckets.iter().any(|calls| *calls != 0);
-        let (min, max) = if is_called { (sums.shortest, sums.longest) } else { (0, 0) };
-        let (min, max) = (scale.nanoseconds(min), scale.nanoseconds(max));
-        Self {
-            function,
-            times: sums.times(scale, min, max),
-            total: scale.nanoseconds(sums.total),
-            busy: scale.nanoseconds(sums.busy),
-            own: scale.nanoseconds(sums.own),
-            polls: sums.polls,
-            min,
-            max,
-            unpaired,
-        }
+    fn new(function: Function, unpaired: Unpaired, sums: Sums, scale: Scale) -> Self {
+        Self { function, times: sums.times(scale), sums, scale, unpaired }
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let (unpaired, sums) = (self.unpaired.since(earlier.unpaired), self.sums.since(&earlier.sums));
+        Self::new(self.function.clone(), unpaired, sums, self.scale)
     }
 
     /// The function's path.
@@ -79,43 +74,49 @@ impl FunctionLatency {
 
     /// Of a future: its polls that have ended, also of calls that have not. 0 of other functions.
     pub fn polls(&self) -> u64 {
-        self.polls
+        self.sums.polls
     }
 
     /// All of them together, from entry to exit. Calls of the function inside of itself count twice.
     pub fn total(&self) -> u64 {
-        self.total
+        self.scale.nanoseconds(self.sums.total)
     }
 
     /// The time in a thread's hands: of futures, all their polls, also of those that have not ended or were cancelled; else
     /// [`total`](Self::total). (What the system gave to other threads meanwhile is in it.)
     pub fn busy(&self) -> u64 {
-        self.busy
+        self.scale.nanoseconds(self.sums.busy)
     }
 
     /// The part of [`busy`](Self::busy) in the function itself: in no other that is measured.
     pub fn own(&self) -> u64 {
-        self.own
+        self.scale.nanoseconds(self.sums.own)
     }
 
     /// The mean of a call; 0 where none has ended.
     pub fn mean(&self) -> u64 {
-        self.total.checked_div(self.calls()).unwrap_or_default()
+        self.total().checked_div(self.calls()).unwrap_or_default()
     }
 
-    /// The shortest call, exactly; 0 where none has ended.
+    /// The shortest call, exactly; 0 where none has ended. Of a [difference](Latencies::since) a bound: no call was shorter, and the
+    /// shortest at most 3.2 % longer. Exact there, too, if it is shorter than all before.
     pub fn min(&self) -> u64 {
-        self.min
+        self.scale.nanoseconds(self.sums.shortest.ticks)
     }
 
-    /// The longest call, exactly; 0 where none has ended.
+    /// The longest call, exactly; 0 where none has ended. Of a [difference](Latencies::since) a bound, which tables show as `≤ 1.02 ms`: no
+    /// call was longer, and the longest at most 3.2 % shorter. Exact there, too, if it is longer than all before.
     pub fn max(&self) -> u64 {
-        self.max
+        self.scale.nanoseconds(self.sums.longest.ticks)
     }
 
     /// What no more than this part of the calls (0.5: half of them) took longer than, at most 1.7 % off.
     pub fn quantile(&self, part: f64) -> u64 {
-        if self.calls() == 0 { 0 } else { self.histogram().value_at_quantile(part).clamp(self.min, self.max) }
+        if self.calls() == 0 {
+            0
+        } else {
+            self.histogram().value_at_quantile(part).clamp(self.min(), self.max())
+        }
     }
 
     /// The calls by their time, from entry to exit, in nanoseconds: to look at more closely, to merge with others, to store.
@@ -134,8 +135,13 @@ impl FunctionLatency {
         self.unpaired
     }
 
+    /// What tells functions apart.
+    fn key(&self) -> (&str, &str, u32) {
+        (self.function.path(), self.function.file(), self.function.line())
+    }
+
     fn is_seen(&self) -> bool {
-        self.calls() != 0 || self.busy != 0 || self.unpaired != Unpaired::default()
+        self.calls() != 0 || self.sums.busy != 0 || self.unpaired != Unpaired::default()
     }
 }
 
@@ -168,13 +174,63 @@ impl Latencies {
     pub(super) fn new(calls: &Calls<1, Latency>, scale: Scale) -> Self {
         let period = calls.period();
         let function = |(number, function): (usize, &Function)| {
-            let mut sums = Sums::default();
-            calls.parts(number).for_each(|times| sums.add(times, function.is_future()));
-            FunctionLatency::new(function.clone(), calls.unpaired(number), &sums, scale)
+            let sums = Sums::new(calls.parts(number), function.is_future());
+            FunctionLatency::new(function.clone(), calls.unpaired(number), sums, scale)
         };
-        let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
-        crate::order::sort_by(&mut functions, |a, b| b.own.cmp(&a.own).then_with(|| a.path().cmp(b.path())));
-        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), period }
+        let functions = calls.functions().iter().enumerate().map(function).collect();
+        Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), period }.sorted()
+    }
+
+    fn sorted(mut self) -> Self {
+        crate::order::sort_by(&mut self.functions, |a, b| {
+            b.sums.own.cmp(&a.sums.own).then_with(|| a.path().cmp(b.path()))
+        });
+        self
+    }
+
+    /// What was measured after an earlier reading of the same attachment: the calls that have ended in between, their times and quantiles.
+    /// Whoever else reads the attachment, it is not changed by that, as it is by [`reset`](Latency::reset).
+    ///
+    /// Counts and sums are exact, quantiles as they always are, at most 1.6 % off. [`min`](FunctionLatency::min) and
+    /// [`max`](FunctionLatency::max) of some of all calls are not measured: they are bounds, unless they are beyond all before.
+    /// [`Unpaired::pending`] are the futures that are pending now. Differences that follow each other add up to the whole.
+    ///
+    /// Nothing is negative. A function that came later has all its calls. Of another attachment's reading, and of one from before a reset,
+    /// nothing is taken away: it is no part of this one, which is returned as it is.
+    ///
+    /// ```
+    /// use probe_runtime::{Latency, probe, select};
+    ///
+    /// #[probe]
+    /// fn send() {}
+    ///
+    /// let latency = select("**::send")?.attach(Latency::new())?;
+    /// send();
+    /// let before = latency.latencies();
+    /// send();
+    /// send();
+    /// let since = latency.latencies().since(&before);
+    /// assert_eq!(since[0].calls(), 2);
+    /// println!("{} ns at most in half of them", since[0].quantile(0.5));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        if !self.period.begins_with(earlier.period) {
+            return self.clone();
+        }
+        let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.key(), it)).collect();
+        let function = |it: &FunctionLatency| match before.get(&it.key()) {
+            Some(before) => it.since(before),
+            None => it.clone(),
+        };
+        Self {
+            functions: self.iter().map(function).collect(),
+            left_out: self.left_out.clone(),
+            lost: self.lost.saturating_sub(earlier.lost),
+            period: self.period.after(earlier.period),
+        }
+        .sorted()
     }
 
     /// The function with this path.
@@ -232,6 +288,11 @@ impl FunctionLatency {
     }
 }
 
+/// A bound, as tables show it.
+fn at_most(time: u64) -> String {
+    format!("≤ {}", Time(time))
+}
+
 impl Written for Latencies {
     fn head(&self) -> Row<'static> {
         document("latency", self.period)
@@ -261,12 +322,14 @@ impl fmt::Display for Latencies {
         for it in seen() {
             let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
             let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };
-            let mut row = vec![it.path().to_owned(), it.calls().to_string(), Time(it.own).to_string()];
-            row.extend([it.total, it.mean(), it.quantile(0.5), it.quantile(0.99), it.max].map(of_calls));
+            let mut row = vec![it.path().to_owned(), it.calls().to_string(), Time(it.own()).to_string()];
+            row.extend([it.total(), it.mean(), it.quantile(0.5), it.quantile(0.99)].map(of_calls));
+            let Extreme { is_bound, .. } = it.sums.longest;
+            row.push(if is_bound { at_most(it.max()) } else { of_calls(it.max()) });
             if has_futures {
                 let numbers = [it.unpaired.cancelled, it.unpaired.pending].map(|number| number.to_string());
-                row.push(of_futures(it.polls.to_string()));
-                row.push(of_futures(Time(it.busy).to_string()));
+                row.push(of_futures(it.polls().to_string()));
+                row.push(of_futures(Time(it.busy()).to_string()));
                 row.extend(numbers.map(of_futures));
             }
             if has_unpaired {
@@ -276,56 +339,5 @@ impl fmt::Display for Latencies {
         }
         write!(f, "{table}")?;
         missing(self.lost, &self.left_out, f)
-    }
-}
-
-/// What all threads have measured of a function, in ticks.
-struct Sums {
-    total: u64,
-    busy: u64,
-    own: u64,
-    polls: u64,
-    longest: u64,
-    shortest: u64,
-    buckets: Box<[u64; BUCKETS]>,
-}
-
-impl Default for Sums {
-    fn default() -> Self {
-        Self {
-            total: 0,
-            busy: 0,
-            own: 0,
-            polls: 0,
-            longest: 0,
-            shortest: u64::MAX,
-            buckets: Box::new([0; BUCKETS]),
-        }
-    }
-}
-
-impl Sums {
-    fn add(&mut self, times: &Times, is_future: bool) {
-        // Where no call has ended, there is no shortest: the buckets need not be read, which are three pages.
-        if times.shortest.load(Relaxed) != 0 {
-            times.buckets.add_to(&mut self.buckets);
-        }
-        self.total += if is_future { times.total.load(Relaxed) } else { times.busy.load(Relaxed) };
-        self.busy += times.busy.load(Relaxed);
-        self.own += times.own.load(Relaxed);
-        self.polls += times.polls.load(Relaxed);
-        self.longest = self.longest.max(times.longest.load(Relaxed));
-        self.shortest = self.shortest.min(!times.shortest.load(Relaxed));
-    }
-
-    /// In nanoseconds: each bucket at its middle, and none outside of what was measured.
-    fn times(&self, scale: Scale, min: u64, max: u64) -> Distribution {
-        let counts = self.buckets.iter().enumerate().filter(|(_, count)| **count != 0);
-        let middle = |(bucket, count): (usize, &u64)| {
-            let values = values(bucket);
-            let middle = scale.nanoseconds(values.start() + (values.end() - values.start()) / 2);
-            (middle.clamp(min, max.max(min)), *count)
-        };
-        Distribution::new(counts.map(middle).collect())
     }
 }

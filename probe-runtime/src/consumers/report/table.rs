@@ -18,8 +18,9 @@ impl Table {
     }
 }
 
-/// A number, with or without a unit; or a dash where there is none.
+/// A number, with or without a unit, or what is at most one; or a dash where there is none.
 fn is_number(cell: &str) -> bool {
+    let cell = cell.strip_prefix("≤ ").unwrap_or(cell);
     cell.starts_with(|c: char| c.is_ascii_digit()) || cell == "-"
 }
 
@@ -55,13 +56,13 @@ mod tests {
     #[test]
     fn columns_line_up() {
         let mut table = Table::new(["probe", "kind", "hits", "mean"]);
-        table.row(["app::handle".into(), "entry".into(), "7".into(), "1.50 µs".into()]);
+        table.row(["app::handle".into(), "entry".into(), "7".into(), "≤ 1.50 µs".into()]);
         table.row(["app::é".into(), "point".into(), "1234".into(), "-".into()]);
         assert_eq!(
             table.to_string(),
-            "probe        kind   hits     mean\n\
-             app::handle  entry     7  1.50 µs\n\
-             app::é       point  1234        -"
+            "probe        kind   hits       mean\n\
+             app::handle  entry     7  ≤ 1.50 µs\n\
+             app::é       point  1234          -"
         );
     }
 }
