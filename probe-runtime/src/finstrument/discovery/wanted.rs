@@ -1,0 +1,58 @@
+//! Whether somebody listens to a call site.
+//!
+//! `is_wanted` says so as long as no bytes do. A thread that sets it and a hook that patches the site
+//! each look afterwards at what the other one has done. So at least one of the two sees both changes.
+
+use std::sync::atomic::Ordering;
+
+use super::Discovery;
+use super::state::{PATCHED, SWITCHED};
+use crate::finstrument::fast;
+
+impl Discovery {
+    /// Says whether somebody listens. The result tells whether bytes may have to change, too.
+    pub(crate) fn set_wanted(&self, is_wanted: bool) -> Wanted {
+        let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
+        if !is_wanted {
+            fast::empty(self);
+        }
+        match (self.state.load(Ordering::SeqCst), before == is_wanted) {
+            (PATCHED, _) => Wanted::Patched,
+            (SWITCHED, _) => Wanted::Switched,
+            (_, true) => Wanted::Unchanged,
+            (_, false) => Wanted::Changed,
+        }
+    }
+
+    pub(in crate::finstrument) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::SeqCst)
+    }
+
+    /// Whether the bytes have to lead to the hook, or to the stub.
+    pub(in crate::finstrument) fn is_active(&self) -> bool {
+        // Hits of other functions come by a shared call. Their own discoveries have to judge them.
+        self.is_wanted() || self.is_shared()
+    }
+
+    /// Notes that hits of other functions come by this call. Returns whether that is new.
+    pub(in crate::finstrument) fn become_shared(&self) -> bool {
+        !self.is_shared() && !self.is_shared.swap(true, Ordering::SeqCst)
+    }
+
+    pub(in crate::finstrument) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::SeqCst)
+    }
+}
+
+/// The state that [`Discovery::set_wanted`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// A real call; the wish has changed.
+    Changed,
+    /// A real call; the wish was the same before.
+    Unchanged,
+    /// A site by now.
+    Patched,
+    /// A call that is switched in place: its bytes may have to change.
+    Switched,
+}
