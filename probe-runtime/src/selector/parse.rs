@@ -1,58 +1,12 @@
 //! From text to selector.
 
-use std::error;
-use std::fmt;
-
 use super::glob::Glob;
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 use super::path::{misplaced, not_in_a_path};
-use super::pointed::pointed;
 use super::term::{Group, Term};
 use super::words::Words;
-use super::{MAX_LEN, MAX_PATTERNS, too_long};
+use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
 use crate::abi::Kind;
-use crate::error::Mistake;
-
-/// What is wrong with a selector, and where.
-///
-/// ```
-/// use probe_runtime::Selector;
-///
-/// let error = Selector::parse("net::*, !").unwrap_err();
-/// println!("column {}: {}", error.column(), error.problem());
-/// ```
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SelectorError {
-    selector: String,
-    at: usize,
-    problem: String,
-}
-
-impl SelectorError {
-    /// The column, in characters, from 1.
-    pub fn column(&self) -> usize {
-        self.selector[..self.at].chars().count() + 1
-    }
-
-    /// What is wrong there, and what would be right.
-    pub fn problem(&self) -> &str {
-        &self.problem
-    }
-
-    /// The same, by its byte.
-    pub(crate) fn mistake(self) -> Mistake {
-        Mistake { at: self.at, problem: self.problem }
-    }
-}
-
-impl fmt::Display for SelectorError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "malformed selector, column {}: {}", self.column(), self.problem)?;
-        pointed(&self.selector, self.at, f)
-    }
-}
-
-impl error::Error for SelectorError {}
 
 pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
     let mut parser = Parser { text, words: Words::new(text) };
@@ -101,7 +55,7 @@ impl Parser<'_> {
         self.text.len() - self.text[at..].trim_start().len()
     }
 
-    /// Whether there is a comma or nothing more.
+    /// Whether a term ends here: at a comma, or at the end of the text.
     fn is_end(&self, at: usize) -> bool {
         self.text[at..].is_empty() || self.text[at..].starts_with(',')
     }
@@ -137,7 +91,7 @@ impl Parser<'_> {
         match part.split_once('=') {
             Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
             Some(("group", value)) => self.groups(term, at, at + "group=".len(), value),
-            // The name of an operator may hold one, what is in brackets may.
+            // The name of an operator may hold a `=`, and so may a bracket.
             Some((key, _)) if is_word(key) && !ends_in_operator(key) => self.error(
                 at,
                 format!(
@@ -359,7 +313,7 @@ mod tests {
         assert!(error.problem().starts_with("a selector has at most 1000 terms with `*`"), "{error}");
     }
 
-    /// Each repeated to the limit: what takes the square of that, or worse, is seen without a clock.
+    /// Each text repeated to the limit. A parser that is not linear shows without a clock.
     #[test]
     #[cfg_attr(miri, ignore = "takes Miri too long")]
     fn long_texts_are_read_once() {

@@ -1,0 +1,48 @@
+//! What is wrong with a selector.
+
+use std::error;
+use std::fmt;
+
+use super::pointed::pointed;
+use crate::error::Mistake;
+
+/// What is wrong with a selector, and where. It prints with the text and a caret below the place.
+///
+/// ```
+/// use probe_runtime::Selector;
+///
+/// let error = Selector::parse("net::*, !").unwrap_err();
+/// println!("column {}: {}", error.column(), error.problem());
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SelectorError {
+    pub(super) selector: String,
+    pub(super) at: usize,
+    pub(super) problem: String,
+}
+
+impl SelectorError {
+    /// The column of the mistake, in characters, from 1.
+    pub fn column(&self) -> usize {
+        self.selector[..self.at].chars().count() + 1
+    }
+
+    /// The mistake, and what would be right.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+
+    /// The mistake, at its byte rather than its column.
+    pub(crate) fn mistake(self) -> Mistake {
+        Mistake { at: self.at, problem: self.problem }
+    }
+}
+
+impl fmt::Display for SelectorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "malformed selector, column {}: {}", self.column(), self.problem)?;
+        pointed(&self.selector, self.at, f)
+    }
+}
+
+impl error::Error for SelectorError {}

@@ -1,0 +1,358 @@
+//! A parsed selector, and the probes that it names.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::glob::Path;
+use super::term::Term;
+use super::{SelectorError, Subject, parse, path, wider};
+
+/// A parsed selector: text that names a set of probes.
+///
+/// ```text
+/// selector  = term { "," term }           union of the terms, less the excluded ones
+/// term      = [ "!" ] part { " " part }   all parts must match
+/// part      = glob                        over the probe's path: "*" within a segment, "**" across segments
+///           | "@" file [ ":" line ]       the source file (the end of its path; globs too), and a line
+///           | "kind=" kind { "|" kind }   entry, exit, point, drop, suspend, resume, replace
+///           | "group=" glob { "|" glob }  the probe's group; a group may have segments, as paths do
+/// ```
+/// With exclusions only, everything else is selected.
+///
+/// | selector | what it names |
+/// |---|---|
+/// | `net::handle` | the probes with this path: a function's entry and exit, or a point |
+/// | `net::*` | all in `net`, but not in modules inside of it: `*` is any part of one segment |
+/// | `net::**` | all in `net`: `**` is any number of segments, also none |
+/// | `**::handle` | all that are called `handle` |
+/// | `net::*_request` | `net::read_request`, `net::write_request` |
+/// | `@server.rs`, `@net/*.rs` | all in these files |
+/// | `@server.rs:42` | what stands in that line |
+/// | `kind=entry` | all entries |
+/// | `net::** kind=entry\|exit` | the entries and exits in `net` |
+/// | `group=db`, `group=db::*` | the probes of a group, of several groups |
+/// | `net::**, db::**` | both |
+/// | `net::**, !net::poll` | all in `net` but `net::poll` |
+/// | `!**::poll` | all but those that are called `poll` |
+/// | `geo::Stack<*>::push` | a method of all instances of a template of C++ |
+/// | `geo::operator\*` | an operator: a backslash takes the next character as it is |
+///
+/// # Paths of C++
+/// They need no quotes. Inside of brackets, `::` and `,` are part of a segment, and a `*` matches them,
+/// too. So `geo::Stack<*>::push` names the method of all instances, and
+/// `std::vector<int,std::allocator<int>>::*` has three segments. `geo::operator==`,
+/// `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` and `operator""_km` are paths as
+/// they stand. A bracket without a partner is a character like any other (`operator<`).
+///
+/// A backslash takes the next character as it is: `geo::operator\*`, `geo::operator\,`.
+/// [`escape`](Self::escape) puts it where a path needs it. A comma before an `@` ends a term, even
+/// inside of brackets.
+///
+/// # Limits
+/// A selector has at most 65,536 bytes, and at most 1,000 terms with `*`, `@file`, `kind=` or `group=`.
+/// Paths without `*` are not counted.
+///
+/// ```
+/// use probe_runtime::{Kind, Selector, Subject};
+///
+/// /// The entry of `net::tcp::handle`.
+/// struct Handle;
+/// impl Subject for Handle {
+///     fn path(&self) -> &str { "net::tcp::handle" }
+///     fn kind(&self) -> Kind { Kind::Entry }
+///     fn file(&self) -> &str { "src/net/tcp.rs" }
+///     fn line(&self) -> u32 { 42 }
+///     fn group(&self) -> Option<&str> { Some("net::server") }
+/// }
+///
+/// for (selector, is_named) in [
+///     ("net::tcp::handle", true),
+///     ("net::*", false),
+///     ("net::**", true),
+///     ("**::handle", true),
+///     ("net::tcp::han*", true),
+///     ("@tcp.rs", true),
+///     ("@net/*.rs:42", true),
+///     ("kind=exit|point", false),
+///     ("net::** kind=entry", true),
+///     ("group=net::*", true),
+///     ("db::**, net::**", true),
+///     ("net::**, !**::handle", false),
+///     ("!db::**", true),
+/// ] {
+///     assert_eq!(Selector::parse(selector)?.matches(&Handle), is_named, "{selector}");
+/// }
+/// # Ok::<(), probe_runtime::SelectorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Selector {
+    text: String,
+    pub(super) terms: Vec<Term>,
+    /// The terms that are a path without wildcards and nothing else, by that path.
+    paths: HashMap<String, Sides<Option<usize>>>,
+    /// The other terms.
+    patterns: Sides<Vec<usize>>,
+    /// Then the selector names everything that no term excludes.
+    excludes_only: bool,
+}
+
+/// One for terms that name probes, and one for terms that exclude them.
+type Sides<T> = [T; 2];
+
+/// The terms that have named a probe so far.
+pub(crate) struct Named(Vec<bool>);
+
+impl Selector {
+    /// Parses a selector.
+    ///
+    /// # Errors
+    /// The text is malformed, or above one of the [limits](Self#limits). A [`SelectorError`] says what
+    /// is wrong and where.
+    ///
+    /// ```
+    /// use probe_runtime::Selector;
+    /// assert!(Selector::parse("net::*, !net::poll kind=exit, @server.rs:42").is_ok());
+    /// let error = Selector::parse("net::*, kind=entrance").unwrap_err();
+    /// assert_eq!(error.column(), 14);
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SelectorError> {
+        let terms = parse::parse(text)?;
+        let mut paths = HashMap::<_, Sides<Option<usize>>>::new();
+        let mut patterns = Sides::<Vec<usize>>::default();
+        for (at, term) in terms.iter().enumerate() {
+            let side = usize::from(term.is_exclusion);
+            match term.only() {
+                Some(path) => _ = paths.entry(path).or_default()[side].get_or_insert(at),
+                None => patterns[side].push(at),
+            }
+        }
+        let excludes_only = terms.iter().all(|term| term.is_exclusion);
+        Ok(Self { text: text.to_owned(), terms, paths, patterns, excludes_only })
+    }
+
+    /// The selector that names probes with this path and no others. Wildcards, and other characters
+    /// that mean something in a selector, are escaped.
+    ///
+    /// ```
+    /// use probe_runtime::Selector;
+    /// assert_eq!(Selector::escape("geo::Stack<int>::push"), "geo::Stack<int>::push");
+    /// assert_eq!(Selector::escape("geo::operator*"), r"geo::operator\*");
+    /// assert_eq!(Selector::escape("F<char*,int>::operator,"), r"F<char\*,int>::operator\,");
+    /// ```
+    pub fn escape(path: &str) -> String {
+        path::escape(path)
+    }
+
+    /// Whether the selector names this probe.
+    pub fn matches(&self, subject: &impl Subject) -> bool {
+        self.find(subject, None)
+    }
+
+    /// The same as [`matches`](Self::matches), and notes which terms name it.
+    pub(crate) fn matches_noting(&self, subject: &impl Subject, named: &mut Named) -> bool {
+        self.find(subject, Some(named))
+    }
+
+    fn find(&self, subject: &impl Subject, mut named: Option<&mut Named>) -> bool {
+        let path = Path::new(subject.path());
+        let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
+        let mut find = |side: usize| {
+            let found = by_path.and_then(|sides| sides[side]);
+            found.into_iter().for_each(|term| named.iter_mut().for_each(|named| named.0[term] = true));
+            let mut is_found = found.is_some();
+            for &term in &self.patterns[side] {
+                let is_news = named.as_ref().is_some_and(|named| !named.0[term]);
+                if (is_news || !is_found) && self.terms[term].matches(subject, &path) {
+                    is_found = true;
+                    named.iter_mut().for_each(|named| named.0[term] = true);
+                }
+                if is_found && named.is_none() {
+                    break;
+                }
+            }
+            is_found
+        };
+        let (is_named, is_excluded) = (find(0), find(1));
+        (is_named || self.excludes_only) && !is_excluded
+    }
+
+    /// None of its terms has named anything yet.
+    pub(crate) fn named(&self) -> Named {
+        Named(vec![false; self.terms.len()])
+    }
+
+    /// The terms that have named nothing, as they were written, without their `!`. A term that was
+    /// written twice is returned once.
+    pub(crate) fn unnamed<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
+        let mut told = BTreeSet::new();
+        let paths: BTreeSet<_> = self.paths.values().flatten().flatten().copied().collect();
+        let unnamed = self.terms.iter().enumerate().filter(move |(at, term)| {
+            // Of equal paths, only the first is noted.
+            !named.0[*at] && (term.only().is_none() || paths.contains(at))
+        });
+        unnamed.map(|(_, term)| &self.text[term.range.clone()]).filter(move |text| told.insert(*text))
+    }
+
+    /// Selectors like its first three terms (exclusions aside) that may have been meant.
+    pub(crate) fn wider(&self) -> Vec<String> {
+        let terms = self.terms.iter().filter(|term| !term.is_exclusion).take(3);
+        let wider = terms.flat_map(|term| {
+            let path = &term.path_range;
+            let path = path.start.saturating_sub(term.range.start)..path.end.saturating_sub(term.range.start);
+            wider::wider(&self.text[term.range.clone()], path)
+        });
+        wider.collect()
+    }
+
+    /// The first path in it, as it was written.
+    pub(crate) fn path(&self) -> Option<&str> {
+        let mut terms = self.terms.iter().filter(|term| !term.is_exclusion && term.path.is_some());
+        terms.next().map(|term| &self.text[term.path_range.clone()])
+    }
+
+    /// The first three groups that it asks for and that are not among `known`, as they were written.
+    pub(crate) fn unknown_groups(&self, known: &BTreeSet<&str>) -> impl Iterator<Item = &str> {
+        let asked =
+            self.terms.iter().filter(|term| !term.is_exclusion).filter_map(|term| term.groups.as_ref());
+        let unknown = asked
+            .flatten()
+            .filter(|asked| !known.iter().any(|group| asked.glob.matches(&Path::new(group))))
+            .map(|asked| asked.text.as_str());
+        unknown.take(3)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Kind;
+
+    struct Probe<'a>(&'a str, Kind);
+
+    impl Subject for Probe<'_> {
+        fn path(&self) -> &str {
+            self.0
+        }
+
+        fn kind(&self) -> Kind {
+            self.1
+        }
+
+        fn file(&self) -> &'static str {
+            "src/net/server.rs"
+        }
+
+        fn line(&self) -> u32 {
+            42
+        }
+
+        fn group(&self) -> Option<&str> {
+            self.0.contains("net").then_some("net::tcp")
+        }
+    }
+
+    fn matches(selector: &str, path: &str, kind: Kind) -> bool {
+        Selector::parse(selector).unwrap().matches(&Probe(path, kind))
+    }
+
+    #[test]
+    fn walks_the_grammar() {
+        use Kind::{Entry, Exit, Point};
+        let path = "app::net::handle";
+        for (selector, kind, expected) in [
+            ("app::net::handle", Entry, true),
+            ("app::net::handle", Exit, true),
+            ("app::*", Entry, false),
+            ("app::**", Entry, true),
+            ("**", Point, true),
+            ("app::*::handle", Entry, true),
+            ("**::handle", Entry, true),
+            ("app::net::hand*", Entry, true),
+            ("app::net::*", Entry, true),
+            ("net::handle", Entry, false),
+            ("kind=entry", Entry, true),
+            ("kind=entry", Exit, false),
+            ("kind=entry|exit", Exit, true),
+            ("app::** kind=point", Entry, false),
+            ("@server.rs", Entry, true),
+            ("@net/server.rs:42", Entry, true),
+            ("@rver.rs", Entry, false),
+            ("@server.rs:41", Entry, false),
+            ("@*.rs:42", Entry, true),
+            ("@src/**", Entry, true),
+            ("!app::net::*", Entry, false),
+            ("!other::*", Entry, true),
+            ("app::**, !app::net::handle kind=exit", Entry, true),
+            ("app::**, !app::net::handle kind=exit", Exit, false),
+            ("other::*, app::net::handle", Entry, true),
+            ("group=net::tcp", Entry, true),
+            ("group=net", Entry, false),
+            ("group=net::*", Entry, true),
+            ("group=**", Entry, true),
+            ("group=db|n*::t*", Entry, true),
+            ("group=net::tcp kind=exit", Entry, false),
+            ("!group=net::tcp", Entry, false),
+            ("app::** group=net::tcp @server.rs:42 kind=entry", Entry, true),
+        ] {
+            assert_eq!(matches(selector, path, kind), expected, "{selector} on {path} {kind:?}");
+        }
+        assert!(!matches("group=**", "app::db", Entry), "without a group");
+        let selector = Selector::parse("!group=a, group=b|net*|net::*, group=c* kind=exit").unwrap();
+        assert_eq!(
+            selector.unknown_groups(&BTreeSet::from(["net::tcp", "cd"])).collect::<Vec<_>>(),
+            ["b", "net*"]
+        );
+    }
+
+    #[test]
+    fn paths_are_looked_up_however_many_there_are() {
+        let paths: Vec<String> = (0..6_000).map(|n| format!("a::f{n}")).collect();
+        let selector = Selector::parse(&paths.join(",")).unwrap();
+        let mut named = selector.named();
+        let steps = crate::selector::glob::tests::steps(|| {
+            for path in &paths[..4_000] {
+                assert!(selector.matches(&Probe(path, Kind::Entry)));
+                assert!(selector.matches_noting(&Probe(path, Kind::Exit), &mut named));
+            }
+            assert!(!selector.matches(&Probe("a::f", Kind::Entry)));
+        });
+        assert_eq!(steps, 0, "nothing is held against a pattern");
+        assert_eq!(selector.unnamed(&named).count(), 2_000);
+    }
+
+    #[test]
+    fn terms_that_name_nothing_are_told_in_their_order() {
+        let text = "b::*, zzz, a::b, !c, a::b, group=x kind=entry, !a::c, zzz, b::*, ! @none.rs:3";
+        let selector = Selector::parse(text).unwrap();
+        let mut named = selector.named();
+        for (path, is_named) in [("a::b", true), ("a::c", false), ("net", false)] {
+            assert_eq!(selector.matches_noting(&Probe(path, Kind::Entry), &mut named), is_named, "{path}");
+        }
+        let unnamed: Vec<_> = selector.unnamed(&named).collect();
+        assert_eq!(unnamed, ["b::*", "zzz", "c", "group=x kind=entry", "@none.rs:3"]);
+    }
+
+    proptest::proptest! {
+        /// The definition: some term names it, and no excluding term does.
+        #[test]
+        fn what_it_names_is_what_its_terms_name(
+            terms in proptest::collection::vec("!?[ab*](::[ab*])?( kind=exit)?", 1..6), path in "[ab](::[ab])?",
+        ) {
+            let probe = Probe(&path, Kind::Exit);
+            let selector = Selector::parse(&terms.join(",")).unwrap();
+            let alone: Vec<bool> = (terms.iter())
+                .map(|term| Selector::parse(term.trim_start_matches('!')).unwrap().matches(&probe))
+                .collect();
+            let any = |is_exclusion| {
+                terms.iter().zip(&alone).any(|(term, named)| *named && term.starts_with('!') == is_exclusion)
+            };
+            let all_exclude = terms.iter().all(|term| term.starts_with('!'));
+            let expected = (all_exclude || any(false)) && !any(true);
+            proptest::prop_assert_eq!(selector.matches(&probe), expected);
+            let mut named = selector.named();
+            proptest::prop_assert_eq!(selector.matches_noting(&probe, &mut named), expected);
+            for unnamed in selector.unnamed(&named) {
+                proptest::prop_assert!(!Selector::parse(unnamed).unwrap().matches(&probe));
+            }
+        }
+    }
+}
