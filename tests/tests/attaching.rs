@@ -72,6 +72,28 @@ fn a_text_attaches_what_the_environment_would() {
 }
 
 #[test]
+fn terms_that_name_nothing_are_said() {
+    alone(|| {
+        let selector = "attaching::work, attaching::wrok kind=entry, **::nowhere";
+        let attached = attach_spec(&format!("{selector} = count, {ENTRY}=latency, {ENTRY}=count")).unwrap();
+        let [notes, left_out, nothing] = [0, 1, 2].map(|at| attached[at].notes());
+        let count = select(selector).unwrap().attach(Count::new()).unwrap();
+        let unmatched: Vec<_> = count.report().unmatched().iter().map(ToString::to_string).collect();
+        assert_eq!((unmatched.len(), &notes), (2, &unmatched));
+        assert!(notes[0].contains("`attaching::wrok kind=entry`"), "{notes:?}");
+        assert!(left_out.is_empty() && nothing.is_empty(), "{left_out:?} {nothing:?}");
+        let shown = attached[0].to_string();
+        assert_eq!(shown, format!("{count}\n{}", notes.join("\n")));
+        assert!(attached[2].to_string().ends_with('0'), "{}", attached[2]);
+        // As many are said as `PROBES` says.
+        let many: Vec<_> = (0..100).map(|n| format!("attaching::no_{n}")).collect();
+        let notes = attach_spec(&format!("{ENTRY}, {}=count", many.join(", "))).unwrap()[0].notes();
+        let last = format!("and {} more terms match no probe", 100 - (notes.len() - 1));
+        assert!(notes.len() < 100 && notes.last() == Some(&last), "{notes:?}");
+    });
+}
+
+#[test]
 fn all_of_a_text_or_nothing() {
     alone(|| {
         let error = attach_spec("attaching::work=count, zzz=count").unwrap_err();

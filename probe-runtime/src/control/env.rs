@@ -71,7 +71,7 @@ const OUT: &str = "PROBES_OUT";
 /// | | |
 /// |---|---|
 /// | at the end | the guard drops, the program exits, or `SIGINT`, `SIGTERM` or `SIGHUP` end it |
-/// | `PROBES_SIGNALS=none` | signals end the program without a report; or which of the three end it with one: `INT,TERM` |
+/// | `PROBES_SIGNALS=none` | signals end the program without a report; or which of the three end it with one, in either case: `INT,TERM` |
 /// | `PROBES_EVERY=10s` | every ten seconds as well |
 /// | `PROBES_ON=SIGUSR1` | and each time that the program is sent this signal |
 /// | [`EnvGuard::report`] | and when the program itself asks |

@@ -52,9 +52,12 @@ impl Signal {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// The one of this name, with or without `SIG`.
+    /// The one of this name, with or without `SIG`, in either case.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let is_named = |known: &str| known == name || known.strip_prefix("SIG") == Some(name);
+        let is_named = |known: &str| {
+            let short = known.strip_prefix("SIG").unwrap_or(known);
+            known.eq_ignore_ascii_case(name) || short.eq_ignore_ascii_case(name)
+        };
         NAMES.iter().find(|(known, _)| is_named(known)).map(|(_, number)| Self(*number))
     }
 

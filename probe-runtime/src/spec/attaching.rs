@@ -5,13 +5,15 @@ use std::fmt;
 use std::ops::Index;
 use std::slice;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::format::Format;
-use super::parse::{Request, requests};
+use super::parse::{Listening, Request, requests};
 use super::reported::Reported;
 use crate::consumer::Consumer;
 use crate::control::Attachment;
 use crate::error::{Error, Mistake};
+use crate::patch::{UnmatchedTerm, unmatched_lines};
 
 /// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment variable `PROBES` has it (see
 /// [`init_from_env`](crate::init_from_env)). Parses from text, prints as text that parses to the same, and attaches.
@@ -70,12 +72,12 @@ impl Spec {
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
         let attached = read(&self.0)?;
         let attached = attached.iter().map(|request| {
-            // Terms that name nothing are in the attachment's report.
-            let reported = request.attach()?.reported;
+            let Listening { reported, unmatched } = request.attach()?;
             Ok(SpecAttachment {
                 selector: request.selector.to_owned(),
                 consumer: request.reporter.name,
                 reported,
+                unmatched,
             })
         });
         attached.collect::<Result<_, Error>>().map(SpecAttachments)
@@ -178,6 +180,7 @@ pub struct SpecAttachment {
     selector: String,
     consumer: &'static str,
     reported: Box<dyn Reported>,
+    unmatched: Arc<[UnmatchedTerm]>,
 }
 
 impl SpecAttachment {
@@ -197,6 +200,29 @@ impl SpecAttachment {
         any.downcast_ref()
     }
 
+    /// What a reader of its report has to know besides: terms of its selector that name no probe, as `PROBES` says them on stderr; a
+    /// consumer that has failed, hits that were not delivered, sites that were refused or changed. Empty where there is nothing of
+    /// the kind. The report as text ends with them; as JSON and CSV it has no place for them.
+    ///
+    /// ```
+    /// #[probe_runtime::probe]
+    /// fn dispatch() {}
+    /// dispatch();
+    /// let attached = probe_runtime::attach_spec("**::dispatch, **::dispach=count")?;
+    /// assert!(attached[0].notes()[0].contains("**::dispach"));
+    /// attached[0].notes().iter().for_each(|note| eprintln!("{note}"));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn notes(&self) -> Vec<String> {
+        let notes = self.reported.notes();
+        self.unmatched_besides(&notes.join("\n")).chain(notes.iter().cloned()).collect()
+    }
+
+    /// The terms that name nothing, a line each, unless a report of refused sites has said so.
+    fn unmatched_besides(&self, said: &str) -> impl Iterator<Item = String> {
+        unmatched_lines(&self.unmatched).filter(move |line| !said.contains(line.as_str()))
+    }
+
     /// Its report as JSON, see the chapter on reports.
     pub fn to_json(&self) -> String {
         self.reported.report(Format::Json).content
@@ -210,7 +236,9 @@ impl SpecAttachment {
 
 impl fmt::Display for SpecAttachment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reported.report(Format::Text).content)
+        let text = self.reported.report(Format::Text).content;
+        f.write_str(&text)?;
+        self.unmatched_besides(&text).try_for_each(|line| write!(f, "\n{line}"))
     }
 }
 

@@ -255,7 +255,7 @@ fn a_signal_that_ends_the_program_leaves_its_report() {
 #[test]
 fn it_does_so_without_one_if_that_is_asked_for() {
     for (signals, ending, has_report) in
-        [("none", "SIGINT", false), ("INT,SIGHUP", "SIGTERM", false), ("INT,SIGHUP", "SIGHUP", true)]
+        [("none", "SIGINT", false), ("INT,SIGHUP", "SIGTERM", false), ("int,SigHup", "SIGHUP", true)]
     {
         let folder = Folder::new("opted out");
         let more = [("PROBES_SIGNALS", signals)];

@@ -31,7 +31,7 @@ impl When {
         let on = if on.is_empty() { Vec::new() } else { names(on, &[]).map_err(|it| (ON, it))? };
         let mut ends = match signals.trim() {
             "" => Signal::ENDS.to_vec(),
-            "none" => Vec::new(),
+            none if none.eq_ignore_ascii_case("none") => Vec::new(),
             _ => names(signals, Signal::ENDS).map_err(|it| (SIGNALS, it))?,
         };
         ends.retain(|signal| !on.contains(signal));
@@ -51,11 +51,12 @@ fn at_least(every: Duration) -> Result<Duration, String> {
     if every >= LEAST { Ok(every) } else { Err("reports are made every 1ms at most".to_owned()) }
 }
 
-/// Signals by their names, at commas; each one of these, if there are some.
+/// Signals by their names, at commas, each once; each one of these, if there are some.
 fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, Mistake> {
     let mut at = 0;
     let mut signals = Vec::new();
     for name in value.split(',') {
+        let name_at = at + name.len() - name.trim_start().len();
         let known = Signal::named(name.trim()).filter(|it| only.is_empty() || only.contains(it));
         let Some(signal) = known else {
             let all: Vec<_> = if only.is_empty() {
@@ -67,8 +68,12 @@ fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, Mistake> {
                 [] => "there are no signals on this system".to_owned(),
                 all => format!("`{}` is not a signal for this; there is {}", name.trim(), all.join(", ")),
             };
-            return Err(Mistake { at: at + name.len() - name.trim_start().len(), problem });
+            return Err(Mistake { at: name_at, problem });
         };
+        if signals.contains(&signal) {
+            let problem = format!("`{}` is there already: each signal is named once", name.trim());
+            return Err(Mistake { at: name_at, problem });
+        }
         signals.push(signal);
         at += name.len() + 1;
     }
@@ -94,6 +99,14 @@ mod tests {
     }
 
     #[test]
+    fn names_are_read_in_either_case() {
+        let when = When::parse("", "usr1,sigWinch", "int, SigTerm").unwrap();
+        assert_eq!((when.on, when.ends), (named(&["USR1", "WINCH"]), named(&["INT", "TERM"])));
+        assert!(When::parse("", "", "None").unwrap().is_never());
+        assert!(When::parse("", "", "sig").is_err() && When::parse("", "SIGSIGINT", "").is_err());
+    }
+
+    #[test]
     fn what_asks_for_a_report_does_not_end() {
         let when = When::parse("10s", "USR1,SIGHUP", "").unwrap();
         assert_eq!(when.every, Some(Duration::from_secs(10)));
@@ -115,5 +128,9 @@ mod tests {
         assert_eq!(of("", "USR1, KILL", ""), (ON, 6, problem));
         let problem = "`USR1` is not a signal for this; there is SIGHUP, SIGINT, SIGTERM, none".to_owned();
         assert_eq!(of("", "", "USR1"), (SIGNALS, 0, problem));
+        let again = |name: &str| format!("`{name}` is there already: each signal is named once");
+        assert_eq!(of("", "", "INT, TERM, INT"), (SIGNALS, 11, again("INT")));
+        assert_eq!(of("", "", "SIGINT, int"), (SIGNALS, 8, again("int")));
+        assert_eq!(of("", "usr1,SIGUSR1", ""), (ON, 5, again("SIGUSR1")));
     }
 }
