@@ -4,6 +4,7 @@ use super::*;
 
 mod compiled;
 mod constants;
+mod left_out;
 mod properties;
 mod texts;
 
@@ -16,6 +17,13 @@ pub(super) fn request(sites: Sites, compiler: Family) -> Request<'static> {
         wants: &|_| Ok(()),
         without_hooks: &|| None,
     }
+}
+
+/// A function around a body.
+pub(super) fn function(body: &str) -> String {
+    format!(
+        "\t.text\n\t.type\tf, @function\nf:\t# @f\n.LFB0:\n\t.cfi_startproc\n{body}\t.cfi_endproc\n\t.size\tf, .-f\n"
+    )
 }
 
 /// The compiler's text again: without head, sites and foot, and with conditional tail calls as they were.
