@@ -1,12 +1,14 @@
 //! Memory that a consumer has for each thread, without the heap.
 //!
-//! Life: mapped at the thread's first hit of that consumer; kept when the thread ends, so that what it has noted stays in every
-//! sum, and handed to a later thread, as slots are; unmapped with the [`PerThread`]. Mapped as a whole, real page by page as it is
-//! touched: room that is not used costs addresses only.
-//! Cost of a hit: two loads. The thread's first hit takes the system calls that map memory, as every thread's first hit does.
+//! Life: mapped at the thread's first hit of that consumer; kept when the thread ends, so that what
+//! it has noted stays in every sum, and handed to a later thread, as slots are; unmapped with the
+//! [`PerThread`]. Mapped as a whole, real page by page as it is touched: room that is not used
+//! costs addresses only. Cost of a hit: two loads. The thread's first hit takes the system calls
+//! that map memory, as every thread's first hit does.
 
-// Safety: relies on `Zeroed`, so that fresh memory is values; on cells that only this `PerThread` writes, each by the thread that
-// owns the slot; and on memory being unmapped by `drop` only, which nothing borrowed from it outlives.
+// Safety: relies on `Zeroed`, so that fresh memory is values; on cells that only this `PerThread`
+// writes, each by the thread that owns the slot; and on memory being unmapped by `drop` only, which
+// nothing borrowed from it outlives.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -24,11 +26,47 @@ use crate::dispatch::{Event, Slot, TallyAt, slots};
 use crate::error::Error;
 use crate::os;
 
-/// What is a value where all its bytes are zero, needs no drop, and may be read by one thread while another writes it: atomics, and
-/// what is made of them.
+/// Types of [`PerThread`] memory: atomics, and types that consist of them.
+///
+/// Fresh memory is zeroed and is used without being initialised. Its owner writes it while other
+/// threads read it.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::{Consumer, Error, Event, PerThread, Zeroed, probe, select};
+///
+/// /// What a thread knows of its hits.
+/// struct Seen {
+///     hits: AtomicU64,
+///     last_line: AtomicU32,
+/// }
+///
+/// // SAFETY: atomic integers, which zeroes are values of; nothing to drop.
+/// unsafe impl Zeroed for Seen {}
+///
+/// struct Watch(PerThread<Seen, ()>);
+///
+/// impl Consumer for Watch {
+///     fn hit(&self, event: &Event<'_>) {
+///         let Some(local) = self.0.of(event) else { return };
+///         let seen = local.head();
+///         seen.hits.store(seen.hits.load(Relaxed) + 1, Relaxed);
+///         seen.last_line.store(event.line(), Relaxed);
+///     }
+/// }
+///
+/// #[probe]
+/// fn watched() {}
+///
+/// let watch = select("**::watched kind=entry")?.attach(Watch(PerThread::new(0)?))?;
+/// watched();
+/// assert_eq!(watch.0.iter().map(|local| local.head().hits.load(Relaxed)).sum::<u64>(), 1);
+/// # Ok::<(), Error>(())
+/// ```
 ///
 /// # Safety
-/// All of that.
+/// A value whose bytes are all zero is valid. It needs no drop. One thread may read it while
+/// another one writes it.
 pub unsafe trait Zeroed: Sync + 'static {}
 
 macro_rules! zeroed {
@@ -50,8 +88,9 @@ unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 // SAFETY: as its parts; padding may be anything.
 unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 
-/// A head, and as many parts as were asked for, all zero at first, for each thread that hits a consumer's probes. For consumers, which
-/// may take no heap and no lock on a hit; made in [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
+/// A head, and as many parts as were asked for, all zero at first, for each thread that hits a
+/// consumer's probes. For consumers, which may take no heap and no lock on a hit; made in
+/// [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -98,9 +137,9 @@ pub struct PerThread<H: Zeroed, P: Zeroed> {
     made: PhantomData<fn() -> (H, P)>,
 }
 
-/// Where the head begins in its pages: not where a slot, whose first bytes each hit writes, begins in
-/// its own. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a load may
-/// wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
+/// Where the head begins in its pages: not where a slot, whose first bytes each hit writes, begins
+/// in its own. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a load
+/// may wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
 const HEAD_AT: usize = 2048;
 
 /// What the first cell holds where there was no memory: no address.
@@ -128,7 +167,8 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
     }
 
-    /// The memory of the thread that makes this hit; `None` where there is none to be had, which is [counted](Self::lost).
+    /// The memory of the thread that makes this hit; `None` where there is none to be had, which is
+    /// [counted](Self::lost).
     #[inline(always)]
     pub fn of(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
         let slot = event.slot();
@@ -166,7 +206,8 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
         // Addresses of this target fit.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
-        // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and unmapped by `drop` only; see `Zeroed`.
+        // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and
+        // unmapped by `drop` only; see `Zeroed`.
         let (head, parts) = unsafe {
             (&*start.cast::<H>(), slice::from_raw_parts(start.add(Self::parts_at()).cast::<P>(), self.parts))
         };
@@ -215,8 +256,8 @@ impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
     }
 }
 
-/// One thread's memory, from [`PerThread`]. On a hit it is the thread's own; whoever else reads it sees each atomic as it is at
-/// that moment.
+/// One thread's memory, from [`PerThread`]. On a hit it is the thread's own; whoever else reads it
+/// sees each atomic as it is at that moment.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -254,14 +295,15 @@ impl<'a, H, P> Local<'a, H, P> {
         self.parts
     }
 
-    /// Which thread has it, or was the last to: counted from 1 in the order of their first hits of any probe, and never given again.
-    /// What an earlier thread has left, the next one finds.
+    /// Which thread has it, or was the last to: counted from 1 in the order of their first hits of
+    /// any probe, and never given again. What an earlier thread has left, the next one finds.
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.slot.thread()
     }
 
-    /// What that thread was called at its first hit; empty where the system does not say. Not on a hit: it takes heap.
+    /// What that thread was called at its first hit; empty where the system does not say. Not on a
+    /// hit: it takes heap.
     pub fn thread_name(&self) -> String {
         let name = self.thread_name_bytes();
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());

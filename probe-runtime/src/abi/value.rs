@@ -1,10 +1,11 @@
 //! A field's value as it crosses from a site to a consumer.
 //!
 //! Life: made on the stack of the site's cold block, borrowed by the consumers, gone when the hit
-//! returns. Cost: three words a field; nothing is formatted or copied unless a consumer asks for it.
+//! returns. Cost: three words a field; nothing is formatted or copied unless a consumer asks for
+//! it.
 
-// Safety: relies on a `Value` being made by this module's functions, so that its words are what its type
-// says, and on its lifetime, which keeps what it borrows alive.
+// Safety: relies on a `Value` being made by this module's functions, so that its words are what its
+// type says, and on its lifetime, which keeps what it borrows alive.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::ffi::{CStr, c_char};
@@ -127,7 +128,8 @@ pub enum ValueRef<'a> {
     Format(&'a dyn Display),
     /// No value: the function was left by a panic, and this is its result. Shown as `(absent)`.
     Absent,
-    /// A value of a type that is neither a [`Field`] nor [`Debug`]: the type's name. Shown as `(name)`.
+    /// A value of a type that is neither a [`Field`] nor [`Debug`]: the type's name. Shown as
+    /// `(name)`.
     Opaque(&'a str),
     /// No value: a field of this hit panicked while it was evaluated; see
     #[cfg_attr(feature = "std", doc = "[`failed_captures`](crate::failed_captures).")]
@@ -138,7 +140,24 @@ pub enum ValueRef<'a> {
     Unknown,
 }
 
-/// What may be a field as it is: integers, floats, `bool`, `char`, text and bytes.
+/// Types whose values can be a probe's field as they are: integers, floats, `bool`, `char`, text
+/// and bytes.
+///
+/// Values of other types are recorded as text: `field = ?expr` uses `Debug`, and `field = %expr`
+/// uses `Display`.
+///
+/// ```
+/// use probe_runtime::{Field, point};
+///
+/// /// Records a setting of any type that can be a field.
+/// fn record(name: &str, setting: impl Field) {
+///     point!("setting", name = name, setting = setting);
+/// }
+///
+/// record("retries", 3);
+/// record("host", "localhost");
+/// record("verbose", true);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be a probe's field as it is",
     label = "neither a number, `bool`, `char`, text nor bytes",
@@ -252,7 +271,8 @@ impl Display for Value<'_> {
             return Display::fmt(&self.get(), f);
         }
         let [data, format] = self.words;
-        // SAFETY: the second word of a `Format` value is a `FormatFn`, and the first what it was made for.
+        // SAFETY: the second word of a `Format` value is a `FormatFn`, and the first what it was
+        // made for.
         unsafe {
             formatted::show(data as *const (), transmute::<*const (), FormatFn>(format as *const ()), f)
         }
@@ -286,7 +306,8 @@ impl Debug for ValueRef<'_> {
     }
 }
 
-/// A slice from its words. Without bytes it may have any address, and null has none: C's empty slice.
+/// A slice from its words. Without bytes it may have any address, and null has none: C's empty
+/// slice.
 ///
 /// # Safety
 /// If neither word is zero, they are the address and the length of a slice that is alive for `'a`.

@@ -1,4 +1,4 @@
-//! The same where nothing is patched: the hooks are there, and nothing is discovered.
+//! The same interface for targets without patching: the hooks exist, and nothing is discovered.
 
 // Safety: relies on nothing; the hooks' names are the compilers'.
 #![expect(unsafe_code, reason = "see above")]
@@ -25,12 +25,18 @@ pub extern "C" fn __cyg_profile_func_enter(_function: *mut (), _call_site: *mut 
 #[unsafe(no_mangle)]
 pub extern "C" fn __cyg_profile_func_exit(_function: *mut (), _call_site: *mut ()) {}
 
-/// A call site that was discovered: here there are none.
+/// A discovered call site. On this target there are none.
+///
+/// ```
+/// probe_runtime::finstrument::on_discovery(|found| {
+///     println!("{} of the function at {:#x}", found.kind(), found.function());
+/// });
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Discovered<'a>(Infallible, PhantomData<&'a ()>);
 
 impl Discovered<'_> {
-    /// The function.
+    /// The address of the function.
     pub fn function(&self) -> usize {
         match self.0 {}
     }
@@ -45,7 +51,7 @@ impl Discovered<'_> {
         match self.0 {}
     }
 
-    /// Whether it was made a site by now.
+    /// Whether it is a site by now.
     pub fn is_patched(&self) -> bool {
         match self.0 {}
     }
@@ -61,39 +67,81 @@ impl Discovered<'_> {
     }
 }
 
-/// There is nothing to patch.
+/// Does nothing: there is nothing to patch.
+///
+/// ```
+/// probe_runtime::finstrument::start();
+/// ```
 pub fn start() {}
 
-/// Nothing is discovered, so `callback` is never called.
+/// Drops `callback`: nothing is discovered.
+///
+/// ```
+/// probe_runtime::finstrument::on_discovery(|_| unreachable!("nothing is discovered here"));
+/// ```
 pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) {
     drop(callback);
 }
 
-/// There is no callback.
+/// Does nothing: there is no callback.
+///
+/// ```
+/// use probe_runtime::finstrument;
+/// finstrument::on_discovery(|found| eprintln!("{found:?}"));
+/// finstrument::stop_telling();
+/// ```
 pub fn stop_telling() {}
 
-/// No text is patched.
+/// Does nothing: no text is patched.
+///
+/// ```
+/// use probe_runtime::{TextPolicy, finstrument};
+/// finstrument::text(TextPolicy::Open);
+/// ```
 pub fn text(_policy: TextPolicy) {}
 
-/// Counts nothing.
+/// Attaches a [`Count`] to nothing.
 ///
 /// # Errors
-/// As [`ProbeSet::attach`](crate::ProbeSet::attach).
+/// The same as those of [`ProbeSet::attach`](crate::ProbeSet::attach).
+///
+/// ```
+/// use probe_runtime::{Count, finstrument};
+/// let calls = finstrument::attach(Count::new(), 1_000)?;
+/// assert_eq!(calls.total(), 0);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 pub fn attach(count: Count, _capacity: usize) -> Result<Attachment, Error> {
     control::ProbeSet::none().attach(count).map(Attachment)
 }
 
-/// None.
+/// Returns an empty list: no call was discovered.
+///
+/// ```
+/// assert!(probe_runtime::finstrument::kept().is_empty());
+/// ```
 pub fn kept() -> Vec<Kept> {
     Vec::new()
 }
 
-/// Nothing.
+/// Returns zeroes: nothing was discovered.
+///
+/// ```
+/// assert_eq!(probe_runtime::finstrument::stats().discovered, 0);
+/// ```
 pub fn stats() -> Stats {
     Stats::default()
 }
 
 /// A [`Count`] on nothing, from [`attach`]. Derefs to the attachment.
+///
+/// ```
+/// use probe_runtime::{Count, finstrument};
+/// let calls = finstrument::attach(Count::new(), 1_000)?;
+/// println!("{}", calls.report()); // a method of the attachment
+/// assert_eq!(calls.total(), 0);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[must_use = "dropping the attachment makes its probes latent"]
 #[derive(Debug)]
 pub struct Attachment(control::Attachment<Count>);
