@@ -1,4 +1,5 @@
-//! Whole files: exact text where the compiler's is written here, and rules that hold for what compilers print.
+//! Whole files: exact text where the compiler's is written here, and rules that hold for what
+//! compilers print.
 
 use super::*;
 
@@ -26,7 +27,8 @@ pub(super) fn function(body: &str) -> String {
     )
 }
 
-/// The compiler's text again: without head, sites and foot, and with conditional tail calls as they were.
+/// The compiler's text again: without head, sites and foot, and with conditional tail calls as they
+/// were.
 pub(super) fn without_sites(text: &str, source: &str) -> String {
     let body = text.strip_prefix(definition::HEAD).unwrap_or(text);
     let body: String = body.split_inclusive('\n').filter(|line| !line.ends_with(MARK)).collect();
@@ -34,7 +36,8 @@ pub(super) fn without_sites(text: &str, source: &str) -> String {
     let mut lines = body.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         if line.contains(".Lprobe_skip_") && !line.ends_with(":\n") {
-            // The original line is the only one that the rewriter replaces: its place in the source says it.
+            // The original line is the only one that the rewriter replaces: its place in the source
+            // says it.
             let original = source[kept.len()..].split_inclusive('\n').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(

@@ -1,6 +1,7 @@
 //! What the control's lists take from the hooks: what is there, and what is gone.
 
-// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays mapped.
+// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
+// mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -70,7 +71,8 @@ fn absorb_each(
     absorbed
 }
 
-/// Whether a discovery speaks of this object: the one that it was named by, with what was made of the call.
+/// Whether a discovery speaks of this object: the one that it was named by, with what was made of
+/// the call.
 pub(super) fn is_there(discovery: &'static Discovery, known: &Known) -> bool {
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
@@ -91,7 +93,8 @@ pub(super) fn is_there(discovery: &'static Discovery, known: &Known) -> bool {
     bytes[0] == 0xcc || [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(bytes))
 }
 
-/// Whether a real call is still the one that was found. An object that lies in the place of the one that it was found in has another.
+/// Whether a real call is still the one that was found. An object that lies in the place of the one
+/// that it was found in has another.
 fn is_call_there(discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
     let hook = hooks::address(discovery.hit().kind == Kind::Entry);
@@ -106,7 +109,8 @@ fn is_call_there(discovery: &'static Discovery) -> bool {
 }
 
 fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
-    // Where a hook is faster, and puts the new object's in its place, that one says that it has left.
+    // Where a hook is faster, and puts the new object's in its place, that one says that it has
+    // left.
     let entry = table::find(discovery.key())?;
     fast::empty(discovery);
     entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))

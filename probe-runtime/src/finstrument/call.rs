@@ -7,8 +7,9 @@
 //! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
 //! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tails`](super::tails)), whose caller's caller this is |
 //!
-//! Within an aligned word, all of them end in a site of five bytes; others are switched as they are ([`switch`](super::switch)). The sixth byte of a call through a pointer becomes a `67`: an address-size prefix,
-//! which changes neither the NOP nor the CALL that it stands before.
+//! Within an aligned word, all of them end in a site of five bytes; others are switched as they are
+//! ([`switch`](super::switch)). The sixth byte of a call through a pointer becomes a `67`: an
+//! address-size prefix, which changes neither the NOP nor the CALL that it stands before.
 
 use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
 

@@ -1,4 +1,4 @@
-//! The program's part in a discovery.
+//! The program's callback for discoveries.
 
 // Safety: relies on the callback being read only while the thread's slot is marked as telling, and
 // freed only when no thread is.
@@ -23,8 +23,10 @@ type Callback = Box<dyn Fn(&Discovered<'_>) + Send + Sync>;
 
 static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 
-/// A call site that was discovered. Handed to the callback of [`on_discovery`](super::on_discovery), and good until that returns: later
-/// its object may be unloaded, and its place be another one's. What is to be kept is its [probe](Self::probe), or its numbers.
+/// A discovered call site, for the callback of [`on_discovery`](super::on_discovery).
+///
+/// It is valid until the callback returns. Later its object may be unloaded, and its place may
+/// belong to another call site. Keep its [probe](Self::probe) or its numbers instead.
 ///
 /// ```
 /// use probe_runtime::finstrument;
@@ -38,7 +40,7 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 /// });
 /// ```
 ///
-/// It can't be kept:
+/// The compiler rejects code that keeps it:
 ///
 /// ```compile_fail,E0521
 /// use std::sync::Mutex;
@@ -49,12 +51,12 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 #[derive(Clone, Copy)]
 pub struct Discovered<'a> {
     discovery: &'static Discovery,
-    /// Until then the slot of the thread is marked, and the place stays this one's.
+    /// Until the callback returns, the thread's slot is marked, which keeps the place.
     callback: PhantomData<&'a ()>,
 }
 
 impl Discovered<'_> {
-    /// The function, as the compiler gave it to the hook.
+    /// The address of the function, as the compiler passes it to the hook.
     pub fn function(&self) -> usize {
         self.discovery.hit().function
     }
@@ -64,17 +66,21 @@ impl Discovered<'_> {
         self.discovery.hit().kind
     }
 
-    /// The address of the call's five bytes; `None` where the call is not known ([`Reason::NotACall`]).
+    /// The address of the call's five bytes; `None` if the call is not known
+    /// ([`Reason::NotACall`]).
     pub fn site(&self) -> Option<usize> {
         self.discovery.returns().map(|returns| call::site(returns).0)
     }
 
-    /// Whether it was made a site by now. Where text is sealed, most are not yet, as they share the opening of a page. If not, a later hit or operation does that, unless it is [kept](Self::kept).
+    /// Whether it is a site by now.
+    ///
+    /// Where text is sealed, most call sites are not, since they share the opening of a page. A
+    /// later hit or operation patches them, unless they are [kept](Self::kept).
     pub fn is_patched(&self) -> bool {
         self.discovery.is_patched()
     }
 
-    /// Why it stays a real call, if it does.
+    /// Why it stays a real call; `None` if it does not.
     pub fn kept(&self) -> Option<Reason> {
         match self.discovery.state() {
             State::Kept(reason) => Some(reason),
@@ -82,9 +88,10 @@ impl Discovered<'_> {
         }
     }
 
-    /// Its probe, with number, name, file and line. This is an operation: it takes locks and the heap, and reads the object's file, so
-    /// it is not for a callback that may have been reached from a signal handler or an allocator. `None` where the object is
-    /// gone by now.
+    /// Its probe, with number, name, file and line; `None` if the object is gone by now.
+    ///
+    /// This is an operation. It takes locks and the heap, and reads the object's file. Do not call
+    /// it if the callback may run in a signal handler or an allocator.
     pub fn probe(&self) -> Option<ProbeInfo> {
         control::probe_of(self.discovery)
     }
@@ -96,14 +103,14 @@ impl fmt::Debug for Discovered<'_> {
     }
 }
 
-/// Tells the callback, if there is one, and it is not at work on this thread.
+/// Calls the callback, if there is one and it is not running on this thread.
 pub(super) fn tell(inside: &Inside, discovery: &'static Discovery) {
     if CALLBACK.load(Ordering::Relaxed).is_null() {
         return;
     }
     let told = inside.call(|| {
-        // Not before: a signal handler's hit may have called a consumer then, whose mark `wait` does
-        // not wait for here.
+        // Not before: a signal handler's hit may have called a consumer then, whose mark `wait`
+        // does not wait for here.
         // SAFETY: freed only after `wait`, which waits for this thread's mark.
         let Some(callback) = (unsafe { CALLBACK.load(Ordering::Acquire).as_ref() }) else { return };
         // A panic must not cross the program's frames; the panic hook has told of it.

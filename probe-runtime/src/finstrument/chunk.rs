@@ -1,4 +1,5 @@
-//! Where discoveries live: memory near the text that they are about, with a stub and a definition for each.
+//! Where discoveries live: memory near the text that they are about, with a stub and a definition
+//! for each.
 //!
 //! ```text
 //! chunk   stubs        1,024 of 32 bytes    readable and executable
@@ -16,16 +17,19 @@
 //! ff 27              jmp [rdi]               its entry
 //! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
 //! ```
-//! All stubs of a chunk are written at once, before anybody can execute them, and made executable then: no page is ever writable and
-//! executable, and a first hit writes no code but at its site.
+//! All stubs of a chunk are written at once, before anybody can execute them, and made executable
+//! then: no page is ever writable and executable, and a first hit writes no code but at its site.
 //!
-//! Where memory can't be made executable (`PR_SET_MDWE`, a policy), or none is free in reach of a site, its place is in a *bare*
-//! chunk: one without stubs, anywhere. Its site stays a real call ([`Reason::NoStub`](super::Reason::NoStub)). A refusal is remembered, so
-//! that each such site costs no more than the others; a lack of memory for a while only.
+//! Where memory can't be made executable (`PR_SET_MDWE`, a policy), or none is free in reach of a
+//! site, its place is in a *bare* chunk: one without stubs, anywhere. Its site stays a real call
+//! ([`Reason::NoStub`](super::Reason::NoStub)). A refusal is remembered, so that each such site
+//! costs no more than the others; a lack of memory for a while only.
 //!
-//! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since a thread may be in a stub.
-//! What was discovered in an object that is gone gives its place to others ([`give_back`]).
-//! Cost: 490 KiB of address space for 1,024 call sites, of which the touched pages are real; mapping one some 20 µs.
+//! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since
+//! a thread may be in a stub. What was discovered in an object that is gone gives its place to
+//! others ([`give_back`]).
+//! Cost: 490 KiB of address space for 1,024 call sites, of which the touched pages are real;
+//! mapping one some 20 µs.
 
 // Safety: relies on `os::memory`, which never maps over anything; on zeroed memory, which is free
 // discoveries; and on chunks that are never given back.
@@ -87,8 +91,8 @@ pub(super) struct Place {
     number: usize,
 }
 
-/// A free place, now taken, whose stub a CALL at `site` can reach, or, where no stub can be, one without ([`Place::refusal`]); `None`
-/// where there is no memory.
+/// A free place, now taken, whose stub a CALL at `site` can reach, or, where no stub can be, one
+/// without ([`Place::refusal`]); `None` where there is no memory.
 pub(super) fn take(site: SiteAddr) -> Option<Place> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
     let errno = match find(near).map_or_else(|| grow(near, || map_near(site)), Ok) {
@@ -106,7 +110,8 @@ fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
     chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
         let place = chunk.take();
         if place.is_none() && at == 0 {
-            // Should one of its places become free meanwhile, the next that does has it looked at again.
+            // Should one of its places become free meanwhile, the next that does has it looked at
+            // again.
             let _ = NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
         place
@@ -155,7 +160,8 @@ pub(super) fn give_back(place: Place) {
 impl Place {
     /// What its stub leads to.
     pub(super) fn definition(self) -> &'static Definition {
-        // SAFETY: a definition, be it one of zeroes; who writes to it sees to it that nobody reads that part.
+        // SAFETY: a definition, be it one of zeroes; who writes to it sees to it that nobody reads
+        // that part.
         unsafe { &*self.definition_at() }
     }
 

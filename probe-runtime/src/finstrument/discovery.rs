@@ -48,7 +48,8 @@ pub(crate) struct Discovery {
     pub(super) chunk: AtomicPtr<Chunk>,
     key: AtomicUsize,
     pub(super) function: AtomicUsize,
-    /// The hook, for calls of another function that share the site. The stub reads function and hook.
+    /// The hook, for calls of another function that share the site. The stub reads function and
+    /// hook.
     pub(super) hook: AtomicUsize,
     /// The return address; 0 if the call is not known: a jump to the hook, say.
     returns: AtomicUsize,
@@ -92,13 +93,13 @@ pub(crate) struct Discovery {
     pub(super) twin: AtomicPtr<Discovery>,
 }
 
-// SAFETY: all fields are atomics but for `early`, which is written before the discovery is published,
-// and taken by the holder of the control lock.
+// SAFETY: all fields are atomics but for `early`, which is written before the discovery is
+// published, and taken by the holder of the control lock.
 unsafe impl Sync for Discovery {}
 
 impl Discovery {
-    /// Writes a discovery into a place that nobody else knows yet. With a member, hits are counted from
-    /// the first one on.
+    /// Writes a discovery into a place that nobody else knows yet. With a member, hits are counted
+    /// from the first one on.
     pub(super) fn write(
         place: Place,
         key: usize,
@@ -257,8 +258,8 @@ impl Discovery {
         })
     }
 
-    /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed in
-    /// any order.
+    /// Ends one owner's hold. The last owner gives the place back, since retired parts may be freed
+    /// in any order.
     pub(super) fn disown(&'static self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.is_wanted.store(false, Ordering::SeqCst);

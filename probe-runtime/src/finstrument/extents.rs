@@ -1,9 +1,11 @@
 //! Where an object's functions begin and end in its file, by its symbol table.
 //!
-//! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All that has the same stem is taken together, so
-//! that a jump from one fragment into another's middle is seen.
+//! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All that
+//! has the same stem is taken together, so that a jump from one fragment into another's middle is
+//! seen.
 //!
-//! Life: read once an object, where a function of it jumps to a hook; kept as long as the object is loaded. A stripped object has none.
+//! Life: read once an object, where a function of it jumps to a hook; kept as long as the object is
+//! loaded. A stripped object has none.
 //! Cost: a pass over the symbol table; some 60 bytes a function.
 
 use std::collections::HashMap;
@@ -59,7 +61,8 @@ impl Extents {
         Some(Self { path: path.to_owned(), sections: sections.collect(), functions, fragments, longest })
     }
 
-    /// The code of the function that begins there, in the file's addresses; nothing where any of it is not certain.
+    /// The code of the function that begins there, in the file's addresses; nothing where any of it
+    /// is not certain.
     pub(super) fn fragments(&self, function: u64) -> Vec<Fragment> {
         let ranges = self.ranges(function);
         if ranges.iter().any(|range| self.overlaps(range)) {

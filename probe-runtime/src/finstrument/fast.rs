@@ -1,13 +1,17 @@
-//! The way past the look-up, for real calls that somebody listens to: active ones across two words, mostly.
+//! The way past the look-up, for real calls that somebody listens to: active ones across two words,
+//! mostly.
 //!
 //! ```text
 //! hook ▸ the entry of its return address: the same call, the same function? ▸ the call's stub, behind its own comparison
 //! ```
-//! From there on it is what an active site's CALL is: `definition.entry`, with the same return address.
+//! From there on it is what an active site's CALL is: `definition.entry`, with the same return
+//! address.
 //!
-//! Life: a hit that was looked up, and is wanted, fills the entry if it is free; from then on that is its call's for good. Who ceases
-//! to listen, or finds the object gone, empties its target: after it has said so (`is_wanted`), where whoever fills one looks afterwards.
-//! Of two calls with one entry, the later is looked up each time. Cost: 32 bytes for each of 8,192 entries, of which the touched pages are real.
+//! Life: a hit that was looked up, and is wanted, fills the entry if it is free; from then on that
+//! is its call's for good. Who ceases to listen, or finds the object gone, empties its target:
+//! after it has said so (`is_wanted`), where whoever fills one looks afterwards. Of two calls with
+//! one entry, the later is looked up each time. Cost: 32 bytes for each of 8,192 entries, of which
+//! the touched pages are real.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,7 +45,8 @@ fn of(returns: usize) -> &'static Entry {
     &ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT]
 }
 
-/// Lets the next hits of a call find their way by themselves, as long as they are wanted. It is no site, and waits for nothing.
+/// Lets the next hits of a call find their way by themselves, as long as they are wanted. It is no
+/// site, and waits for nothing.
 pub(super) fn fill(discovery: &'static Discovery) {
     let Some(returns) = discovery.returns() else { return };
     let Some(place) = Place::of(discovery).filter(|place| place.refusal().is_none()) else { return };

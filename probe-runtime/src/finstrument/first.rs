@@ -1,17 +1,21 @@
 //! Patching in a hook: several call sites with one opening of their page.
 //!
-//! Where text is sealed, opening a page and sealing it is most of what a first hit would take. So the first hit of a call
-//! leaves it a call, and notes that it waits on its page; the eighth such hit there patches all of them with one opening. A call that is
-//! reached a second time waits no more: it is patched then, and with it all that wait on its page; and an operation patches all there are. So a
-//! call stays one for its first hit at most, unless it is never reached again; text is never open any longer than for the writes themselves; and
-//! each first hit costs a share of an opening.
+//! Where text is sealed, opening a page and sealing it is most of what a first hit would take. So
+//! the first hit of a call leaves it a call, and notes that it waits on its page; the eighth such
+//! hit there patches all of them with one opening. A call that is reached a second time waits no
+//! more: it is patched then, and with it all that wait on its page; and an operation patches all
+//! there are. So a call stays one for its first hit at most, unless it is never reached again; text
+//! is never open any longer than for the writes themselves; and each first hit costs a share of an
+//! opening.
 //!
-//! What waits are keys of the table, in places that pages share: what is found there is looked up, and compared. One that has
-//! been pushed out waits for its second hit. Nothing there keeps a discovery alive.
+//! What waits are keys of the table, in places that pages share: what is found there is looked up,
+//! and compared. One that has been pushed out waits for its second hit. Nothing there keeps a
+//! discovery alive.
 //!
 //! Where text is open there is nothing to share, and each is patched at its first hit.
 
-// Safety: relies on text that stays mapped: the hook's own call's, whose pages hold all that is patched together with it.
+// Safety: relies on text that stays mapped: the hook's own call's, whose pages hold all that is
+// patched together with it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -55,7 +59,8 @@ impl Waiting {
     }
 }
 
-/// Patches a call that waits, if that takes no waiting, and all others of its page with it; or lets it wait for others.
+/// Patches a call that waits, if that takes no waiting, and all others of its page with it; or lets
+/// it wait for others.
 pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
     let range = range(call);
     let waiting = Waiting::on_page_of(range.start);
@@ -101,7 +106,8 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
-/// Patches calls, with one opening of the first one's pages. The bytes say then what `is_wanted` says.
+/// Patches calls, with one opening of the first one's pages. The bytes say then what `is_wanted`
+/// says.
 fn patch(all: &mut [Option<Patch>]) {
     let Some(Patch { discovery, call, .. }) = &all[0] else { return };
     let (discovery, range) = (*discovery, range(*call));
@@ -137,8 +143,8 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     let is_wanted = discovery.is_wanted();
     let (at, expected, value) = call.rewritten(wanted(active, is_wanted));
     let whole = Plan::new(at, expected, value).and_then(|plan| plan.whole())?;
-    // SAFETY: a call of the hook, in pages that the hook returns to; what executes it may as well execute a NOP, or the call of its
-    // stub, of the same length.
+    // SAFETY: a call of the hook, in pages that the hook returns to; what executes it may as well
+    // execute a NOP, or the call of its stub, of the same length.
     unsafe { write_word(whole) }.then_some(is_wanted)
 }
 
@@ -149,7 +155,8 @@ fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     }
     patched(discovery);
     let Some(active) = discovery.active() else { return };
-    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes to be changed.
+    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes
+    // to be changed.
     while discovery.is_wanted() != is_written {
         let site = call.site().0;
         let [old, new] = [is_written, !is_written].map(|it| wanted(active, it).bytes());

@@ -1,6 +1,7 @@
 //! The attachment that every newly discovered probe is added to, as far as hooks see it.
 
-// Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only when `limbo` gives it out.
+// Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only
+// when `limbo` gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -61,7 +62,8 @@ pub(crate) fn end() -> Option<Box<Growing>> {
     (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
 }
 
-/// A counter for a probe that was discovered before, if there is one left. For the holder of the control lock.
+/// A counter for a probe that was discovered before, if there is one left. For the holder of the
+/// control lock.
 pub(crate) fn take_tally() -> Option<usize> {
     // SAFETY: ended by the holder of the control lock only.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;

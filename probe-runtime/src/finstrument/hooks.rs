@@ -1,15 +1,16 @@
 //! The two functions that instrumented code calls, and what becomes of a call.
 //!
 //! 1. The thread's slot is marked, so that nothing that is read here goes away.
-//! 2. The call site is looked up by its return address. One that is not there yet, or was another object's, is discovered: the
-//!    bytes before the return address are read as a call ([`call`]), a place is taken ([`chunk`]), filled, and put
-//!    into the table. Of several threads, one does.
-//! 3. A site that waits is patched, if that can be done now ([`first`]).
-//!    While 2 and 3 change anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
+//! 2. The call site is looked up by its return address. One that is not there yet, or was another
+//!    object's, is discovered: the bytes before the return address are read as a call ([`call`]), a
+//!    place is taken ([`chunk`]), filled, and put into the table. Of several threads, one does.
+//! 3. A site that waits is patched, if that can be done now ([`first`]). While 2 and 3 change
+//!    anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
 //! 5. Who has discovered tells the callback.
 
-// Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook runs.
+// Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook
+// runs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::naked_asm;
@@ -30,7 +31,8 @@ use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::{SiteAddr, read_word};
 
-/// A hook's code: on to the call's stub, if that is known ([`fast`]), else to a function that looks it up.
+/// A hook's code: on to the call's stub, if that is known ([`fast`]), else to a function that looks
+/// it up.
 macro_rules! hook {
     ($looked_up:ident) => {
         naked_asm!(
@@ -60,7 +62,8 @@ macro_rules! hook {
     };
 }
 
-/// Called by instrumented code at the entry of each function: the function's address, and where it was called from.
+/// Called by instrumented code at the entry of each function: the function's address, and where it
+/// was called from.
 ///
 /// # Safety
 /// For compilers only.
@@ -156,7 +159,8 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     if call.is_none()
         && let Some(known) = known(hit, returns, hook)
     {
-        // Another thread, or a signal handler of this one, was faster: it published what it found before it changed the call.
+        // Another thread, or a signal handler of this one, was faster: it published what it found
+        // before it changed the call.
         return deliver(known, || None);
     }
     let owner = owner_of(returns, hit, hook);
@@ -190,7 +194,8 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
     Some(Known { discovery, owner })
 }
 
-/// Whether another object is there by now, or the same one once more: a site is a call again, or the call is another.
+/// Whether another object is there by now, or the same one once more: a site is a call again, or
+/// the call is another.
 fn is_stale(discovery: &Discovery, hook: usize) -> bool {
     // In this order: whoever makes it a site has published it before.
     let is_site = discovery.is_site();
@@ -255,11 +260,13 @@ fn discover(
 /// The call of the hook that returns there, if it is one that is understood.
 pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     let start = returns.checked_sub(LOOKED_AT)?;
-    // A call's own bytes can be read, since they were just executed; the page before them need not be there.
+    // A call's own bytes can be read, since they were just executed; the page before them need not
+    // be there.
     if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
         return None;
     }
-    // Each aligned word is read at once, so that its bytes were there at one moment: switching a call changes one word.
+    // Each aligned word is read at once, so that its bytes were there at one moment: switching a
+    // call changes one word.
     // SAFETY: the words that hold readable bytes, and so are in the same pages.
     let words = unsafe { [read_word(start & !7), read_word((returns - 1) & !7)] };
     let mut bytes = [0; LOOKED_AT];
@@ -291,9 +298,9 @@ pub(super) fn leads_to(target: Target, hook: usize) -> bool {
 /// The longest entry of a linkage table that is understood, in bytes.
 const PLT_LEN: usize = 12;
 
-/// Whether there is something to read at an address: what stands before a return address need not be the call that was
-/// executed. The kernel is asked, since it does not fault: it reads a signal set there before it refuses what is to be done
-/// with it (sigprocmask(2)). Some 0.1 µs.
+/// Whether there is something to read at an address: what stands before a return address need not
+/// be the call that was executed. The kernel is asked, since it does not fault: it reads a signal
+/// set there before it refuses what is to be done with it (sigprocmask(2)). Some 0.1 µs.
 fn is_readable(addr: usize) -> bool {
     const NO_SUCH: libc::c_int = -1;
     let word = addr & !7;

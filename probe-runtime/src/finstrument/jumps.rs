@@ -1,15 +1,17 @@
 //! Jumps to a hook, in a function's code. Pure: bytes in, places out.
 //!
-//! A compiler that has nothing left to do after a function's exit hook jumps there (`jmp __cyg_profile_func_exit`): the hook then returns
-//! to the function's caller, and sees nothing of where it was jumped from. So the function's code is decoded, all of its fragments
-//! (`parse`, `parse.cold`, `parse.part.0`), and each jump that leaves it is found, with what is in `rdi` there: the function that the
-//! hook is told.
+//! A compiler that has nothing left to do after a function's exit hook jumps there
+//! (`jmp __cyg_profile_func_exit`): the hook then returns to the function's caller, and sees
+//! nothing of where it was jumped from. So the function's code is decoded, all of its fragments
+//! (`parse`, `parse.cold`, `parse.part.0`), and each jump that leaves it is found, with what is in
+//! `rdi` there: the function that the hook is told.
 //!
-//! Nothing is guessed: what is in `rdi` is looked for backwards over every way that leads to the jump, through copies between registers,
-//! and all ways must end at one address, or one pointer that is loaded. A call ends the search in a register that it may change. Code
-//! with an instruction that is not understood, a branch into another one's middle, or a jump through a table, which may lead anywhere, has
-//! no such jumps. Conditional jumps are none: what takes their place would not be one byte, and would have to go on where they do not
-//! jump.
+//! Nothing is guessed: what is in `rdi` is looked for backwards over every way that leads to the
+//! jump, through copies between registers, and all ways must end at one address, or one pointer
+//! that is loaded. A call ends the search in a register that it may change. Code with an
+//! instruction that is not understood, a branch into another one's middle, or a jump through a
+//! table, which may lead anywhere, has no such jumps. Conditional jumps are none: what takes their
+//! place would not be one byte, and would have to go on where they do not jump.
 
 use std::collections::{HashMap, HashSet};
 
@@ -126,7 +128,8 @@ impl Flow {
         Some(flow)
     }
 
-    /// Nobody executes what fills the space between a jump and the next instruction that something leads to.
+    /// Nobody executes what fills the space between a jump and the next instruction that something
+    /// leads to.
     fn leave_padding_out(&mut self) {
         for number in 1..self.instructions.len() {
             let (earlier, later) = self.before.split_at_mut(number);

@@ -1,4 +1,4 @@
-//! What a program asks of discoveries, where there are any.
+//! The interface for programs, on targets that discover functions.
 
 use std::fmt;
 use std::ops::Deref;
@@ -18,9 +18,12 @@ use crate::control;
 use crate::error::Error;
 use crate::patch::{self, TextPolicy};
 
-/// Lets call sites be patched in their first hits from now on, and patches those that were hit before. What a program that does nothing else
-/// here calls once, at the beginning of `main`: without it, discovered calls stay calls until its first operation of any kind
-/// ([`probes`](crate::probes), [`select`](crate::select), …), since a hook can't set up what patching takes.
+/// Lets call sites be patched in their first hits from now on, and patches those that were hit
+/// before.
+///
+/// Call it at the beginning of `main`, unless the program uses another operation of this crate
+/// there ([`probes`](crate::probes), [`select`](crate::select), …). Until the first operation,
+/// discovered calls stay real calls, since a hook can't set up patching by itself.
 ///
 /// ```
 /// probe_runtime::finstrument::start();
@@ -30,11 +33,12 @@ pub fn start() {
     control::look();
 }
 
-/// Calls `callback` for each call site that is discovered from now on, on the thread that does, before its first hit returns. Replaces the one before.
+/// Calls `callback` for each call site that is discovered from now on, on the thread that discovers
+/// it, before its first hit returns. It replaces an earlier callback.
 ///
-/// It may be reached wherever the program's functions are called: what it does has to suit that, as for a
-/// [`Consumer`](crate::Consumer). Discoveries that it causes itself, or that a consumer causes, are not told
-/// ([`Stats::untold`]). A panic ends in it.
+/// The callback runs wherever the program calls its functions, and must suit that, as a
+/// [`Consumer`](crate::Consumer) must. It is not told of discoveries that it causes itself, or that
+/// a consumer causes ([`Stats::untold`]). A panic of the callback is caught.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,8 +50,8 @@ pub fn on_discovery(callback: impl Fn(&Discovered<'_>) + Send + Sync + 'static) 
     callback::set(Some(Box::new(callback)));
 }
 
-/// Takes the callback of [`on_discovery`] back; returns when it is not at work any more, unless it is this very thread that is in
-/// it.
+/// Removes the callback of [`on_discovery`]. Waits until no thread is in the callback any more; a
+/// callback that calls this itself does not wait.
 ///
 /// ```
 /// use probe_runtime::finstrument;
@@ -59,10 +63,11 @@ pub fn stop_telling() {
     callback::set(None);
 }
 
-/// How the first hits get at their text; [`TextPolicy::Sealed`] if not said otherwise.
+/// Sets how first hits write text. The default is [`TextPolicy::Sealed`].
 ///
-/// With [`TextPolicy::Open`], the text around a call site stays writable from its first hit on, until this is called with another policy. With
-/// [`TextPolicy::Alias`], hits patch nothing, and the next operation does it for all.
+/// With [`TextPolicy::Open`], the text around a call site stays writable from its first hit on,
+/// until another policy is set. With [`TextPolicy::Alias`], hits patch nothing, and the next
+/// operation patches all call sites.
 ///
 /// ```
 /// use probe_runtime::{TextPolicy, finstrument};
@@ -78,11 +83,17 @@ pub fn text(policy: TextPolicy) {
     }
 }
 
-/// Counts every discovered function: those known by now, and each from its first hit on, that hit included. There are `capacity` counters;
-/// a call site that is discovered takes one (and for a moment each thread that discovers it at the same time), and takes another one when its object is loaded again. What goes beyond stays latent ([`Stats::beyond_capacity`]).
+/// Counts every discovered function: those known by now, and each new one from its first hit on,
+/// that hit included.
+///
+/// There are `capacity` counters. Each call site takes one when it is discovered, and another one
+/// when its object is loaded again. Threads that discover the same call site at the same time take
+/// one each, for a moment. Call sites that find no counter stay latent
+/// ([`Stats::beyond_capacity`]).
 ///
 /// # Errors
-/// [`Error::Growing`] while there is another, [`Error::OutOfCounters`], [`Error::Unpinned`].
+/// [`Error::Growing`] while there is another growing attachment; [`Error::OutOfCounters`],
+/// [`Error::Unpinned`].
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};
@@ -95,7 +106,7 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
     control::attach_growing(count, capacity).map(|attachment| Attachment { attachment: Some(attachment) })
 }
 
-/// The call sites, of objects that are loaded, whose calls stay real ones, and why.
+/// The call sites of loaded objects whose calls stay real calls, with the reasons.
 ///
 /// ```
 /// for call in probe_runtime::finstrument::kept() {
@@ -114,7 +125,7 @@ pub fn kept() -> Vec<Kept> {
     kept.collect()
 }
 
-/// What was discovered until now.
+/// Numbers of what was discovered until now.
 ///
 /// ```
 /// let stats = probe_runtime::finstrument::stats();
@@ -137,7 +148,8 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Prepares what hooks can't: for an operation, before it takes a lock, once there is something to do.
+/// Sets up for hooks what they can't set up themselves. An operation calls this before it takes a
+/// lock.
 pub(crate) fn get_ready() {
     if has_news() {
         control::prepare();
@@ -145,7 +157,9 @@ pub(crate) fn get_ready() {
     }
 }
 
-/// A [`Count`] on all that is discovered, from [`attach`]. Derefs to the attachment. Dropped inside a hit, it counts on, and can't be reached any more.
+/// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.
+///
+/// If it is dropped inside a hit, it goes on counting, and nobody can reach it any more.
 ///
 /// ```
 /// use probe_runtime::{Count, finstrument};

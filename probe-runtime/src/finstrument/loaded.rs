@@ -1,6 +1,8 @@
-//! The objects that are loaded, as discoveries need them: found by an address in their text, told apart from others that lay in their place.
+//! The objects that are loaded, as discoveries need them: found by an address in their text, told
+//! apart from others that lay in their place.
 //!
-//! Life: asked of the dynamic linker when there is something to look at, and again once an object has come or gone.
+//! Life: asked of the dynamic linker when there is something to look at, and again once an object
+//! has come or gone.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};

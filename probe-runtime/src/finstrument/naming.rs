@@ -1,9 +1,11 @@
-//! What discovered functions are called, and where they stand: from their object's symbol table and debug information.
+//! What discovered functions are called, and where they stand: from their object's symbol table and
+//! debug information.
 //!
-//! Life: never in a hook; at the first operation after a discovery, under the control lock, while objects may come and go: only
-//! files are read. An object's file is read once, as long as the object is loaded.
-//! Separate debug files are not looked for.
-//! Cost: some 10 ms for an object with some thousand functions with debug information, then some microseconds a function.
+//! Life: never in a hook; at the first operation after a discovery, under the control lock, while
+//! objects may come and go: only files are read. An object's file is read once, as long as the
+//! object is loaded. Separate debug files are not looked for.
+//! Cost: some 10 ms for an object with some thousand functions with debug information, then some
+//! microseconds a function.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -140,8 +142,8 @@ impl File {
         self.described(function, symbol, place)
     }
 
-    /// The function that is running at a call of this object, where the hook was told another one's address; its name, if that
-    /// one has it.
+    /// The function that is running at a call of this object, where the hook was told another one's
+    /// address; its name, if that one has it.
     fn describe_site(&self, site: usize, name: Option<String>) -> Described {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {

@@ -1,11 +1,12 @@
 //! What the control has yet to look at.
 //!
-//! Life: a hook that discovers something, or leaves something to be done, notes the discovery: a bit in its chunk. The next operation takes all
-//! that was noted, and looks at that alone. It looks at everything where everything may have changed: how text is written, or that a process is a
+//! Life: a hook that discovers something, or leaves something to be done, notes the discovery: a
+//! bit in its chunk. The next operation takes all that was noted, and looks at that alone. It looks
+//! at everything where everything may have changed: how text is written, or that a process is a
 //! forked child, whose parent's threads may have been about to note something.
 //!
-//! Cost: a locked instruction to note what is not noted yet, a load to note it again. To take the notes, two cache lines for
-//! each 1,024 call sites, if there are any at all.
+//! Cost: a locked instruction to note what is not noted yet, a load to note it again. To take the
+//! notes, two cache lines for each 1,024 call sites, if there are any at all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,7 +52,8 @@ pub(crate) fn has_news() -> bool {
     ANY.load(Ordering::SeqCst)
 }
 
-/// Takes what was noted. For the holder of the control lock, who alone has discoveries leave the table.
+/// Takes what was noted. For the holder of the control lock, who alone has discoveries leave the
+/// table.
 pub(crate) fn take_news() -> News {
     // In this order: what is noted meanwhile is taken now, or the next time.
     ANY.store(false, Ordering::SeqCst);

@@ -1,11 +1,11 @@
-//! Why a call stays one.
+//! Why a call of a hook stays a real call.
 
 use std::fmt;
 use std::io;
 
 use crate::registry::ProbeInfo;
 
-/// Why a call of a hook stays what it is. Its hits are delivered all the same, each by a look-up.
+/// Why a call of a hook stays a real call. Its hits are delivered all the same, each by a look-up.
 ///
 /// ```
 /// use probe_runtime::finstrument::{Reason, kept};
@@ -20,30 +20,37 @@ use crate::registry::ProbeInfo;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is no call that is understood: a call through a register, one that is known as another function's, or a jump to the hook, which
-    /// the compiler makes of a call that is the last thing to do, as long as no operation has looked at the function's code, and where
-    /// that is not certain: stripped objects, conditional jumps, functions with jumps through tables (`-fno-optimize-sibling-calls` forbids such jumps).
+    /// The instruction is not understood. It may be a call through a register, a call that is known
+    /// as another function's, or a jump to the hook.
+    ///
+    /// Compilers make a jump of a call that is a function's last action
+    /// (`-fno-optimize-sibling-calls` forbids that). A jump is understood once an operation has
+    /// looked at the function's code, but not in stripped objects, if it is conditional, or in
+    /// functions with jumps through tables.
     NotACall,
-    /// Two inlined functions end in it: the hook tells them apart (`-fno-crossjumping` forbids such calls).
+    /// Two inlined functions end in this call, and the hook tells them apart (`-fno-crossjumping`
+    /// forbids such calls).
     Shared,
     /// The system does not let the call's page be written.
     Protected {
         /// The system's error number.
         errno: i32,
     },
-    /// [`TextPolicy::Alias`](crate::TextPolicy) goes through `int3`, and `SIGTRAP` has another handler by now, or a thread blocks it.
+    /// [`TextPolicy::Alias`](crate::TextPolicy) needs `int3`, and `SIGTRAP` has another handler by
+    /// now, or a thread blocks it.
     NoTrap,
-    /// It lies across two aligned words, of which [`TextPolicy::Alias`](crate::TextPolicy) can't write one at once.
+    /// The call lies across two aligned words, and [`TextPolicy::Alias`](crate::TextPolicy) can't
+    /// write a whole word at once.
     Straddles,
-    /// There is no stub that it could call: the system does not let memory be made executable (`PR_SET_MDWE`, a policy), or none is free in
-    /// its reach, which is 2 GiB (`EEXIST`).
+    /// There is no stub for it to call. The system does not let memory be made executable
+    /// (`PR_SET_MDWE`, a policy), or no memory is free within its reach of 2 GiB (`EEXIST`).
     NoStub {
         /// The system's error number.
         errno: i32,
     },
 }
 
-/// Numbers down from this are [`Reason::NoStub`]'s.
+/// This number and those below it encode [`Reason::NoStub`].
 #[cfg_attr(not(probe_discovers), cfg(test))]
 const NO_STUB: i32 = -0x1_0000;
 
@@ -105,7 +112,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A call that stays one. From [`kept`](super::kept()).
+/// A call of a hook that stays a real call. From [`kept`](super::kept()).
 ///
 /// ```
 /// for call in probe_runtime::finstrument::kept() {
@@ -133,12 +140,12 @@ impl Kept {
         &self.probe
     }
 
-    /// The address of the call's five bytes, where the call is known.
+    /// The address of the call's five bytes; `None` if the call is not known.
     pub fn site(&self) -> Option<usize> {
         self.site
     }
 
-    /// Why.
+    /// Why it stays a real call.
     pub fn reason(&self) -> Reason {
         self.reason
     }

@@ -1,13 +1,17 @@
-//! Calls that two functions share: inlined into one, with like ends, of which the compiler made one (crossjumping).
+//! Calls that two functions share: inlined into one, with like ends, of which the compiler made one
+//! (crossjumping).
 //!
-//! Such a call is known as its *owner's*, the function that reached it first; another one is known by its own address, and delivered by the
-//! hook. Once that is seen, the call is no site any more: it becomes a real call for good, or, where it lies across two words, stays
-//! active, since a latent one would silence both. Before, while it is latent, nobody sees who passes.
+//! Such a call is known as its *owner's*, the function that reached it first; another one is known
+//! by its own address, and delivered by the hook. Once that is seen, the call is no site any more:
+//! it becomes a real call for good, or, where it lies across two words, stays active, since a
+//! latent one would silence both. Before, while it is latent, nobody sees who passes.
 //!
-//! A function that is first seen there while its probe is active has no hook of its own yet: the next operation gives it one. Until
-//! then, its hits are those of its *twin*, a call site of the same function in the same object.
+//! A function that is first seen there while its probe is active has no hook of its own yet: the
+//! next operation gives it one. Until then, its hits are those of its *twin*, a call site of the
+//! same function in the same object.
 
-// Safety: relies on the hook being in the owner's object, which stays mapped, and so does what else is in that object.
+// Safety: relies on the hook being in the owner's object, which stays mapped, and so does what else
+// is in that object.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -31,7 +35,8 @@ pub(super) fn note(owner: &'static Discovery) {
     }
 }
 
-/// Finds another call site of a function's, for one that was reached by its owner's call. It takes a look at all there are, once.
+/// Finds another call site of a function's, for one that was reached by its owner's call. It takes
+/// a look at all there are, once.
 pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery) {
     let Some(object) = owner.object() else { return };
     let is_twin = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
@@ -68,7 +73,8 @@ pub(super) fn is_site(discovery: &Discovery) -> bool {
     discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
 }
 
-/// Makes a site the call again that it was. For the holder of the control lock, frozen, in a loaded object. Tells whether it is one.
+/// Makes a site the call again that it was. For the holder of the control lock, frozen, in a loaded
+/// object. Tells whether it is one.
 pub(super) fn unpatch(discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
     let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };

@@ -1,6 +1,7 @@
 //! What was discovered, and what became of it.
 
-/// What was discovered since the process began, and what became of it. From [`stats`](super::stats()).
+/// Numbers of call sites that were discovered since the process began, and of their states. From
+/// [`stats`](super::stats()).
 ///
 /// ```
 /// let stats = probe_runtime::finstrument::stats();
@@ -15,25 +16,28 @@
 pub struct Stats {
     /// Call sites that were discovered.
     pub discovered: usize,
-    /// Call sites that were made sites: a NOP while latent, a call of their own stub while active. Those that became real calls
-    /// again, since two functions share them, count here and in `kept`.
+    /// Call sites that became sites: a NOP while latent, a call of their own stub while active.
+    /// Sites that became real calls again, since two functions share them, count here and in
+    /// `kept`.
     pub patched: usize,
     /// How many of these lie across two aligned words.
     pub straddlers: usize,
-    /// How many of these are functions that end in jumps to the exit hook; all jumps of one function count once.
+    /// How many of these are functions that end in jumps to the exit hook; all jumps of one
+    /// function count once.
     pub tail_jumps: usize,
     /// Call sites that are real calls for good at present, see [`kept`](super::kept).
     pub kept: usize,
-    /// Call sites that are real calls at present, and will be patched at a later hit or operation.
+    /// Call sites that are real calls at present, and that a later hit or operation will patch.
     pub waiting: usize,
-    /// Call sites that could not be patched at their first hit, since that would have meant to wait.
+    /// Call sites that their first hit did not patch, since it would have had to wait.
     pub postponed: usize,
     /// Hits of call sites for which there was no memory.
     pub lost: usize,
-    /// Discoveries that the callback was not told of, since it was itself at work on that thread, or a consumer was.
+    /// Discoveries that the callback was not told of, since the callback or a consumer was running
+    /// on that thread.
     pub untold: usize,
-    /// Discoveries whose objects were unloaded before an operation could name them. What they had counted is not in any
-    /// attachment's counts.
+    /// Discoveries whose objects were unloaded before an operation could name them. No attachment's
+    /// counts include their hits.
     pub unnamed: usize,
     /// Discoveries that the growing attachment had no counter left for.
     pub beyond_capacity: usize,

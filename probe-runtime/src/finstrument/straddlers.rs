@@ -1,12 +1,13 @@
 //! Calls across two aligned words, and jumps, switched in place ([`switch`](super::switch)).
 //!
-//! Both a hook and the control may change such a call at any time: each writes what `is_wanted` says, and looks at it again afterwards, so
-//! whoever writes last has seen the last change. While it is active it is the compiler's call, and its hits are delivered by the hook;
-//! a hit that reaches the hook though nobody listens is a thread's that was late, or the object was loaded anew: then it is made
-//! latent again.
+//! Both a hook and the control may change such a call at any time: each writes what `is_wanted`
+//! says, and looks at it again afterwards, so whoever writes last has seen the last change. While
+//! it is active it is the compiler's call, and its hits are delivered by the hook; a hit that
+//! reaches the hook though nobody listens is a thread's that was late, or the object was loaded
+//! anew: then it is made latent again.
 
-// Safety: relies on text that stays mapped: a hook's own call's, or of an object that can't be unloaded meanwhile; and on what a call of
-// the hook may become: see `switch`.
+// Safety: relies on text that stays mapped: a hook's own call's, or of an object that can't be
+// unloaded meanwhile; and on what a call of the hook may become: see `switch`.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::discovery::Discovery;
@@ -87,7 +88,8 @@ pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, 
 pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
-        // SAFETY: writable text; the call or what may stand in its place. Where another was faster, the loop sees it.
+        // SAFETY: writable text; the call or what may stand in its place. Where another was faster,
+        // the loop sees it.
         is_written |= unsafe { write_word(switch.write(discovery.is_active())) };
     }
     Ok(is_written)
@@ -109,7 +111,8 @@ pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: 
         let Some(switch) = call.switch() else { continue };
         match is_settled(call, switch) {
             Ok(true) => report.add_unchanged(1),
-            // The kernel writes single bytes. A call that nobody listens to may stay one: its hook knows.
+            // The kernel writes single bytes. A call that nobody listens to may stay one: its hook
+            // knows.
             Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
             Ok(false) if access == Access::Alias => {
                 refuse(switch, call, RefusalReason::Straddles, report);

@@ -1,4 +1,5 @@
-//! Calls that lie across two aligned words, and jumps to a hook: each is switched by one aligned write, which changes one word. Pure.
+//! Calls that lie across two aligned words, and jumps to a hook: each is switched by one aligned
+//! write, which changes one word. Pure.
 //!
 //! | bytes in the first word | active: the compiler's call | latent | written |
 //! |---|---|---|---|
@@ -8,12 +9,14 @@
 //! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
 //! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that nobody executes | the first word: one byte changes |
 //!
-//! The argument for safety is that of [`patch::call`](crate::patch::call): the other word is the same in both states, so a thread that
-//! fetches the two at different moments has all of one instruction, and every one of them ends where the call did. An `int3` is never
-//! involved, which a thread that blocks `SIGTRAP` would not survive.
+//! The argument for safety is that of [`patch::call`](crate::patch::call): the other word is the
+//! same in both states, so a thread that fetches the two at different moments has all of one
+//! instruction, and every one of them ends where the call did. An `int3` is never involved, which a
+//! thread that blocks `SIGTRAP` would not survive.
 //!
-//! A jump changes in its first byte alone, so a thread has either instruction, wherever the words' border lies, and whatever it has fetched of the rest. A
-//! hook that is jumped to returns to the function's caller; `ret` does so, too. Nothing jumps into the rest of it: its code was decoded
+//! A jump changes in its first byte alone, so a thread has either instruction, wherever the words'
+//! border lies, and whatever it has fetched of the rest. A hook that is jumped to returns to the
+//! function's caller; `ret` does so, too. Nothing jumps into the rest of it: its code was decoded
 //! ([`jumps`](super::jumps)).
 
 use super::call::{Call, Target};

@@ -1,7 +1,7 @@
 //! What symbols are called, and which of an object's functions share a name.
 //!
-//! Cost: the names that are shared are looked for once an object, where a function of it has no debug information: the symbol table
-//! is read from the file once more, and each name demangled.
+//! Cost: the names that are shared are looked for once an object, where a function of it has no
+//! debug information: the symbol table is read from the file once more, and each name demangled.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -53,8 +53,8 @@ fn are_several(bearers: &[(&str, u64)]) -> bool {
     })
 }
 
-/// What the compiler's copies of a function have in common: the symbol without a clone's suffix, and one for all that constructors
-/// and destructors are made into.
+/// What the compiler's copies of a function have in common: the symbol without a clone's suffix,
+/// and one for all that constructors and destructors are made into.
 fn function(symbol: &str) -> String {
     let mut function = stem(symbol).to_owned();
     for variant in ["C1E", "C2E", "C3E", "D0E", "D1E", "D2E"] {
@@ -69,8 +69,8 @@ pub(super) fn stem(symbol: &str) -> &str {
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }
 
-/// A symbol as a path: what C++ has mangled without parameters, return type and spaces; without the suffix of a compiler's own
-/// copy of a function (`parse.constprop.0`).
+/// A symbol as a path: what C++ has mangled without parameters, return type and spaces; without the
+/// suffix of a compiler's own copy of a function (`parse.constprop.0`).
 pub(super) fn plain(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()

@@ -1,6 +1,8 @@
-//! Which discovery a return address belongs to: 16 bytes a call site, in a table that a hook may look into anywhere.
+//! Which discovery a return address belongs to: 16 bytes a call site, in a table that a hook may
+//! look into anywhere.
 
-// Safety: relies on entries of zeroes being free ones; and on discoveries, whose memory is never given back.
+// Safety: relies on entries of zeroes being free ones; and on discoveries, whose memory is never
+// given back.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;

@@ -1,17 +1,23 @@
 //! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
 //!
-//! Life: the first hit finds no call, and notes the function. The next operation decodes its code from the object's file ([`Tails::look_for`],
-//! with the heap, before objects are frozen), and compares that with the loaded object (frozen): what differs must be one of this crate's own sites. Then
-//! each jump is made a `ret`, unless somebody listens. From there on the probe is switched by operations, and by nobody else: what a hook
-//! is told does not say which jump it was reached by, nor whether the text around it is still the one that was decoded.
+//! Life: the first hit finds no call, and notes the function. The next operation decodes its code
+//! from the object's file ([`Tails::look_for`], with the heap, before objects are frozen), and
+//! compares that with the loaded object (frozen): what differs must be one of this crate's own
+//! sites. Then each jump is made a `ret`, unless somebody listens. From there on the probe is
+//! switched by operations, and by nobody else: what a hook is told does not say which jump it was
+//! reached by, nor whether the text around it is still the one that was decoded.
 //!
-//! While it is active, the jump is the compiler's, and the hook delivers the hit by a look-up of the function. A function may have jumps that were not
-//! understood beside those that were; these go to the hook as ever, which knows whether somebody listens. One that is reached though
-//! nobody does asks for a look of the next operation, at the first, second, fourth, … such hit: its object may have been loaded anew.
+//! While it is active, the jump is the compiler's, and the hook delivers the hit by a look-up of
+//! the function. A function may have jumps that were not understood beside those that were; these
+//! go to the hook as ever, which knows whether somebody listens. One that is reached though nobody
+//! does asks for a look of the next operation, at the first, second, fourth, … such hit: its object
+//! may have been loaded anew.
 //!
-//! Why the argument must be certain: a jump that is another function's, inlined here, would be silenced with this one's.
+//! Why the argument must be certain: a jump that is another function's, inlined here, would be
+//! silenced with this one's.
 
-// Safety: relies on the caller being frozen: text and pointers in a loaded object's segments stay mapped.
+// Safety: relies on the caller being frozen: text and pointers in a loaded object's segments stay
+// mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -110,7 +116,8 @@ impl Discovery {
 
     /// Its jumps; for the holder of the control lock, who alone changes them.
     fn tails(&self) -> Option<&Tails> {
-        // SAFETY: from `set_tails`; freed by the holder of the control lock, or when nobody knows the discovery.
+        // SAFETY: from `set_tails`; freed by the holder of the control lock, or when nobody knows
+        // the discovery.
         unsafe { self.tails.load(Ordering::Acquire).as_ref() }
     }
 
@@ -137,7 +144,8 @@ impl Discovery {
     }
 }
 
-/// Makes a function's jumps what can be switched. For the holder of the control lock, frozen; the object is the function's.
+/// Makes a function's jumps what can be switched. For the holder of the control lock, frozen; the
+/// object is the function's.
 pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
     let decoded = discovery.tails.load(Ordering::Acquire);
     // SAFETY: from `set_tails`; nobody else has it while the control lock is held.
@@ -195,7 +203,8 @@ pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switc
     result.map(|()| true).map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT)))
 }
 
-/// Switches jumps through the kernel, each as its function is wanted. For the holder of the control lock.
+/// Switches jumps through the kernel, each as its function is wanted. For the holder of the control
+/// lock.
 pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut Report) {
     let alias = match Alias::open() {
         Ok(alias) => alias,
@@ -219,7 +228,8 @@ pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut R
     }
 }
 
-/// Whether the loaded text still has a function's jumps, or what they were made. For a caller who is frozen; the function's object is loaded.
+/// Whether the loaded text still has a function's jumps, or what they were made. For a caller who
+/// is frozen; the function's object is loaded.
 pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
     discovery.tail_switches().iter().all(|switch| {
         // SAFETY: in the text of a loaded object.
@@ -227,8 +237,8 @@ pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
     })
 }
 
-/// Notes a hit of such a function that nobody wants: a thread that was late, a jump that was not understood, or an object that was loaded
-/// anew.
+/// Notes a hit of such a function that nobody wants: a thread that was late, a jump that was not
+/// understood, or an object that was loaded anew.
 pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {

@@ -1,5 +1,5 @@
-//! What is left of discoveries that nobody will find any more: their early hooks, and their places. Both are retired, and freed once no thread
-//! can be in a hit that has read them.
+//! What is left of discoveries that nobody will find any more: their early hooks, and their places.
+//! Both are retired, and freed once no thread can be in a hit that has read them.
 
 // Safety: relies on `control`, which drops them when `limbo` gives them out.
 #![expect(unsafe_code, reason = "see above")]

@@ -1,6 +1,7 @@
 //! Patching what waits, with all that a hook may not do.
 
-// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays mapped.
+// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
+// mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::absorbed::is_there;
@@ -48,7 +49,8 @@ fn waits(discovery: &Discovery) -> bool {
     }
 }
 
-/// Has a discovery's text be what it should; tells whether traps can be handled, as far as is known.
+/// Has a discovery's text be what it should; tells whether traps can be handled, as far as is
+/// known.
 fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
     let Some(known) = loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) else {
         return has_trap;
@@ -63,7 +65,8 @@ fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bo
         return has_trap;
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
-        // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing else.
+        // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing
+        // else.
         let _ = straddlers::settle(discovery, switch);
         return has_trap;
     }
@@ -94,7 +97,8 @@ fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
     let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
     let (at, expected, value) = call.rewritten(wanted);
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
-    // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute what replaces it.
+    // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute
+    // what replaces it.
     match unsafe { Options::new().text(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery),
         Err(PatchError::Signal { .. }) => {

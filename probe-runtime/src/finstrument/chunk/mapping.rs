@@ -48,8 +48,8 @@ fn refuse(errno: i32) -> i32 {
     errno
 }
 
-/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are tried. The error is the system's
-/// number; `EEXIST` where nothing is free in reach.
+/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are
+/// tried. The error is the system's number; `EEXIST` where nothing is free in reach.
 pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
     if let Some(errno) = refused() {
         return Err(errno);
@@ -60,7 +60,8 @@ pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
     let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
     let mapped = places.filter_map(|place| map(place).ok());
     for chunk in std::iter::once(first).chain(mapped) {
-        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before they are read.
+        // SAFETY: zeroed memory is a chunk: bytes, atomics, and definitions that are written before
+        // they are read.
         let is_near = unsafe { &*chunk }.is_near(site);
         // SAFETY: nobody else knows it yet.
         let made = is_near.then(|| unsafe { write_stubs(chunk) });

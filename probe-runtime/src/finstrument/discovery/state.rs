@@ -83,8 +83,8 @@ impl Discovery {
         let _ = self.state.compare_exchange(PATCHED, KEPT, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Lets a hook change the bytes, until [`end_change`](Self::end_change), if the call still waits.
-    /// Returns whether it may.
+    /// Lets a hook change the bytes, until [`end_change`](Self::end_change), if the call still
+    /// waits. Returns whether it may.
     pub(in crate::finstrument) fn begin_change(&self) -> bool {
         self.busy.fetch_add(1, Ordering::SeqCst);
         let may_change = self.state() == State::Waiting;
@@ -104,7 +104,8 @@ impl Discovery {
         self.busy.load(Ordering::SeqCst) != 0
     }
 
-    /// Whether only the control may change the bytes. Until then, `is_wanted` says what they should be.
+    /// Whether only the control may change the bytes. Until then, `is_wanted` says what they should
+    /// be.
     pub(crate) fn is_settled(&self) -> bool {
         // In this order: the hook that has patched it was busy before, and no other hook begins to
         // change a site.

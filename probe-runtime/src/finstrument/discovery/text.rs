@@ -19,7 +19,8 @@ impl Discovery {
         self.text_len.store(text.len(), Ordering::Relaxed);
         self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
         let named = Definition::discovered(self.hit().kind, text, path, file, line);
-        // SAFETY: nobody reads more of it than entry and hook before it is named, and the control lock's holder names it.
+        // SAFETY: nobody reads more of it than entry and hook before it is named, and the control
+        // lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
         if named.text_elsewhere().is_none() {
             self.forget_text();

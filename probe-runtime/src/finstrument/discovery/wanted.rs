@@ -1,7 +1,8 @@
 //! Whether somebody listens to a call site.
 //!
-//! `is_wanted` says so as long as no bytes do. A thread that sets it and a hook that patches the site
-//! each look afterwards at what the other one has done. So at least one of the two sees both changes.
+//! `is_wanted` says so as long as no bytes do. A thread that sets it and a hook that patches the
+//! site each look afterwards at what the other one has done. So at least one of the two sees both
+//! changes.
 
 use std::sync::atomic::Ordering;
 
