@@ -9,6 +9,8 @@ use super::tree::{Tree, TreeNode, share};
 const INDENT: usize = 3;
 /// A name is cut to no less.
 const SHORTEST: usize = 20;
+/// As many levels are drawn. What is deeper says how deep it is, in one column: so the text is no longer than its lines are many.
+const DRAWN: usize = 100;
 
 /// Writes it, within as many columns as the formatter's width says.
 pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,22 +21,27 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let room = f.width().map(|width| width.saturating_sub(columns(&cells, has_polls)));
     let levels = room.map(|room| room.saturating_sub(SHORTEST) / INDENT + 1);
     let shown: Vec<_> = long.iter().zip(cells).filter(|(node, _)| is_shown(node, levels)).collect();
+    let has_brother = brothers(shown.iter().map(|(node, _)| node.depth()));
     let mut table = Table::new(heading(has_polls).iter().chain(&["call tree"]).copied());
-    // Of each depth on the way: whether a brother follows below.
+    // The same of each depth on the way.
     let mut follows: Vec<bool> = Vec::new();
-    for (at, (node, cells)) in shown.iter().enumerate() {
+    for ((node, cells), has_brother) in shown.iter().zip(has_brother) {
         let depth = node.depth();
-        let mut later = shown[at + 1..].iter().take_while(|(other, _)| other.depth() >= depth);
         follows.truncate(depth);
-        follows.push(later.any(|(other, _)| other.depth() == depth));
+        follows.push(has_brother);
         let mut line = String::new();
         if depth > 0 {
-            let bars = follows[1..depth].iter();
+            let bars = follows[1..depth.min(DRAWN + 1)].iter();
             line.extend(bars.map(|follows| if *follows { "│  " } else { "   " }));
-            line.push_str(if follows[depth] { "├─ " } else { "└─ " });
+            line.push_str(match has_brother {
+                _ if depth > DRAWN => "┄┄ ",
+                true => "├─ ",
+                false => "└─ ",
+            });
         }
-        line.push_str(&cut(node.name(), room.map(|room| room.saturating_sub(depth * INDENT))));
-        let remarks: Vec<_> = node.remarks().collect();
+        line.push_str(&cut(node.name(), room.map(|room| room.saturating_sub(drawn(node) * INDENT))));
+        let deep = (depth > DRAWN).then(|| format!("depth {depth}"));
+        let remarks: Vec<_> = deep.into_iter().chain(node.remarks()).collect();
         if !remarks.is_empty() {
             line = format!("{line} ({})", remarks.join("; "));
         }
@@ -53,7 +60,26 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
-    levels.is_none_or(|levels| node.depth() < levels)
+    levels.is_none_or(|levels| drawn(node) < levels)
+}
+
+/// In which level's column it stands.
+fn drawn(node: &TreeNode) -> usize {
+    node.depth().min(DRAWN + 1)
+}
+
+/// Of each node, by the depths of all: whether another one follows at its depth, below the same caller. From the last one to the first, so
+/// that each is looked at once.
+fn brothers(depths: impl DoubleEndedIterator<Item = usize>) -> Vec<bool> {
+    // Of each depth down to that of the node at hand: whether there is a later one below the same caller.
+    let mut later: Vec<bool> = Vec::new();
+    let has_brother = |depth: usize| {
+        later.resize(depth + 1, false);
+        std::mem::replace(&mut later[depth], true)
+    };
+    let mut all: Vec<_> = depths.rev().map(has_brother).collect();
+    all.reverse();
+    all
 }
 
 fn heading(has_polls: bool) -> &'static [&'static str] {
@@ -129,6 +155,68 @@ mod tests {
              500 ns  55.6 %  500 ns      7      -  app::walk (recursive: 6 calls, 3 deep; 1 place below)\n\
              400 ns  44.4 %  400 ns      7      9  app::poll"
         );
+    }
+
+    fn chain(len: usize) -> Tree {
+        let node = |depth| TreeNode {
+            name: "app::descend".to_owned(),
+            depth,
+            calls: 1,
+            total: 1_000,
+            ..TreeNode::default()
+        };
+        Tree::new((0..len).map(node).collect(), 0, Vec::new())
+    }
+
+    #[test]
+    fn deep_levels_stand_in_one_column_and_say_their_depth() {
+        let text = chain(104).to_string();
+        let column = text.find("call tree").unwrap();
+        let trees: Vec<String> =
+            text.lines().skip(98).map(|line| line.chars().skip(column).collect()).collect();
+        let indented = |levels: usize, rest: &str| format!("{}{rest}", "   ".repeat(levels));
+        let expected = [
+            indented(96, "└─ app::descend"),
+            indented(97, "└─ app::descend"),
+            indented(98, "└─ app::descend"),
+            indented(99, "└─ app::descend"),
+            indented(100, "┄┄ app::descend (depth 101)"),
+            indented(100, "┄┄ app::descend (depth 102)"),
+            indented(100, "┄┄ app::descend (depth 103)"),
+        ];
+        assert_eq!(trees, expected, "{text}");
+    }
+
+    /// A chain of twice as many calls takes twice as many bytes, and each node is looked at once.
+    #[test]
+    fn the_text_of_a_deep_chain_grows_with_its_nodes() {
+        let bytes = |len| chain(len).to_string().len();
+        // From here on, depths have four digits.
+        let [one, two, three] = [2_000, 4_000, 6_000].map(bytes);
+        assert_eq!(two - one, three - two);
+        assert!((two - one) / 2_000 < 400);
+        let mut looks = 0;
+        let found = brothers((0..8_192).inspect(|_| looks += 1));
+        assert_eq!((looks, found.len(), found.contains(&true)), (8_192, 8_192, false));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn brothers_follow_below_the_same_caller(steps in proptest::collection::vec(0..5_usize, 0..40)) {
+            // Each is at most one level deeper than the one before.
+            let mut depth = 0_usize;
+            let deeper = |step: usize| {
+                depth = if step > 2 { depth + 1 } else { depth.saturating_sub(step) };
+                depth
+            };
+            let depths: Vec<_> = std::iter::once(0).chain(steps.into_iter().map(deeper)).collect();
+            let naive = |at: usize| {
+                let mut later = depths[at + 1..].iter().take_while(|depth| **depth >= depths[at]);
+                later.any(|depth| *depth == depths[at])
+            };
+            let expected: Vec<_> = (0..depths.len()).map(naive).collect();
+            proptest::prop_assert_eq!(brothers(depths.iter().copied()), expected);
+        }
     }
 
     #[test]

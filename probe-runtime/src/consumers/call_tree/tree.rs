@@ -109,7 +109,7 @@ impl TreeNode {
 
 /// A tree of calls, from [`CallTree`](super::CallTree): a list of nodes, each followed by those below it, which have a greater
 /// [depth](TreeNode::depth), those with more time first. Prints as a text tree; nodes with less than a thousandth of all time are left out there,
-/// and counted. `format!("{tree:100}")` keeps its lines within 100 columns: what is deeper than that allows is left out, too, and long names lose their beginning.
+/// and counted; those below more than a hundred callers are not indented further, and say their depth. `format!("{tree:100}")` keeps its lines within 100 columns: what is deeper than that allows is left out, too, and long names lose their beginning.
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
