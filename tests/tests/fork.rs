@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
-use probe_runtime::{Attachment, Consumer, Count, Event, ProbeState, point, select};
+use probe_runtime::{Attachment, Consumer, Count, Event, Latency, ProbeState, point, select};
 use probe_tests::scenario::in_a_child;
 use probe_tests::text::Text;
 
@@ -22,6 +22,12 @@ fn work(x: u64) -> u64 {
 fn blocked(x: u64) -> u64 {
     point!("blocked");
     x + 1
+}
+
+mod called {
+    #[probe_runtime::probe]
+    #[inline(never)]
+    pub fn timed() {}
 }
 
 /// Stays inside its hit until it is told to leave.
@@ -139,6 +145,7 @@ fn the_child_goes_on_and_the_parent_notices_nothing() {
     assert_eq!(blocks.detach().patched(), 1);
 
     forks_while_others_toggle(&tally);
+    forks_while_others_reset();
     assert_eq!(tally.detach().patched(), 1);
     Text::of_this_process().assert_as_in_file();
 }
@@ -175,5 +182,44 @@ fn forks_while_others_toggle(tally: &Attachment<Count>) {
         // First the worker's end: its last hit may be on its way.
         let calls = worker.join().unwrap();
         assert_eq!(tally.total() - before, calls);
+    });
+}
+
+/// Forks in the middle of other threads' resets: the child finds what they begin at whole, and waits for nobody.
+fn forks_while_others_reset() {
+    let hits = select("fork::work").unwrap().attach(Count::new()).unwrap();
+    let latency = select("fork::called::timed").unwrap().attach(Latency::new()).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let resetter = scope.spawn(|| {
+            let (mut told, mut timed) = (0, 0);
+            while !stop.load(Ordering::Relaxed) {
+                told += hits.reset().total();
+                timed += latency.reset()[0].calls();
+            }
+            (told, timed)
+        });
+        let worker = scope.spawn(|| {
+            let mut calls = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                work(1);
+                called::timed();
+                calls += 1;
+            }
+            calls
+        });
+        for _ in 0..50 {
+            let status = in_a_child(|| {
+                let _ = (hits.reset(), latency.reset());
+                work(1);
+                called::timed();
+                assert_eq!((hits.total(), latency.latencies()[0].calls()), (1, 1));
+                assert_eq!((hits.reset().total(), hits.reset().total()), (1, 0));
+            });
+            assert_eq!(status, 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let (calls, (told, timed)) = (worker.join().unwrap(), resetter.join().unwrap());
+        assert_eq!((told + hits.total(), timed + latency.latencies()[0].calls()), (calls, calls));
     });
 }
