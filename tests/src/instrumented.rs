@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::folder;
+use crate::library::Library;
 
 /// The compilers for C that there are here; gcc at least.
 ///
@@ -64,6 +65,39 @@ pub fn shared(compiler: &str, source: &Path, name: &str, flags: &[&str]) -> Path
     let output = source.with_file_name(name);
     build(compiler, source, &output, &[&["-shared", "-fPIC"], flags].concat());
     output
+}
+
+/// Compiles source text with gcc, in a folder of its own, and loads the result.
+#[must_use]
+pub fn load(name: &str, file: &str, text: &str, flags: &[&str]) -> Library {
+    let source = source(&folder(name), file, text);
+    let object = Path::new(file).with_extension("so");
+    Library::open(&shared("gcc", &source, &object.to_string_lossy(), flags))
+}
+
+/// An instrumented function, of one number to another.
+pub type Function = extern "C" fn(u64) -> u64;
+
+/// C of functions `f0`, `f1`, …, which add their number to their argument.
+#[must_use]
+pub fn numbered(count: usize) -> String {
+    let functions =
+        (0..count).map(|number| format!("uint64_t f{number}(uint64_t x) {{ return x + {number}; }}\n"));
+    "#include <stdint.h>\n".to_owned() + &functions.collect::<String>()
+}
+
+/// The functions of a library that [`numbered`] is the source of.
+#[must_use]
+pub fn functions(library: &Library, count: usize) -> Vec<Function> {
+    (0..count).map(|number| library.function(&format!("f{number}"))).collect()
+}
+
+/// Loads [`numbered`] functions.
+#[must_use]
+pub fn load_numbered(name: &str, count: usize) -> (Library, Vec<Function>) {
+    let library = load(name, "code.c", &numbered(count), &["-O1"]);
+    let functions = functions(&library, count);
+    (library, functions)
 }
 
 /// Assembly of functions that add their number, from 1, to their argument, and call both hooks from the same offset in an aligned word: up

@@ -26,6 +26,7 @@ pub mod library;
 pub mod machine_state;
 #[cfg(target_os = "linux")]
 pub mod pages;
+pub mod points;
 pub mod random;
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub mod real;
@@ -37,5 +38,6 @@ pub mod scenario;
 pub mod slots;
 pub mod sources;
 pub mod text;
+pub mod turn;
 #[cfg(target_os = "linux")]
 pub mod uprobe;

@@ -7,6 +7,7 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::slice;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -106,6 +107,22 @@ impl Text {
             assert_eq!(mapping.rights, "r-xp", "{mapping:x?}");
         }
     }
+}
+
+/// Writes one byte of this process's text, as a debugger does.
+///
+/// # Panics
+/// If the system refuses.
+pub fn write_byte(at: usize, byte: u8) {
+    let page = at & !0xfff;
+    let protect = |rights| {
+        // SAFETY: a page of the program's text, which stays readable and executable.
+        assert_eq!(unsafe { libc::mprotect(page as *mut _, 0x1000, rights) }, 0);
+    };
+    protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
+    // SAFETY: mapped and writable; one byte is written whole.
+    unsafe { AtomicU8::from_ptr(at as *mut u8) }.store(byte, Ordering::SeqCst);
+    protect(libc::PROT_READ | libc::PROT_EXEC);
 }
 
 /// The mappings of a file, by address.

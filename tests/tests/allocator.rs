@@ -5,11 +5,12 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, probe, select};
+use probe_tests::turn::turn;
 
 /// The system's, with probes, and a count of its own.
 struct Probed;
@@ -38,12 +39,6 @@ unsafe impl GlobalAlloc for Probed {
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(ptr, layout) }
     }
-}
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn churn(rounds: usize) {

@@ -5,23 +5,18 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use probe_runtime::TextPolicy;
 use probe_runtime::patch::call::{Options, activate_call, activate_jump, deactivate_call};
 use probe_runtime::patch::{OpenText, PatchError, TextError, synchronize};
 use probe_tests::call_sites::{Block, CallSite, FIRST, walk};
 use probe_tests::text::Text;
+// The tests look at the whole text.
+use probe_tests::turn::turn;
 
 const PAGE: usize = 4096;
 const SEALED: Options = Options::new();
 const OPEN: Options = Options::new().text(TextPolicy::Open);
-
-/// The tests look at the whole text.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Pages of this test's own, for good.
 fn map(pages: usize, rights: libc::c_int) -> usize {

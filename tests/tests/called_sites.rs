@@ -7,19 +7,13 @@
 use std::arch::{asm, global_asm};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::{Count, Kind, ProbeState, TextPolicy, Visibility, probes, select, unread_records};
 use probe_tests::destroyer::Destroyer;
 use probe_tests::text::Text;
-
-/// The tests share the probes.
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+// The tests share the probes.
+use probe_tests::turn::turn;
 
 global_asm!(
     // A site where it is, whatever its alignment.

@@ -4,15 +4,10 @@
 use std::cell::Cell;
 use std::fmt::{self, Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use probe_runtime::{Consumer, Count, Event, ValueRef, failed_captures, point, probe, select};
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use probe_tests::turn::turn;
 
 /// Writes down each hit's fields, as text.
 #[derive(Default)]

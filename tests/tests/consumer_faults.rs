@@ -4,17 +4,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, ProbeState, probe, select};
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use probe_tests::turn::turn;
 
 /// Long enough for another thread to get through whatever does not wait.
 const A_WHILE: Duration = Duration::from_millis(100);

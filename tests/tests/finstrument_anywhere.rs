@@ -3,13 +3,11 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use probe_runtime::{Count, Kind, finstrument, select};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::load_numbered;
 use probe_tests::scenario;
 
 /// Instrumented functions that the allocator calls, each some times and then the next.
@@ -52,18 +50,6 @@ unsafe impl GlobalAlloc for Instrumented {
     }
 }
 
-fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
-    let mut code = String::from("#include <stdint.h>\n");
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    let folder = folder(name);
-    let file = source(&folder, "code.c", &code);
-    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1"]));
-    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
-    (library, functions)
-}
-
 fn assert_counted(calls: &finstrument::Attachment, number: usize, hits: u64) {
     for kind in [Kind::Entry, Kind::Exit] {
         assert_eq!(calls.counts().hits(&format!("f{number}"), kind), Some(hits), "f{number} {kind}");
@@ -99,7 +85,7 @@ fn scenario() {
 
 /// The allocator's functions are discovered by the operations of this crate, too, under whatever locks these hold.
 fn allocator() {
-    let (library, functions) = library("allocator");
+    let (library, functions) = load_numbered("allocator", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS).unwrap();
     for (at, function) in IN_ALLOCATOR.iter().zip(&functions) {
         at.store(*function as *mut (), Ordering::Release);
@@ -141,7 +127,7 @@ extern "C" fn handle(_signal: libc::c_int) {
 /// A timer's signals interrupt operations, hooks and whatever else, and discover.
 fn signals() {
     const WANTED: usize = 4 * FUNCTIONS;
-    let (library, functions) = library("signals");
+    let (library, functions) = load_numbered("signals", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS).unwrap();
     for (at, function) in IN_HANDLER.iter().zip(&functions) {
         at.store(*function as *mut (), Ordering::Release);
@@ -176,7 +162,7 @@ fn signals() {
 /// Until somebody asks for anything, calls are noted and stay calls; the first operation makes them sites.
 fn early() {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let (library, functions) = library("early");
+    let (library, functions) = load_numbered("early", FUNCTIONS);
     for _ in 0..2 {
         functions.iter().for_each(|function| _ = function(0));
     }

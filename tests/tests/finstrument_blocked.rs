@@ -2,14 +2,12 @@
 //! patched through `int3`.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use probe_runtime::patch::word::traps;
 use probe_runtime::{Count, Kind, finstrument, probes, select};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::load_numbered;
 
 const FUNCTIONS: usize = 400;
 
@@ -24,13 +22,7 @@ fn block_all() {
 
 #[test]
 fn threads_that_block_signals_live() {
-    let mut code = String::from("#include <stdint.h>\n");
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    let folder = folder("blocked");
-    let library = Library::open(&shared("gcc", &source(&folder, "code.c", &code), "code.so", &["-O1"]));
-    let functions: Vec<_> = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+    let (library, functions) = load_numbered("blocked", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 8).unwrap();
     let at = AtomicUsize::new(0);
     let called: Vec<AtomicUsize> = (0..FUNCTIONS).map(|_| AtomicUsize::new(0)).collect();

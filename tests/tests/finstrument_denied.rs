@@ -2,28 +2,13 @@
 //! counted all the same, and say why.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::fmt::Write;
-
 use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, Kind, TextPolicy, probes, select};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
 
 const FUNCTIONS: usize = 16;
-
-fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
-    let mut code = String::from("#include <stdint.h>\n");
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    let folder = folder(name);
-    let file = source(&folder, "code.c", &code);
-    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1"]));
-    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
-    (library, functions)
-}
 
 #[test]
 fn without_the_right_to_write_calls_stay_and_count() {
@@ -62,14 +47,14 @@ fn deny_writable_code() {
     deny(libc::SYS_mprotect, argument(2), libc::PROT_WRITE.unsigned_abs(), libc::PROT_WRITE.unsigned_abs());
 }
 
-fn call_all(functions: &[extern "C" fn(u64) -> u64]) {
+fn call_all(functions: &[Function]) {
     for (number, function) in functions.iter().enumerate() {
         assert_eq!(function(3), 3 + number as u64);
     }
 }
 
 fn memory() {
-    let (library, functions) = library("memory");
+    let (library, functions) = load_numbered("memory", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     // Its place is taken, and its memory there.
     call_all(&functions[..1]);
@@ -93,7 +78,7 @@ fn memory() {
 }
 
 fn mprotect() {
-    let (library, functions) = library("mprotect");
+    let (library, functions) = load_numbered("mprotect", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     deny_writable_code();
     for _ in 0..5 {
@@ -128,7 +113,7 @@ fn mprotect() {
 }
 
 fn alias() {
-    let (library, functions) = library("alias");
+    let (library, functions) = load_numbered("alias", FUNCTIONS);
     finstrument::text(TextPolicy::Alias);
     deny_writable_code();
     call_all(&functions);
@@ -153,7 +138,7 @@ fn alias() {
 
 fn trap() {
     extern "C" fn nothing(_signal: libc::c_int) {}
-    let (library, functions) = library("trap");
+    let (library, functions) = load_numbered("trap", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     // SAFETY: a handler that does nothing; no trap is under way.
     unsafe { libc::signal(libc::SIGTRAP, nothing as extern "C" fn(libc::c_int) as libc::sighandler_t) };

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes, select};
-use probe_tests::instrumented::{calls_at, folder, shared, source};
+use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};
 
@@ -91,9 +91,7 @@ fn places() {
 }
 
 fn fork() {
-    let folder = folder("fork");
-    let file = source(&folder, "fork.c", &code(["fox1", "fox2"]));
-    let library = Library::open(&shared("gcc", &file, "fork.so", &["-O1"]));
+    let library = load("fork", "fork.c", &code(["fox1", "fox2"]), &["-O1"]);
     let (one, two) = (library.function("fox1"), library.function("fox2"));
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     one(1);
@@ -151,9 +149,7 @@ fn callback() {
 }
 
 fn capacity() {
-    let folder = folder("capacity");
-    let file = source(&folder, "capacity.c", &code(["dog1", "dog2"]));
-    let library = Library::open(&shared("gcc", &file, "capacity.so", &["-O1"]));
+    let library = load("capacity", "capacity.c", &code(["dog1", "dog2"]), &["-O1"]);
     let (one, two) = (library.function("dog1"), library.function("dog2"));
     let calls = finstrument::attach(Count::new(), 2).unwrap();
     let again = finstrument::attach(Count::new(), 2).unwrap_err();

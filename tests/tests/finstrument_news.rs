@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use probe_runtime::{Count, Kind, ProbeInfo, ProbeState, TextPolicy, finstrument, probes, select};
-use probe_tests::instrumented::{calls_at, folder, shared, source};
+use probe_tests::instrumented::{calls_at, folder, load, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario::{self, in_a_child};
 
@@ -170,12 +170,8 @@ forked:
 ";
 
 fn forked(name: &str) -> Library {
-    let file = source(
-        &folder(name),
-        "forked.s",
-        &FORKED.replace("forked(%rip)", ".Lforked(%rip)").replace("forked:\n", "forked:\n.Lforked:\n"),
-    );
-    Library::open(&shared("gcc", &file, "forked.so", &[]))
+    let code = FORKED.replace("forked(%rip)", ".Lforked(%rip)").replace("forked:\n", "forked:\n.Lforked:\n");
+    load(name, "forked.s", &code, &[])
 }
 
 fn exits() -> usize {

@@ -2,8 +2,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use probe_runtime::{Count, Kind, finstrument};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::load;
 use probe_tests::scenario;
 
 #[test]
@@ -19,9 +18,8 @@ fn what_was_discovered_meanwhile_is_resumed() {
 #[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
-    let folder = folder(&asked);
     let code = "#include <stdint.h>\nuint64_t one(uint64_t x) { return x + 1; }\nuint64_t two(uint64_t x) { return x + 2; }\n";
-    let library = Library::open(&shared("gcc", &source(&folder, "code.c", code), "code.so", &["-O1"]));
+    let library = load(&asked, "code.c", code, &["-O1"]);
     let (one, two) = (library.function("one"), library.function("two"));
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     match asked.as_str() {

@@ -3,8 +3,7 @@
 
 use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, Kind};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::load;
 
 const CODE: &str = "\
 	.text
@@ -37,9 +36,7 @@ two:
 
 #[test]
 fn each_function_has_its_own_hits() {
-    let folder = folder("shared");
-    let file = source(&folder, "shared.s", CODE);
-    let library = Library::open(&shared("gcc", &file, "shared.so", &[]));
+    let library = load("shared", "shared.s", CODE, &[]);
     let (one, two) = (library.function("one"), library.function("two"));
     let calls = finstrument::attach(Count::new(), 10).unwrap();
     for _ in 0..7 {

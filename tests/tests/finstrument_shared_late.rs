@@ -4,8 +4,7 @@
 
 use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, Kind, select};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::load;
 
 /// `two` leaves by the call that it shares with `one`, or, if it was given anything, by one of its own. `PAD` moves the
 /// shared call across two aligned words, or not.
@@ -58,9 +57,8 @@ two:
 fn each_function_has_its_own_hits() {
     finstrument::start();
     for (name, pad) in [("whole", 6), ("straddles", 3)] {
-        let folder = folder(&format!("shared-late-{name}"));
-        let file = source(&folder, &format!("{name}.s"), &CODE.replace("PAD", &pad.to_string()));
-        let library = Library::open(&shared("gcc", &file, &format!("{name}.so"), &[]));
+        let code = CODE.replace("PAD", &pad.to_string());
+        let library = load(&format!("shared-late-{name}"), &format!("{name}.s"), &code, &[]);
         let (one, two) = (library.function("one"), library.function("two"));
         // Nobody listens: the shared call becomes `one`'s, and latent, before `two` is seen there.
         for _ in 0..3 {

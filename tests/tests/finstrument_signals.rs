@@ -1,11 +1,10 @@
 //! Signal handlers that interrupt first hits, and call the very function that is being discovered.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::fmt::Write;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use probe_runtime::{Count, finstrument, probes};
-use probe_tests::instrumented::{folder, shared, source};
+use probe_tests::instrumented::{Function, functions, load, numbered};
 use probe_tests::library::Library;
 use probe_tests::scenario;
 
@@ -63,15 +62,17 @@ void run(const function *functions, volatile uint64_t *at, uint64_t end, uint64_
 type Jump = extern "C" fn(libc::c_int);
 type Run = extern "C" fn(*const extern "C" fn(u64) -> u64, *mut u64, u64, u64);
 
-fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
-    let mut code = String::from("#include <pthread.h>\n#include <stdint.h>\n") + LOOP;
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    let folder = folder(name);
-    let file = source(&folder, "code.c", &code);
-    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1", "-g0"]));
-    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+fn library(name: &str) -> (Library, Vec<Function>) {
+    let code = [
+        "#include <pthread.h>
+#include <stdint.h>
+",
+        LOOP,
+        &numbered(FUNCTIONS),
+    ]
+    .concat();
+    let library = load(name, "code.c", &code, &["-O1", "-g0"]);
+    let functions = functions(&library, FUNCTIONS);
     (library, functions)
 }
 

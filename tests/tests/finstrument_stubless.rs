@@ -1,28 +1,13 @@
 //! Where no memory can be made executable, or there is none in reach: calls stay real ones, each hit is counted, and it is said why.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::fmt::Write;
-
 use probe_runtime::finstrument::{self, Reason};
 use probe_runtime::{Count, TextPolicy, probes};
-use probe_tests::instrumented::{folder, shared, source};
-use probe_tests::library::Library;
+use probe_tests::instrumented::{Function, load_numbered};
 use probe_tests::sandbox::{argument, deny, without_memory};
 use probe_tests::scenario;
 
 const FUNCTIONS: usize = 16;
-
-fn library(name: &str) -> (Library, Vec<extern "C" fn(u64) -> u64>) {
-    let mut code = String::from("#include <stdint.h>\n");
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    let folder = folder(name);
-    let file = source(&folder, "code.c", &code);
-    let library = Library::open(&shared("gcc", &file, "code.so", &["-O1"]));
-    let functions = (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
-    (library, functions)
-}
 
 #[test]
 fn memory_that_can_not_be_made_executable() {
@@ -52,7 +37,7 @@ fn scenario() {
 }
 
 /// Calls each function some times, and makes sure that all are counted, though none is a site.
-fn check(functions: &[extern "C" fn(u64) -> u64], errno: i32, why: &str) {
+fn check(functions: &[Function], errno: i32, why: &str) {
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     for _ in 0..10 {
         for (number, function) in functions.iter().enumerate() {
@@ -77,7 +62,7 @@ fn check(functions: &[extern "C" fn(u64) -> u64], errno: i32, why: &str) {
 }
 
 fn refused() {
-    let (library, functions) = library("refused");
+    let (library, functions) = load_numbered("refused", FUNCTIONS);
     finstrument::text(TextPolicy::Alias);
     let execute = libc::PROT_EXEC.unsigned_abs();
     deny(libc::SYS_mprotect, argument(2), execute, execute);
@@ -87,7 +72,7 @@ fn refused() {
 }
 
 fn crowded() {
-    let (library, functions) = library("crowded");
+    let (library, functions) = load_numbered("crowded", FUNCTIONS);
     finstrument::start();
     // All that is free within the reach of a call is taken.
     let site = functions[0] as usize;
@@ -108,7 +93,7 @@ fn crowded() {
 }
 
 fn short() {
-    let (library, functions) = library("short");
+    let (library, functions) = load_numbered("short", FUNCTIONS);
     let calls = finstrument::attach(Count::new(), 100).unwrap();
     let call_all = || {
         for (number, function) in functions.iter().enumerate() {

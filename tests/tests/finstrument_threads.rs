@@ -2,13 +2,12 @@
 //! twice.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::fmt::Write;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use probe_runtime::{Count, Kind, finstrument, select};
-use probe_tests::instrumented::{compilers, folder, shared, source};
+use probe_tests::instrumented::{compilers, folder, functions, numbered, shared, source};
 use probe_tests::library::Library;
 
 const FUNCTIONS: usize = 300;
@@ -17,24 +16,15 @@ const CALLS: usize = 20;
 
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
-fn code() -> String {
-    let mut code = String::from("#include <stdint.h>\n");
-    for number in 0..FUNCTIONS {
-        writeln!(code, "uint64_t f{number}(uint64_t x) {{ return x + {number}; }}").unwrap();
-    }
-    code
-}
-
 #[test]
 fn racing_first_hits_are_exact() {
     let folder = folder("threads");
     finstrument::on_discovery(|_| _ = TOLD.fetch_add(1, Ordering::Relaxed));
     for (round, busy) in compilers().into_iter().flat_map(|it| [(it, false), (it, true)]) {
         let told = TOLD.load(Ordering::Relaxed);
-        let file = source(&folder, &format!("{round}{busy}.c"), &code());
+        let file = source(&folder, &format!("{round}{busy}.c"), &numbered(FUNCTIONS));
         let library = Library::open(&shared(round, &file, &format!("{round}{busy}.so"), &["-O1"]));
-        let functions: Vec<_> =
-            (0..FUNCTIONS).map(|number| library.function(&format!("f{number}"))).collect();
+        let functions = functions(&library, FUNCTIONS);
         let before = finstrument::stats();
         let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + THREADS).unwrap();
         let (start, stop) = (Barrier::new(THREADS), AtomicBool::new(!busy));

@@ -3,15 +3,13 @@
 //! consumer is called no more.
 //! A process of its own: its one probe is entered by one thread at a time, step by step.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use probe_runtime::{Consumer, Count, Event, Visibility, point, select};
-
-/// The tests share the probe.
-static TURN: Mutex<()> = Mutex::new(());
+// The tests share the probe.
+use probe_tests::turn::turn;
 
 /// A field that tells that it is being evaluated, and waits.
 struct Field {
@@ -62,7 +60,7 @@ fn meanwhile<T>(change: impl FnOnce() -> T) -> T {
 
 #[test]
 fn a_hit_on_its_way_outlives_a_pause() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let hits = select("**::on-the-way").unwrap().attach(Count::new()).unwrap();
     meanwhile(|| ());
     assert_eq!(hits.total(), 1);
@@ -83,7 +81,7 @@ fn a_hit_on_its_way_outlives_a_pause() {
 /// Not its first hit, so that it takes the short way.
 #[test]
 fn a_thread_that_has_hit_before_counts_it_too() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let before = select("**::before").unwrap().attach(Count::new()).unwrap();
     let hits = select("**::on-the-way").unwrap().attach(Count::new()).unwrap();
     meanwhile(|| assert_eq!(hits.pause().patched(), 1));
@@ -93,7 +91,7 @@ fn a_thread_that_has_hit_before_counts_it_too() {
 /// What the consumer uses may be gone when a pause has returned that waits.
 #[test]
 fn a_consumer_is_called_after_no_pause_that_waits() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     for (visibility, late) in
         [(Visibility::Synchronous, 0), (Visibility::Eventual, u64::from(cfg!(not(probe_portable))))]
     {
@@ -114,7 +112,7 @@ fn a_consumer_is_called_after_no_pause_that_waits() {
 
 #[test]
 fn nobody_is_called_after_a_detach() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let set = select("**::on-the-way").unwrap();
     let (stays, leaves) = (set.attach(Calls::default()).unwrap(), set.attach(Count::new()).unwrap());
     meanwhile(|| drop(leaves));
@@ -125,7 +123,7 @@ fn nobody_is_called_after_a_detach() {
 /// Attached on the way: the hook is there before the site is active, so the hit is theirs too.
 #[test]
 fn who_comes_in_between_gets_the_hit() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let set = select("**::on-the-way").unwrap();
     let first = set.attach(Count::new()).unwrap();
     let second = meanwhile(|| set.attach(Count::new()).unwrap());

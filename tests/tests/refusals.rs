@@ -3,45 +3,19 @@
 //! A process of its own; the sandboxed scenarios run in children, since a seccomp filter can't be taken off.
 #![cfg(not(probe_portable))]
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::{
-    Consumer, Count, Error, Event, ProbeState, RefusalReason, TextPolicy, Visibility, point, select,
+    Consumer, Count, Error, Event, ProbeState, RefusalReason, TextPolicy, Visibility, select,
 };
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario;
-use probe_tests::text::{Difference, Text};
+use probe_tests::text::{Difference, Text, write_byte};
+// The tests look at the whole text.
+use probe_tests::turn::turn;
 
-/// The tests look at the whole text.
-static TURN: Mutex<()> = Mutex::new(());
-
-#[inline(never)]
-fn first(x: u64) -> u64 {
-    point!("first");
-    x + 1
-}
-
-#[inline(never)]
-fn second(x: u64) -> u64 {
-    point!("second");
-    x * 2
-}
-
-/// Writes one byte of text, as a debugger does.
-fn write_text(at: usize, byte: u8) {
-    let page = at & !0xfff;
-    let protect = |rights| {
-        // SAFETY: a page of this program's text, which stays readable and executable.
-        let result = unsafe { libc::mprotect(page as *mut _, 4096, rights) };
-        assert_eq!(result, 0);
-    };
-    protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
-    // SAFETY: mapped and writable; one byte is written whole.
-    unsafe { (*(at as *const std::sync::atomic::AtomicU8)).store(byte, Ordering::SeqCst) };
-    protect(libc::PROT_READ | libc::PROT_EXEC);
-}
+probe_tests::first_and_second!();
 
 /// Where the one site of a probe is: the first byte that attaching changes.
 fn site(selector: &str, text: &Text) -> usize {
@@ -61,13 +35,13 @@ fn five_bytes(at: usize) -> [u8; 5] {
 
 #[test]
 fn a_breakpoint_is_reported_and_left_alone() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let text = Text::of_this_process();
     assert_eq!((first(1), second(1)), (2, 2));
     let at = site("**::first", &text);
     let nop = [0x0f, 0x1f, 0x44, 0x00, 0x08];
     assert_eq!(five_bytes(at), nop);
-    write_text(at, 0xcc);
+    write_byte(at, 0xcc);
     let broken = [Difference { at, file: 0x0f, memory: 0xcc }];
     let found = [0xcc, 0x1f, 0x44, 0x00, 0x08];
 
@@ -102,20 +76,20 @@ fn a_breakpoint_is_reported_and_left_alone() {
     assert_eq!(text.differences(), broken);
 
     // The debugger goes; the site is as good as new.
-    write_text(at, 0x0f);
+    write_byte(at, 0x0f);
     let hits = select("**::first").unwrap().attach(Count::new()).unwrap();
     first(1);
     assert_eq!(hits.total(), 1);
     // It comes back while the site is active: what it put there stays until it goes.
     let active = five_bytes(at);
-    write_text(at, 0xcc);
+    write_byte(at, 0xcc);
     let report = hits.detach();
     assert_eq!((report.patched(), report.refused()), (0, 1));
     let [refusal] = report.refusals() else { panic!("{report}") };
     let [_, rest @ ..] = active;
     let found = [0xcc, rest[0], rest[1], rest[2], rest[3]];
     assert_eq!(*refusal.reason(), RefusalReason::Foreign { expected: active, found });
-    write_text(at, 0xe9);
+    write_byte(at, 0xe9);
     assert_eq!(first(1), 2, "active, but nobody listens");
     // Whoever comes next finds it active, and leaves it latent.
     let hits = select("**::first").unwrap().attach(Count::new()).unwrap();

@@ -2,29 +2,13 @@
 //! A process of its own: it writes to its text.
 #![cfg(not(probe_portable))]
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use probe_runtime::{Error, RefusalReason, probe};
-use probe_tests::text::{Difference, Text};
+use probe_tests::text::{Difference, Text, write_byte};
 
 #[probe(replace)]
 #[inline(never)]
 fn work(x: u64) -> u64 {
     x + 1
-}
-
-/// Writes one byte of text, as a debugger does.
-fn write_text(at: usize, byte: u8) {
-    let page = at & !0xfff;
-    let protect = |rights| {
-        // SAFETY: a page of this program's text, which stays readable and executable.
-        let result = unsafe { libc::mprotect(page as *mut _, 4096, rights) };
-        assert_eq!(result, 0);
-    };
-    protect(libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC);
-    // SAFETY: mapped and writable; one byte is written whole.
-    unsafe { (*(at as *const AtomicU8)).store(byte, Ordering::SeqCst) };
-    protect(libc::PROT_READ | libc::PROT_EXEC);
 }
 
 #[test]
@@ -35,7 +19,7 @@ fn a_breakpoint_is_an_error() {
     assert_eq!((replacement.report().patched(), work(1)), (1, 20));
     drop(replacement);
     assert_eq!((text.differences(), work(1)), (vec![], 2));
-    write_text(at, 0xcc);
+    write_byte(at, 0xcc);
     let error = work::install(|original, x| original(x) * 10).unwrap_err();
     let Error::NotReplaced(report) = &error else { panic!("{error}") };
     assert_eq!((report.patched(), report.refused()), (0, 1));
@@ -43,7 +27,7 @@ fn a_breakpoint_is_an_error() {
     let said = "the function can't be replaced, for not all of its sites could be activated: 0 patched, 0 unchanged, 1 refused";
     assert!(error.to_string().starts_with(said), "{error}");
     assert_eq!(text.differences(), [Difference { at, file: 0x0f, memory: 0xcc }]);
-    write_text(at, 0x0f);
+    write_byte(at, 0x0f);
     assert_eq!(work(1), 2);
     let _replacement = work::install(|original, x| original(x) * 10).unwrap();
     assert_eq!(work(1), 20);

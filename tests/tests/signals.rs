@@ -6,16 +6,10 @@
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, Visibility, probe, select};
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use probe_tests::turn::turn;
 
 /// What the program itself counts, in handlers and outside.
 static CALLS: AtomicU64 = AtomicU64::new(0);

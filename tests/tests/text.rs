@@ -5,31 +5,16 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
-use probe_runtime::{Count, TextPolicy, Visibility, point, select};
+use probe_runtime::{Count, TextPolicy, Visibility, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RW, RWX, RX, rights};
 use probe_tests::text::Text;
+// Some tests look at the whole text, and each at all that stays writable.
+use probe_tests::turn::turn;
 
-/// Some tests look at the whole text, and each at all that stays writable.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[inline(never)]
-fn first(x: u64) -> u64 {
-    point!("first");
-    x + 1
-}
-
-#[inline(never)]
-fn second(x: u64) -> u64 {
-    point!("second");
-    x * 2
-}
+probe_tests::first_and_second!();
 
 /// A byte of memory that may be changed by others at any time.
 fn byte(at: usize) -> &'static AtomicU8 {

@@ -8,23 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use probe_runtime::patch::{OpenText, PatchError, TextError, call, unrestored_bytes, word};
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
 use probe_tests::pages::{NONE, PAGE, Pages, R, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-#[inline(never)]
-fn first(x: u64) -> u64 {
-    point!("first");
-    x + 1
-}
-
-#[inline(never)]
-fn second(x: u64) -> u64 {
-    point!("second");
-    x * 2
-}
+probe_tests::first_and_second!();
 
 #[test]
 fn sealed_mappings_are_refused_and_nothing_changes() {

@@ -8,24 +8,14 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 
 use probe_runtime::patch::{OpenText, TextError, unrestored_bytes};
-use probe_runtime::{Count, Error, RefusalReason, TextPolicy, point, select};
+use probe_runtime::{Count, Error, RefusalReason, TextPolicy, select};
 use probe_tests::folder::Folder;
 use probe_tests::pages::{PAGE, RWX, RX};
 use probe_tests::sandbox::{ALL, argument, deny};
 use probe_tests::scenario;
 use probe_tests::text::Text;
 
-#[inline(never)]
-fn first(x: u64) -> u64 {
-    point!("first");
-    x + 1
-}
-
-#[inline(never)]
-fn second(x: u64) -> u64 {
-    point!("second");
-    x * 2
-}
+probe_tests::first_and_second!();
 
 #[test]
 fn sealed_text_without_proc_is_refused() {

@@ -4,16 +4,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use probe_runtime::{Attachment, Consumer, Count, Event, lost_hits, probe, select};
-
-static TURN: Mutex<()> = Mutex::new(());
-
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use probe_tests::turn::turn;
 
 #[probe]
 #[inline(never)]

@@ -8,13 +8,11 @@
 //! | yes | yes | any | not counted |
 //! | yes | any | yes | not counted |
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use probe_runtime::{Attachment, Consumer, Count, Event, Hold, ProbeInfo, ProbeState, Report, probe, select};
-
-/// The tests share the probes.
-static TURN: Mutex<()> = Mutex::new(());
+// The tests share the probes.
+use probe_tests::turn::turn;
 
 #[probe]
 #[inline(never)]
@@ -29,10 +27,6 @@ fn never_called() {}
 
 fn state() -> ProbeState {
     select("truth_table::work kind=entry").unwrap().probes()[0].state()
-}
-
-fn turn() -> std::sync::MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// What is on the probes, and what must have been counted.

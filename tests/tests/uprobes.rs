@@ -5,12 +5,13 @@
 #![cfg(all(target_os = "linux", not(probe_portable)))]
 
 use std::hint::black_box;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use probe_runtime::patch::{Instruction, word};
 use probe_runtime::{Attachment, Count, Kind, ProbeState, RefusalReason, probe, probes, select};
 use probe_tests::text::Text;
 use probe_tests::uprobe::{self, Uprobe};
+// The tests share the probe.
+use probe_tests::turn::turn;
 
 const NOP: [u8; 5] = Instruction::NOP5.bytes();
 const HITS: u64 = 1_000;
@@ -19,12 +20,6 @@ const HITS: u64 = 1_000;
 #[inline(never)]
 fn work(x: u64) -> u64 {
     black_box(x).wrapping_mul(3) ^ 7
-}
-
-/// The tests share the probe.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn symbol() -> usize {

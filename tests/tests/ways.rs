@@ -6,20 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use probe_runtime::patch::word;
-use probe_runtime::{Count, ProbeSet, RefusalReason, TextPolicy, Visibility, point, select};
+use probe_runtime::{Count, ProbeSet, RefusalReason, TextPolicy, Visibility, select};
 use probe_tests::text::Text;
 
-#[inline(never)]
-fn first(x: u64) -> u64 {
-    point!("first");
-    x + 1
-}
-
-#[inline(never)]
-fn second(x: u64) -> u64 {
-    point!("second");
-    x * 2
-}
+probe_tests::first_and_second!();
 
 fn every_way() -> impl Iterator<Item = (TextPolicy, bool)> {
     let policies = [TextPolicy::Sealed, TextPolicy::Open, TextPolicy::Alias];

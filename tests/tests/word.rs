@@ -2,7 +2,6 @@
 //! A process of its own: it installs a handler for `SIGTRAP`.
 #![cfg(not(probe_portable))]
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -10,9 +9,8 @@ use probe_runtime::TextPolicy;
 use probe_runtime::patch::word::{self, Options, Ticks, Wait, finish_patch, is_straddler, start_patch};
 use probe_runtime::patch::{Bytes, OpenText, PatchError};
 use probe_tests::code::Code;
-
-/// Traps are counted for the whole process.
-static TURN: Mutex<()> = Mutex::new(());
+// Traps are counted for the whole process.
+use probe_tests::turn::turn;
 
 const ONE: Bytes5 = [0xb8, 1, 0, 0, 0];
 const TWO: Bytes5 = [0xb8, 2, 0, 0, 0];
@@ -40,7 +38,7 @@ fn every_way() -> Vec<Options> {
 
 #[test]
 fn every_length_at_every_place_is_replaced_whole() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     for (place, len) in offsets().flat_map(|place| (1..=8).map(move |len| (place, len))) {
         let before: Vec<u8> = (0x10..).take(24).collect();
@@ -64,7 +62,7 @@ fn every_length_at_every_place_is_replaced_whole() {
 
 #[test]
 fn who_runs_into_its_own_patch_finishes_it() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let ways = [Options::new().strict(true), Options::new().text(TextPolicy::Alias)];
     for (offset, options) in offsets().flat_map(|offset| ways.map(|way| (offset, way))) {
@@ -84,7 +82,7 @@ fn who_runs_into_its_own_patch_finishes_it() {
 
 #[test]
 fn a_patch_is_busy_until_it_is_over() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let (addr, call) = function(&mut code, 5);
     // SAFETY: one instruction, for others.
@@ -104,7 +102,7 @@ fn a_patch_is_busy_until_it_is_over() {
 
 #[test]
 fn a_thousand_are_under_way_at_once() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let functions: Vec<_> = (0..1_000).map(|at| function(&mut code, 60 + at % 4)).collect();
     let _text = OpenText::new(code.range()).unwrap();
@@ -124,7 +122,7 @@ fn a_thousand_are_under_way_at_once() {
 
 #[test]
 fn who_writes_over_a_patch_under_way_is_reported() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let (addr, _) = function(&mut code, 62);
     // SAFETY: one instruction, for another; nobody executes it here.
@@ -145,7 +143,7 @@ fn who_writes_over_a_patch_under_way_is_reported() {
 
 #[test]
 fn a_forgotten_patch_is_ended_by_who_arrives() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let (addr, call) = function(&mut code, 6);
     // SAFETY: one instruction, for another.
@@ -159,7 +157,7 @@ fn a_forgotten_patch_is_ended_by_who_arrives() {
 
 #[test]
 fn what_is_not_expected_is_left_alone() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     for (offset, options) in
         offsets().flat_map(|offset| every_way().into_iter().map(move |way| (offset, way)))
@@ -208,7 +206,7 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn of_two_patchers_one_wins_and_executors_see_both() {
-    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _turn = turn();
     let mut code = Code::new();
     let (addr, call) = function(&mut code, 4_094);
     assert!(is_straddler(addr, 5));

@@ -2,14 +2,13 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::PoisonError;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use probe_runtime::calls::Unpaired;
 use probe_runtime::probe;
 
-use super::{NOW, Results, TURN, attach, spend};
+use super::{NOW, Results, attach, spend, turn};
 
 /// Suspends once; time passes until it is polled again.
 async fn pause() {
@@ -45,7 +44,7 @@ fn poll(future: Pin<&mut impl Future<Output = ()>>) -> bool {
 
 #[test]
 fn a_futures_polls_are_its_time_on_a_processor() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let exact = attach("calls::futures::*");
     let mut future = pin!(outer());
     let mut polls = 0;
@@ -65,7 +64,7 @@ fn a_futures_polls_are_its_time_on_a_processor() {
 
 #[test]
 fn a_future_may_move_between_threads() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let exact = attach("calls::futures::*");
     // Each thread's clock says how far it is, and the next goes on from there.
     let mut future = Box::pin(outer());
@@ -88,7 +87,7 @@ fn a_future_may_move_between_threads() {
 
 #[test]
 fn a_future_that_is_dropped_was_cancelled() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let exact = attach("calls::futures::*");
     {
         let mut future = pin!(outer());
@@ -106,7 +105,7 @@ fn a_future_that_is_dropped_was_cancelled() {
 
 #[test]
 fn a_future_that_began_before_has_no_entry() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let mut future = pin!(outer());
     assert!(!poll(future.as_mut()));
     let exact = attach("calls::futures::*");

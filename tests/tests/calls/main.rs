@@ -8,16 +8,14 @@ use std::cell::Cell;
 use std::panic::catch_unwind;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use probe_runtime::calls::{Calls, Ended, Meter, OnceCalls, Unpaired};
 use probe_runtime::{Attachment, Consumer, Error, Event, Kind, Local, ProbeSet, probe, select};
 #[cfg(unix)]
 use probe_tests::scenario::in_a_child;
-
-/// Tests that call the same functions, or switch their sites, take turns.
-static TURN: Mutex<()> = Mutex::new(());
+// Tests that call the same functions, or switch their sites, take turns.
+use probe_tests::turn::turn;
 
 thread_local! {
     /// The time, and how much work was done: both are measured.
@@ -235,7 +233,7 @@ mod switched {
 
 #[test]
 fn a_call_that_began_before_has_no_entry() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let mut exact = None;
     switched::outer(&mut || exact = Some(attach("calls::switched::*")));
     let exact = exact.unwrap();
@@ -251,7 +249,7 @@ fn a_call_that_began_before_has_no_entry() {
 
 #[test]
 fn a_call_that_spans_a_pause_is_not_paired() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let exact = attach("calls::switched::*");
     // Its exit falls into the pause, and the next exit is another call's.
     switched::outer(&mut || {
@@ -276,7 +274,7 @@ fn a_call_that_spans_a_pause_is_not_paired() {
 
 #[test]
 fn a_call_that_spans_a_hold_of_another_probe_is_not_paired() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn();
     let exact = attach("calls::switched::*");
     let inner = select("calls::switched::inner").unwrap();
     switched::outer(&mut || drop(inner.hold().unwrap()));
