@@ -1,4 +1,4 @@
-//! What is watched, and what was: the sums that collectors get.
+//! The sums that collectors get: of attachments that are watched, and of those that were.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,13 +9,15 @@ use super::{Measured, Metrics};
 use crate::control::Attachment;
 use crate::dispatch::lost_hits;
 
-/// Watches attachments, and has their numbers ready for a collector: see the [module](crate::metrics).
+/// Watches attachments, and has their numbers ready for a collector: see the
+/// [module](crate::metrics).
 ///
-/// A copy of it is the same one. It never calls a consumer's `hit`, and no hit waits for it; it may be asked on any thread, and as often as
-/// collectors like, several of them, too. (A forked child asks its own only if no thread of its parent was asking at that moment.)
+/// Clones share one state. An exporter never calls a consumer's `hit`, and no hit waits for it. Any
+/// number of collectors may ask it, on any thread, as often as they like. (A forked child can ask
+/// its copy only if no thread of the parent was asking at the moment of the fork.)
 ///
-/// Cost of asking: what the consumers' own reports cost; for `Latency`, to read the 1,408 buckets of each function on each thread that has
-/// called it.
+/// Asking costs as much as the consumers' own reports. For `Latency` that is reading 1,408 buckets
+/// of each function on each thread that has called it.
 ///
 /// ```
 /// use probe_runtime::metrics::Exporter;
@@ -38,15 +40,15 @@ struct State {
     bounds: Arc<[u64]>,
     began: SystemTime,
     watched: Vec<(u64, Weak<dyn Source>)>,
-    /// The number of the next.
+    /// The number of the next watch.
     next: u64,
-    /// Of attachments that are gone.
+    /// The last numbers of attachments that are gone.
     gone: Metrics,
-    /// As they were collected last.
+    /// The snapshot that was collected last.
     collected: Metrics,
 }
 
-/// An attachment, of whatever consumer.
+/// An attachment of any consumer.
 trait Source: Send + Sync {
     fn measure(&self, into: &mut Metrics);
 }
@@ -64,13 +66,15 @@ impl Default for Exporter {
 }
 
 impl Exporter {
-    /// One that watches nothing yet, with the default bounds: 1, 2.5 and 5 of each decade, from 1 µs to 10 s.
+    /// An exporter that watches nothing yet, with the default bounds for histograms: 1, 2.5 and 5
+    /// of each decade, from 1 µs to 10 s.
     pub fn new() -> Self {
         Self::over(Arc::clone(Metrics::default().bounds()))
     }
 
-    /// One with these bounds for histograms, in any order. Each is a series of each function that was called. Instances of a program
-    /// have the same, so that their histograms can be added up.
+    /// An exporter with these bounds for histograms, in any order. Each bound makes one series for
+    /// each function that was called. Give all instances of a program the same bounds, so that
+    /// their histograms can be added up.
     ///
     /// ```
     /// use std::time::Duration;
@@ -93,7 +97,8 @@ impl Exporter {
         Self(Arc::new(Mutex::new(State { bounds, began, watched: Vec::new(), next: 0, gone, collected })))
     }
 
-    /// Watches an attachment, which is the watch's from now on: pause it, ask it, drop it, through that.
+    /// Watches an attachment. The returned watch owns it from now on: pause, ask and drop the
+    /// attachment through that.
     pub fn watch<C: Measured>(&self, attachment: Attachment<C>) -> Watched<C> {
         let attachment = Arc::new(attachment);
         let mut state = self.state();
@@ -105,12 +110,12 @@ impl Exporter {
         Watched { attachment, number, exporter: self.clone() }
     }
 
-    /// All numbers as they are now: of what is watched, and of what was.
+    /// All numbers as they are now: of attachments that are watched, and of those that were.
     pub fn collect(&self) -> Metrics {
         let mut guard = self.state();
         let state = &mut *guard;
         let mut metrics = state.gone.clone();
-        // Whoever drops a watch waits for this lock: none of these is the last of its attachment.
+        // Dropping a watch takes this lock. So none of these is the last owner of its attachment.
         let watched: Vec<_> = state.watched.iter().filter_map(|(_, source)| source.upgrade()).collect();
         watched.iter().for_each(|source| source.measure(&mut metrics));
         drop(watched);
@@ -123,7 +128,7 @@ impl Exporter {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A consumer of the program's own may have panicked in `measure`; what is there is whole.
+        // A consumer of the program's own may have panicked in `measure`; the state is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -134,7 +139,8 @@ impl fmt::Debug for Exporter {
     }
 }
 
-/// An attachment that is watched, from [`Exporter::watch`]. Derefs to it. Dropping it detaches; what it has counted stays with the exporter.
+/// A watched attachment, from [`Exporter::watch`]. Derefs to the attachment. Dropping it detaches;
+/// its counts stay with the exporter.
 ///
 /// ```
 /// use probe_runtime::metrics::Exporter;
@@ -168,7 +174,8 @@ impl<C: Measured> Deref for Watched<C> {
 
 impl<C: Measured> Drop for Watched<C> {
     fn drop(&mut self) {
-        // Without the lock: it waits for hits. No hit comes after it that would be missing.
+        // Without the lock, since this waits for hits. No hit comes after it, so none will be
+        // missing.
         self.attachment.pause();
         let mut state = self.exporter.state();
         let mut last = Metrics::new(Arc::clone(&state.bounds));

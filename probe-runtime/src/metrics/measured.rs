@@ -1,4 +1,4 @@
-//! What consumers tell a collector.
+//! The numbers that consumers export.
 
 use super::Metrics;
 use crate::consumer::Consumer;
@@ -7,7 +7,8 @@ use crate::consumers::Count;
 use crate::consumers::{FunctionLatency, Latency};
 use crate::control::Attachment;
 
-/// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency` are; a program's own are made so the same way.
+/// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency`
+/// implement it, and your own consumers can.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,13 +45,14 @@ use crate::control::Attachment;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub trait Measured: Consumer + Sized {
-    /// Adds what it has measured so far, all of it since it was attached. Called by [`Exporter::collect`](super::Exporter::collect) on its
-    /// thread, and once more before it is detached.
+    /// Adds all that the consumer has measured since it was attached.
+    /// [`Exporter::collect`](super::Exporter::collect) calls this on its own thread. It is called
+    /// once more before the consumer is detached.
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics);
 }
 
 impl Metrics {
-    /// Adds hits that no consumer has, of the whole process.
+    /// Adds hits of the whole process that reached no consumer.
     pub(crate) fn count_lost(&mut self, hits: u64) {
         if hits != 0 {
             let help = "Hits that were not counted: there was no memory for their threads' counters.";

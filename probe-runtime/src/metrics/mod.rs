@@ -1,8 +1,9 @@
 //! Counts and latencies for a fleet's collector: as Prometheus's text, and as OTLP.
 //!
-//! Life: an [`Exporter`] [watches](Exporter::watch) attachments ▸ each time the collector asks, [`Exporter::collect`] takes a snapshot,
-//! [`Metrics`] ▸ which renders itself: [`to_prometheus`](Metrics::to_prometheus), [`to_otlp`](Metrics::to_otlp). Nothing happens in between, and
-//! hits cost what they cost: a snapshot reads the numbers that consumers keep anyway.
+//! An [`Exporter`] [watches](Exporter::watch) attachments. Each time the collector asks,
+//! [`Exporter::collect`] takes a snapshot, [`Metrics`], which renders itself:
+//! [`to_prometheus`](Metrics::to_prometheus), [`to_otlp`](Metrics::to_otlp). Nothing happens in
+//! between, and hits cost no more: a snapshot reads the numbers that consumers keep anyway.
 //!
 //! ```
 //! use probe_runtime::metrics::Exporter;
@@ -23,7 +24,7 @@
 //! # Ok::<(), probe_runtime::Error>(())
 //! ```
 //!
-//! # What there is
+//! # The families
 //! | name | kind | labels | of |
 //! |---|---|---|---|
 //! | `probe_hits_total` | counter | `probe`, `kind`, `file` | [`Count`](crate::Count): hits of the probe |
@@ -37,35 +38,48 @@
 //! | `probe_suppressed_hits_total` | counter | | hits that came from inside a consumer, and were not delivered, where there are some |
 //! | `probe_lost_hits_total` | counter | | hits of the whole process that were not counted, for want of memory, where there are some |
 //!
-//! Consumers of one's own add theirs: [`Measured`].
+//! Your own consumers can add families: [`Measured`].
 //!
 //! # How exact it is
-//! Counts are exact, and so are sums of times. A histogram has the calls of `Latency`'s own, cumulated to the [bounds](Exporter::with_bounds) that
-//! were asked for: a call is on the right side of a bound unless it took within 1.6 % of it. Nothing is sampled again.
+//! Counts are exact, and so are sums of times. A histogram adds up the buckets of `Latency`'s own
+//! up to each of the [bounds](Exporter::with_bounds) that were asked for. A call is on the right
+//! side of a bound unless its time is within 1.6 % of it. Nothing is sampled again.
 //!
-//! Counters never become less: not when an attachment is paused, resumed or dropped, nor when its probes are unloaded; nor by the last
-//! digit, when the length of a tick becomes better known. Where two attachments that an exporter watches see the same probe at the same
-//! time, both count.
+//! Counters never decrease: not when an attachment is paused, resumed or dropped, and not when its
+//! probes are unloaded. They do not even lose a last digit when the length of a tick becomes better
+//! known. If two attachments that an exporter watches see the same probe at the same time, both
+//! count.
 //!
 //! # Cardinality
-//! `Count` makes one series of each probe, hit or not: entry and exit of a function are two. `Latency` makes, of each function that was called, as many
-//! as there are bounds, and four: 26 with the default bounds. Of a future it makes three more; of a function with hits that found no partner,
-//! one more for each that is missing, entry or exit. A function's line is not among the labels: it changes with each edit, and the series
-//! with it; probes that differ in nothing else are one series. So a hundred functions with latencies are 2,600 series an instance, of which a
-//! selector should be aware: `net::**`, rather than `**`.
+//! - `Count` makes one series for each probe, hit or not. Entry and exit of a function are two
+//!   probes.
+//! - `Latency` makes four series for each function that was called, and one for each bound: 26 with
+//!   the default bounds. A future has three more. A function with hits that found no partner has
+//!   one more for each missing side, entry or exit.
+//!
+//! A function's line is not among the labels, since it changes with each edit, and the series would
+//! change with it. Probes that differ only in their lines are one series.
+//!
+//! So a hundred functions with latencies make 2,600 series for each instance of the program. Choose
+//! the selector accordingly: `net::**`, rather than `**`.
 //!
 //! # Which collector
-//! - Prometheus, or what reads its format (Grafana Alloy, Datadog, the OpenTelemetry collector's `prometheus` receiver): answer with
-//!   [`to_prometheus`](Metrics::to_prometheus) at `/metrics`. Where the program has such an answer already, of the crates `prometheus` or
-//!   `metrics-exporter-prometheus`, append it: that is one valid answer, as the names are no one else's. (An answer in the format of
-//!   `prometheus-client` ends with `# EOF`: give these an address of their own.)
-//! - Jobs that end: `PROBES='net::**=count' PROBES_OUT=/var/lib/node_exporter/job.prom`, for the node exporter's textfile collector.
-//! - OTLP: POST [`to_otlp`](Metrics::to_otlp) to the collector's `/v1/metrics` as `application/json`, with whatever client of HTTP the program has.
-//! - Anything else, the `metrics` crate among them: [`Metrics::families`] has all numbers, for a loop of one's own. In the repository,
-//!   `tests/metrics/recorder.rs` is one.
+//! - Prometheus, and collectors that read its format (Grafana Alloy, Datadog, the OpenTelemetry
+//!   collector's `prometheus` receiver): answer with [`to_prometheus`](Metrics::to_prometheus) at
+//!   `/metrics`. If the program has such an answer already, from the crates `prometheus` or
+//!   `metrics-exporter-prometheus`, append this text to it. The result is one valid answer, since
+//!   nobody else uses these names. (An answer of `prometheus-client` ends with `# EOF`: give this
+//!   text an address of its own then.)
+//! - Jobs that end: `PROBES='net::**=count' PROBES_OUT=/var/lib/node_exporter/job.prom`, for the
+//!   node exporter's textfile collector.
+//! - OTLP: POST [`to_otlp`](Metrics::to_otlp) to the collector's `/v1/metrics` as
+//!   `application/json`, with any HTTP client of the program.
+//! - Anything else, such as the `metrics` crate: write a loop over [`Metrics::families`], which has
+//!   all numbers. In the repository, `tests/metrics/recorder.rs` is such a loop.
 //!
-//! No crate is behind this. The `metrics` crate's recorders, and OpenTelemetry's instruments, take single values of a histogram, and would sample
-//! again what is counted already; Prometheus's text and OTLP's JSON are what collectors read in the end, and take a screen each.
+//! This takes no further dependencies. The `metrics` crate's recorders and OpenTelemetry's
+//! instruments take single values of a histogram, and would sample counted calls again. Collectors
+//! read Prometheus's text and OTLP's JSON in the end, and either takes one screen of code.
 
 mod exporter;
 mod measured;

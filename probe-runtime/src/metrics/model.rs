@@ -61,10 +61,11 @@ impl Metrics {
         self.families.values()
     }
 
-    /// Adds a counter: a number that has been counted since the attachment was made, and only grows.
+    /// Adds a counter: a number that has been counted since the attachment was made, and only
+    /// grows.
     ///
-    /// Values with the same name and labels are added up. All values of a name are of the kind of the
-    /// first one; values of another kind are ignored.
+    /// Values with the same name and labels are added up. All values of a name are of the kind of
+    /// the first one; values of another kind are ignored.
     pub fn count(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], count: u64) {
         self.add(name, help, labels, Value::Count(count));
     }
@@ -81,8 +82,8 @@ impl Metrics {
 
     /// The same as [`count`](Self::count) for calls by the time that they took.
     ///
-    /// `sum` is the time of all calls together; `times` are times, each with its number of calls, in
-    /// any order. All times are in nanoseconds.
+    /// `sum` is the time of all calls together; `times` are times, each with its number of calls,
+    /// in any order. All times are in nanoseconds.
     pub fn histogram(
         &mut self,
         name: &str,
@@ -105,8 +106,8 @@ impl Metrics {
         }
     }
 
-    /// Adds all families of another snapshot, with the same bounds. A family whose kind differs from
-    /// that of the same name here is ignored.
+    /// Adds all families of another snapshot, with the same bounds. A family whose kind differs
+    /// from that of the same name here is ignored.
     pub(crate) fn add_all(&mut self, other: Self) {
         for (name, family) in other.families {
             match self.families.get_mut(&name) {
@@ -131,8 +132,8 @@ impl Metrics {
         self
     }
 
-    /// Keeps each number that only grows from falling below what it was, from going and from changing
-    /// its kind.
+    /// Keeps each number that only grows from falling below what it was, from going and from
+    /// changing its kind.
     pub(super) fn raise(&mut self, before: &Self) {
         for (name, before) in &before.families {
             if before.kind() == MetricKind::Gauge {

@@ -1,5 +1,5 @@
-//! OTLP, as JSON: an `ExportMetricsServiceRequest` of `opentelemetry.proto.collector.metrics.v1`, as protobuf's JSON mapping has it.
-//! 64-bit numbers are strings there.
+//! OTLP, as JSON: an `ExportMetricsServiceRequest` of `opentelemetry.proto.collector.metrics.v1`,
+//! as protobuf's JSON mapping has it. 64-bit numbers are strings there.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,11 +11,12 @@ use crate::consumers::report::{Object, array};
 const CUMULATIVE: u64 = 2;
 
 impl Metrics {
-    /// As the body of a POST to an OpenTelemetry collector's `/v1/metrics`, of the type `application/json`. `resource` says what it is of:
-    /// `service.name`, `service.instance.id`.
+    /// The body of a POST to an OpenTelemetry collector's `/v1/metrics`, of the type
+    /// `application/json`. `resource` describes the program: `service.name`, `service.instance.id`.
     ///
-    /// Names are those that the collector makes Prometheus's of: without `_total` and `_seconds`, with the unit beside it. Numbers that only
-    /// grow are cumulative sums, since the exporter was made; histograms have explicit bounds.
+    /// Names have neither `_total` nor `_seconds`, and the unit stands beside them; a collector
+    /// makes Prometheus's names from that. Numbers that only grow are cumulative sums since the
+    /// exporter was made. Histograms have explicit bounds.
     pub fn to_otlp(&self, resource: &[(&str, &str)]) -> String {
         let scope = Object::new().text("name", "probe-runtime").text("version", env!("CARGO_PKG_VERSION"));
         let metrics = array(self.families().map(|family| self.metric(family)));

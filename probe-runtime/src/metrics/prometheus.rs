@@ -1,10 +1,11 @@
-//! Prometheus's text, version 0.0.4: what every version of Prometheus reads, and the node exporter's textfile collector.
+//! Prometheus's text, version 0.0.4, which every version of Prometheus reads, and so does the node
+//! exporter's textfile collector.
 
 use std::fmt::Write;
 
 use super::{Family, MetricKind, Metrics, Series, Value};
 
-/// The `Content-Type` of an answer that is [`Metrics::to_prometheus`].
+/// The `Content-Type` of an answer whose body is [`Metrics::to_prometheus`].
 ///
 /// ```
 /// use probe_runtime::metrics::{CONTENT_TYPE, Exporter};
@@ -18,7 +19,8 @@ use super::{Family, MetricKind, Metrics, Series, Value};
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// As Prometheus's text, in [`CONTENT_TYPE`]: families by name, series by labels. What a name may not hold is an underscore there.
+    /// The snapshot as Prometheus's text, of the type [`CONTENT_TYPE`]: families by name, series by
+    /// labels. Characters that a name may not hold become underscores.
     pub fn to_prometheus(&self) -> String {
         let mut text = String::new();
         self.families().for_each(|family| push_family(&mut text, family));

@@ -1,8 +1,8 @@
-//! Many sites at once: runs of pages, then one barrier. Where a run can't be opened, its pages, one by one: a page that
-//! can't be is no reason to leave the sites of another.
+//! Many sites at once: runs of pages, then one barrier. Where a run can't be opened, its pages, one
+//! by one: a page that can't be is no reason to leave the sites of another.
 
-// Safety: relies on sites that lie in the text of loaded objects (the registry checks each against its
-// object's segments), and on nobody unloading such an object from another thread meanwhile.
+// Safety: relies on sites that lie in the text of loaded objects (the registry checks each against
+// its object's segments), and on nobody unloading such an object from another thread meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ops::Range;
@@ -21,8 +21,8 @@ pub(crate) struct Site {
     pub(crate) active: Instruction,
 }
 
-/// How many sites ahead a cache line is asked for: a locked instruction waits for its line alone, while lines that
-/// were asked for come in side by side.
+/// How many sites ahead a cache line is asked for: a locked instruction waits for its line alone,
+/// while lines that were asked for come in side by side.
 const AHEAD: usize = 12;
 
 /// A batch: the state wanted, and the report of what has been done.
@@ -40,14 +40,15 @@ impl<'a> Batch<'a> {
         Self { wanted, report, straddlers: Vec::new(), is_change: false }
     }
 
-    /// Says that all sites were left in the other state: those that are not are somebody else's work, and are noted.
+    /// Says that all sites were left in the other state: those that are not are somebody else's
+    /// work, and are noted.
     pub(crate) fn changing(mut self, is_change: bool) -> Self {
         self.is_change = is_change;
         self
     }
 
-    /// Switches sites, which are best in ascending order: where the text is not held open, each run of neighbouring pages
-    /// is opened once.
+    /// Switches sites, which are best in ascending order: where the text is not held open, each run
+    /// of neighbouring pages is opened once.
     #[inline(always)]
     pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
         match access {

@@ -12,8 +12,8 @@ use std::fmt;
 /// ```
 pub const SITE_LEN: usize = 5;
 
-/// The instruction at a site: five bytes, the first in the lowest place. A number, so that comparing and replacing it
-/// takes an instruction each.
+/// The instruction at a site: five bytes, the first in the lowest place. A number, so that
+/// comparing and replacing it takes an instruction each.
 ///
 /// ```
 /// use probe_runtime::patch::{Instruction, Rel32, SiteAddr};
@@ -27,7 +27,8 @@ pub const SITE_LEN: usize = 5;
 pub struct Instruction(u64);
 
 impl Instruction {
-    /// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every compiler's padding.
+    /// The NOP of a latent site: `nopl 8(%rax,%rax,1)`. The displacement tells it from every
+    /// compiler's padding.
     pub const NOP5: Self = Self::from_bytes([0x0f, 0x1f, 0x44, 0x00, 0x08]);
 
     /// The instruction with these bytes.

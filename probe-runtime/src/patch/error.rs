@@ -6,8 +6,9 @@ use std::io;
 
 use super::{Bytes, TextError};
 
-/// Why an instruction was not patched. The instruction is then as it was, but for one case: [`PatchError::Text`] with
-/// [`TextError::Unrestored`] says that it is as was asked for, and its text still writable.
+/// Why an instruction was not patched. The instruction is then as it was, but for one case:
+/// [`PatchError::Text`] with [`TextError::Unrestored`] says that it is as was asked for, and its
+/// text still writable.
 ///
 /// ```
 /// use probe_runtime::TextPolicy;
@@ -34,7 +35,8 @@ pub enum PatchError {
         /// The instruction's address.
         addr: usize,
     },
-    /// Something else is there than what was to be replaced: a debugger's breakpoint, or somebody else's patch.
+    /// Something else is there than what was to be replaced: a debugger's breakpoint, or somebody
+    /// else's patch.
     Foreign {
         /// The instruction's address.
         addr: usize,
@@ -43,7 +45,8 @@ pub enum PatchError {
         /// What is there.
         found: Bytes,
     },
-    /// The new instruction begins with `int3`, which is what marks an instruction that is being patched.
+    /// The new instruction begins with `int3`, which is what marks an instruction that is being
+    /// patched.
     Trap {
         /// The new instruction.
         value: Bytes,
@@ -55,15 +58,17 @@ pub enum PatchError {
         /// What was to replace it.
         value: Bytes,
     },
-    /// The text can't be made writable; or, with [`TextError::Unrestored`], it was, and the instruction is as was asked for, but
-    /// the system does not let the text have its former rights back.
+    /// The text can't be made writable; or, with [`TextError::Unrestored`], it was, and the
+    /// instruction is as was asked for, but the system does not let the text have its former rights
+    /// back.
     Text {
         /// The instruction's address.
         addr: usize,
         /// Why.
         error: TextError,
     },
-    /// The kernel can't write there in the program's place, as [`TextPolicy::Alias`](super::TextPolicy) asks.
+    /// The kernel can't write there in the program's place, as
+    /// [`TextPolicy::Alias`](super::TextPolicy) asks.
     Alias {
         /// The instruction's address.
         addr: usize,
@@ -72,15 +77,17 @@ pub enum PatchError {
     },
     /// There is no memory for the patch's bookkeeping.
     Memory,
-    /// What is there is neither a CALL nor a JMP of five bytes, nor what deactivating one leaves: a debugger's breakpoint,
-    /// another instruction, or, across two aligned words, a NOP, which can't become a CALL in one write.
+    /// What is there is neither a CALL nor a JMP of five bytes, nor what deactivating one leaves: a
+    /// debugger's breakpoint, another instruction, or, across two aligned words, a NOP, which can't
+    /// become a CALL in one write.
     NotACall {
         /// The instruction's address.
         addr: usize,
         /// What is there.
         found: Bytes,
     },
-    /// The CALL or JMP would end in other bytes than are there, and those lie beyond what one write changes.
+    /// The CALL or JMP would end in other bytes than are there, and those lie beyond what one write
+    /// changes.
     Tail {
         /// The instruction's address.
         addr: usize,
@@ -91,7 +98,8 @@ pub enum PatchError {
         /// The last three bytes that are there.
         found: Bytes,
     },
-    /// A CALL was to become a JMP, or the other way round, where the opcode lies alone in another word than the rest.
+    /// A CALL was to become a JMP, or the other way round, where the opcode lies alone in another
+    /// word than the rest.
     Opcode {
         /// The instruction's address.
         addr: usize,
@@ -107,7 +115,8 @@ pub enum PatchError {
         /// Where it was to lead.
         target: usize,
     },
-    /// A CALL is deactivated by having it call a lone `ret`, and there is none within 2 GiB, nor memory for one.
+    /// A CALL is deactivated by having it call a lone `ret`, and there is none within 2 GiB, nor
+    /// memory for one.
     Trampoline {
         /// The instruction's address.
         addr: usize,

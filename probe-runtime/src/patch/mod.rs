@@ -1,10 +1,11 @@
 //! Changing code while threads execute it.
 //!
-//! - Sites of probes, a batch at a time: below. That is what [`ProbeSet`](crate::ProbeSet) uses.
-//! - [`word`]: any instruction of up to 8 bytes, wherever it lies, at once or asynchronously, through a trap where it must be.
-//! - [`call`]: CALLs and JMPs at any alignment, on and off, by one write.
-//! - [`OpenText`]: text that is writable for a while, with its rights given back.
-//! - [`synchronize`]: every thread executes what was written before.
+//! - Sites of probes, a batch at a time: see below. [`ProbeSet`](crate::ProbeSet) uses these.
+//! - [`word`] replaces any instruction of up to 8 bytes, wherever it lies, at once or
+//!   asynchronously, through a trap if necessary.
+//! - [`call`] switches CALLs and JMPs at any alignment on and off, by one write.
+//! - [`OpenText`] makes text writable for a while, and restores its rights.
+//! - [`synchronize`] waits until every thread executes the code that was written before.
 //!
 //! # Sites
 //! The protocol for one site, whose five bytes lie in one aligned 8-byte word:
@@ -13,24 +14,29 @@
 //!  before   0f 1f 44 00 08   NOP5            e9 xx xx xx xx   JMP cold
 //!  after    e9 xx xx xx xx   JMP cold        0f 1f 44 00 08   NOP5
 //! ```
-//! 1. [`plan`]: read the word; refuse what is neither of the two instructions; compute the word wanted.
-//! 2. The text policy: [`TextPolicy::Sealed`] opens the pages of the batch, once for each run of pages (`pages`: pages
-//!    that somebody else holds open, or opens meanwhile, are counted, so that nobody seals what another is writing).
-//! 3. `poke`: one `lock cmpxchg` of the aligned word, expecting the bytes of step 1. A thread that fetches
-//!    sees all of the old instruction or all of the new one: an aligned store within a cache line is atomic
-//!    for instruction fetch on the processors of both vendors. (AMD APM vol. 2, 7.6.1, "cross-modifying
-//!    code": a naturally aligned quadword may be changed without further synchronisation. Intel SDM vol. 3,
-//!    9.1.3 promises less; "Living on the edge", sections 3 and 8.1, measures that it holds; where that is not enough,
-//!    [`ProbeSet::strict`](crate::ProbeSet::strict) goes through `int3`, as [`word`] does.) Both
-//!    instructions are 5 bytes long, so no thread can be between them.
+//! 1. [`plan`] reads the word, refuses any other instruction than these two, and computes the new
+//!    word.
+//! 2. The text policy [`TextPolicy::Sealed`] opens the pages of the batch, once for each run of
+//!    pages. (`pages` counts pages that somebody else holds open, or opens meanwhile. So nobody
+//!    seals pages that another is writing.)
+//! 3. `poke` writes the aligned word by one `lock cmpxchg`, expecting the bytes of step 1. A thread
+//!    that fetches sees all of the old instruction or all of the new one. Both are 5 bytes long, so
+//!    no thread can be between them.
 //! 4. `Sealed` restores the rights that the pages had.
-//! 5. The visibility: [`Visibility::Synchronous`] ends the batch with one barrier that makes every thread
-//!    serialise; when it returns, every thread executes the new instruction. [`Visibility::Eventual`] skips it:
-//!    other threads go on to execute the old instruction for a moment (hundreds of cycles, measured), which is
-//!    harmless, since both are complete.
+//! 5. The visibility [`Visibility::Synchronous`] ends the batch with one barrier that makes every
+//!    thread serialise. When it returns, every thread executes the new instruction.
+//!    [`Visibility::Eventual`] skips the barrier. Other threads go on to execute the old
+//!    instruction for a moment (hundreds of cycles, measured). That is harmless, since both
+//!    instructions are complete.
 //!
-//! What it rests on: a foreign patch (a debugger's breakpoint, another patcher) is never overwritten, since
-//! the comparison fails; a crash between the steps leaves each site wholly latent or wholly active.
+//! Step 3 rests on an aligned store within a cache line being atomic for instruction fetch. AMD APM
+//! vol. 2, 7.6.1, "cross-modifying code", allows changing a naturally aligned quadword without
+//! further synchronisation. Intel SDM vol. 3, 9.1.3, promises less; "Living on the edge", sections
+//! 3 and 8.1, measures that it holds. If that is not enough,
+//! [`ProbeSet::strict`](crate::ProbeSet::strict) goes through `int3`, as [`word`] does.
+//!
+//! A foreign patch (a debugger's breakpoint, another patcher's code) is never overwritten, since
+//! the comparison fails. A crash between the steps leaves each site wholly latent or wholly active.
 
 mod code;
 mod plan;
@@ -91,10 +97,11 @@ pub(crate) use strays::strays;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use trapped::alias_works;
 
-/// Waits until every thread of the process executes what was written to code before: one system call, 0.4 µs alone, 1 to
-/// 8 µs with running peers. See membarrier(2).
+/// Waits until every thread of the process executes the code that was written before. One system
+/// call, membarrier(2): 0.4 µs alone, 1 to 8 µs with running peers.
 ///
-/// Best effort where the system denies that call: each running thread is then interrupted instead.
+/// If the system denies that call, each running thread is interrupted instead, which is best
+/// effort.
 ///
 /// ```
 /// // After patches with eventual visibility, once for all of them:

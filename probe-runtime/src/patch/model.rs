@@ -3,18 +3,21 @@
 //! The model is that of "Living on the edge", section 3, stated as weakly as it can be:
 //!
 //! - Memory changes by atomic writes to aligned words ([`memory`]).
-//! - A thread fetches an instruction unit by unit, a unit being an aligned granule of memory ([`fetch`]). Each read
-//!   returns *any* value that its unit has held since the thread last serialised: reads are reordered, left out in favour
-//!   of older ones ("elided"), and go back in time. What was never written is never read.
-//! - A sync makes every thread serialise: nothing older than it is read afterwards. Staleness has no other bound. It stands
-//!   for the barrier and for a wait of `T_max` alike.
+//! - A thread fetches an instruction unit by unit, a unit being an aligned granule of memory
+//!   ([`fetch`]). Each read returns *any* value that its unit has held since the thread last
+//!   serialised: reads are reordered, left out in favour of older ones ("elided"), and go back in
+//!   time. What was never written is never read.
+//! - A sync makes every thread serialise: nothing older than it is read afterwards. Staleness has
+//!   no other bound. It stands for the barrier and for a wait of `T_max` alike.
 //!
-//! Within these rules every mix of bytes that can be fetched is enumerated: the spaces are small. What a thread does with
-//! the bytes is the business of [`effect`]. The granule is 8 bytes where the engine relies on aligned writes being atomic
-//! for fetch, and 1 byte where it relies on nothing.
+//! Within these rules every mix of bytes that can be fetched is enumerated: the spaces are small.
+//! What a thread does with the bytes is the business of [`effect`]. The granule is 8 bytes where
+//! the engine relies on aligned writes being atomic for fetch, and 1 byte where it relies on
+//! nothing.
 //!
-//! `protocol` looks at protocols in general, `word` at the plans of wordpatch, and `model` in `call` at those of callpatch.
-//! Each claim has its counterpart, in which the model is shown a protocol that is wrong and has to find out.
+//! `protocol` looks at protocols in general, `word` at the plans of wordpatch, and `model` in
+//! `call` at those of callpatch. Each claim has its counterpart, in which the model is shown a
+//! protocol that is wrong and has to find out.
 
 mod effect;
 mod fetch;

@@ -1,7 +1,9 @@
-//! Replacing one instruction at once, or not at all: for a caller who may be in a signal handler, in the allocator, before `main`,
-//! or the holder of any of this crate's locks. No heap, no waiting; what would need either is left to a later try.
+//! Replacing one instruction at once, or not at all: for a caller who may be in a signal handler,
+//! in the allocator, before `main`, or the holder of any of this crate's locks. No heap, no
+//! waiting; what would need either is left to a later try.
 //!
-//! Cost: under `Sealed` two `mprotect` and a locked instruction. Once for each mapping, the kernel is asked for its rights.
+//! Cost: under `Sealed` two `mprotect` and a locked instruction. Once for each mapping, the kernel
+//! is asked for its rights.
 
 // Safety: hands on what its callers promise.
 #![expect(unsafe_code, reason = "see above")]
@@ -67,7 +69,8 @@ pub(crate) fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result
     opened.map(drop).map_err(|error| NotNow::Protected(error.errno().unwrap_or(libc::EFAULT)))
 }
 
-/// Replaces some bytes of an aligned word of text, if they are as expected; tells whether they were.
+/// Replaces some bytes of an aligned word of text, if they are as expected; tells whether they
+/// were.
 ///
 /// # Safety
 /// The word is mapped and writable; what executes it may as well execute what it becomes.

@@ -1,7 +1,7 @@
 //! The only code that writes code.
 
-// Safety: relies on its callers, who hand in words of text that are mapped and, by the text policy, writable; and on
-// the protocols of `patch`: an aligned 8-byte write is atomic for fetch.
+// Safety: relies on its callers, who hand in words of text that are mapped and, by the text policy,
+// writable; and on the protocols of `patch`: an aligned 8-byte write is atomic for fetch.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,8 +33,8 @@ pub(super) unsafe fn poke(addr: usize, expected: TextWord, new: TextWord) -> Res
     }
 }
 
-/// Replaces some bytes of a word, if they are as the write expects, whatever happens to the bytes beside them; else
-/// returns the word that was found.
+/// Replaces some bytes of a word, if they are as the write expects, whatever happens to the bytes
+/// beside them; else returns the word that was found.
 ///
 /// # Safety
 /// As for [`poke`].
@@ -52,7 +52,8 @@ pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
     Err(found)
 }
 
-/// Replaces some bytes of a word, whatever they are, as long as other bytes of it are as `beside` expects.
+/// Replaces some bytes of a word, whatever they are, as long as other bytes of it are as `beside`
+/// expects.
 ///
 /// # Safety
 /// As for [`poke`].

@@ -1,7 +1,8 @@
-//! Sites that are left as they are, each with its own reason. Off the path of sites that are switched: it may take its time.
+//! Sites that are left as they are, each with its own reason. Off the path of sites that are
+//! switched: it may take its time.
 //!
-//! A page that can't be opened may not even be readable, so nothing is read before the kernel has said that it can be; where
-//! the kernel can't be asked, nothing is.
+//! A page that can't be opened may not even be readable, so nothing is read before the kernel has
+//! said that it can be; where the kernel can't be asked, nothing is.
 
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
@@ -86,8 +87,8 @@ pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Option<Replac
     }
 }
 
-/// Why a site can't be planned: an `int3` may be a breakpoint, or that of a patch under way. `None` where such a patch
-/// is just over: look again.
+/// Why a site can't be planned: an `int3` may be a breakpoint, or that of a patch under way. `None`
+/// where such a patch is just over: look again.
 ///
 /// # Safety
 /// Its text can be read.

@@ -110,8 +110,8 @@ impl Report {
         self.unmatched = (!unmatched.is_empty()).then(|| Arc::clone(unmatched));
     }
 
-    /// The text policy to ask for instead: [`TextPolicy::Alias`], where the system does not let pages
-    /// be written and a trial has shown that this policy works; otherwise `None`.
+    /// The text policy to ask for instead: [`TextPolicy::Alias`], where the system does not let
+    /// pages be written and a trial has shown that this policy works; otherwise `None`.
     pub fn alternative(&self) -> Option<TextPolicy> {
         self.alias_works.is_some_and(|works| works).then_some(TextPolicy::Alias)
     }

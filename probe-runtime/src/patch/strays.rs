@@ -1,12 +1,13 @@
-//! Sites whose bytes are not what they were left as: somebody else has written there since. Reads only.
+//! Sites whose bytes are not what they were left as: somebody else has written there since. Reads
+//! only.
 //!
 //! | site | breakpoint on it | breakpoint gone | after a hit of a uprobe (Linux 6.18) |
 //! |---|---|---|---|
 //! | latent | `cc 1f 44 00 08` | as it was | `e8 …`, a CALL of the kernel's; gone: a whole NOP |
 //! | active | `cc xx xx xx xx` | debugger: as it was; uprobe: `0f xx xx xx xx`, torn | a whole NOP, since the kernel knows the file's |
 //!
-//! Cost: a system call for each page that has sites, and a comparison for each site. The kernel reads, since a program may have
-//! taken text's right to be read: where it can't, nothing is said.
+//! Cost: a system call for each page that has sites, and a comparison for each site. The kernel
+//! reads, since a program may have taken text's right to be read: where it can't, nothing is said.
 
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
@@ -16,8 +17,8 @@ use super::refused::look;
 use super::{Instruction, Refusal, RefusalReason, SITE_LEN, Site, SiteState};
 use crate::os::peek::peek;
 
-/// The sites, in ascending order, that hold something else than they were left with: the NOP or the active instruction; `None` where
-/// either may be.
+/// The sites, in ascending order, that hold something else than they were left with: the NOP or the
+/// active instruction; `None` where either may be.
 pub(crate) fn strays(sites: &[Site], left: Option<SiteState>) -> Vec<Refusal> {
     let mut strays = Vec::new();
     let mut text = Vec::new();

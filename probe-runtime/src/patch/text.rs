@@ -1,4 +1,4 @@
-//! Policies: how text is written, and when a change is seen.
+//! Policies: how text is written, and when threads see a change.
 
 /// How text is written.
 ///
@@ -18,38 +18,47 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TextPolicy {
-    /// Text is writable during a batch only, and only the pages that the batch touches. Two system calls for
-    /// each run of pages; where a run can't be opened, two for each of its pages.
+    /// Text is writable only during a batch, and only in the pages that the batch touches. This
+    /// takes two system calls for each run of pages; if a run can't be opened, two for each of its
+    /// pages.
     ///
-    /// Pages get back the rights that they had when this crate first asked: once for each mapping, until shared objects come or
-    /// go. Whoever changes the rights of text himself after that, beside this crate, has a batch on it change them back; an
-    /// `OpenText` on it has the next batch ask again.
+    /// Pages get the rights back that they had when this crate first asked. It asks once for each
+    /// mapping, until shared objects come or go. If somebody else changes the rights of text after
+    /// that, a batch changes them back. An `OpenText` on the pages makes the next batch ask again.
     #[default]
     Sealed,
-    /// The text of the objects concerned stays writable (and executable) while the attachment or hold lives:
-    /// for rapid toggling, without a system call. All of it can be opened, or attaching is an error.
+    /// All text of the objects concerned stays writable (and executable) while the attachment or
+    /// hold lives. Toggling then takes no system call. If not all of it can be opened, attaching is
+    /// an error.
     ///
-    /// Only for text that nobody else changes the rights of. Another copy of this crate in the process, a plugin's, is
-    /// somebody else: where both patch the text of the same object, one may seal what the other holds open, and the next write
-    /// is a `SIGSEGV`. Use `Sealed` or `Alias` in both there.
+    /// Use it only for text whose rights nobody else changes. Another copy of this crate in the
+    /// process, a plugin's, is somebody else. If both copies patch the text of one object, one may
+    /// seal pages that the other holds open, and the next write is a `SIGSEGV`. Use `Sealed` or
+    /// `Alias` in both copies there.
     Open,
-    /// No page is ever writable and executable: the kernel writes, through `/proc/self/mem`, to its own mapping of
-    /// the pages. It works where the protection of code may not be changed: sealed text (mseal(2)), a seccomp filter
-    /// or another policy that denies `mprotect`. It needs `/proc`, a dumpable process, and a kernel that was not
-    /// started with `proc_mem.force_override=never` or `=ptrace`.
+    /// No page is ever writable and executable. The kernel writes, through `/proc/self/mem`, to its
+    /// own mapping of the pages. That works where the protection of code may not be changed: sealed
+    /// text (mseal(2)), a seccomp filter or another policy that denies `mprotect`. It needs
+    /// `/proc`, a dumpable process, and a kernel that was not started with
+    /// `proc_mem.force_override=never` or `=ptrace`.
     ///
-    /// Such a write is whole for one byte only, so each site is switched by the protocol that begins with an `int3`: some
-    /// system calls for each site, and barriers for each batch. A thread that runs into one gets `SIGTRAP`, which a handler of this
-    /// crate takes.
+    /// Such a write is whole for one byte only. So each site is switched by the protocol that
+    /// begins with an `int3`. That takes some system calls for each site, and barriers for each
+    /// batch. A thread that runs into an `int3` gets `SIGTRAP`, which a handler of this crate
+    /// takes.
     ///
-    /// The kernel kills a process that blocks that signal where it is raised. So each batch looks for threads that block it, for handlers
-    /// whose `sa_mask` holds it, and for a debugger that keeps it (gdb: `handle SIGTRAP nostop noprint pass`), and refuses all sites if it
-    /// finds one, which it names: see [`word`](crate::patch::word#before-a-trap), also for what such a look can't see. A refused
-    /// detach leaves the sites active, and their hits reach nobody. Cost: 40 µs a batch, and 10 to 14 µs for each thread of the process.
+    /// The kernel kills a process if a thread raises that signal while it blocks it. So each batch
+    /// looks for threads that block it, for handlers whose `sa_mask` holds it, and for a debugger
+    /// that keeps it (gdb: `handle SIGTRAP nostop noprint pass`). If it finds one, it refuses all
+    /// sites, and names its finding. [`word`](crate::patch::word#before-a-trap) has the details,
+    /// and the cases that such a look can't see. A refused detach leaves the sites active, and
+    /// their hits reach nobody.
+    ///
+    /// The look takes 40 µs a batch, and 10 to 14 µs for each thread of the process.
     Alias,
 }
 
-/// What to write where this policy was tried and found to work.
+/// The hint to users where a trial has shown that this policy works.
 pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text(TextPolicy::Alias)` in code, or \
     `text=alias` in PROBES, as in `count(text=alias)`";
 
@@ -70,10 +79,11 @@ pub(crate) const ALIAS_WORKS: &str = "TextPolicy::Alias works here: write `.text
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Visibility {
-    /// All of them, when the call returns. One system call.
+    /// All threads execute it when the call returns. One system call.
     #[default]
     Synchronous,
-    /// Each of them, soon after the call: hundreds of cycles where it was measured.
+    /// Each thread executes it soon after the call: hundreds of cycles later, where it was
+    /// measured.
     Eventual,
 }
 
@@ -82,16 +92,16 @@ pub enum Visibility {
 pub(crate) enum Access {
     /// The caller holds all of it open.
     Held,
-    /// Each run of pages is opened for itself, as far as nobody holds it open.
+    /// Each run of pages is opened by itself, unless it is held open.
     ByRun,
-    /// The same, and each site goes through `int3`.
+    /// The same as `ByRun`, and each site goes through `int3`.
     ByRunStrictly,
     /// Through the kernel, and `int3`.
     Alias,
 }
 
 impl TextPolicy {
-    /// What a batch on any sites may rely on under this policy.
+    /// The access that a batch on any sites has under this policy.
     pub(crate) fn access(self, strict: bool) -> Access {
         match self {
             Self::Sealed | Self::Open if strict => Access::ByRunStrictly,

@@ -1,5 +1,5 @@
-//! Sites that are switched through `int3`: straddlers; all of them where strict patching is asked for, or the kernel writes in
-//! the program's place.
+//! Sites that are switched through `int3`: straddlers; all of them where strict patching is asked
+//! for, or the kernel writes in the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
 
@@ -82,7 +82,8 @@ impl Batch<'_> {
         (opened, plans)
     }
 
-    /// Plans sites whose text can be read; those that need nothing, or can't be switched, are counted at once.
+    /// Plans sites whose text can be read; those that need nothing, or can't be switched, are
+    /// counted at once.
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
@@ -105,13 +106,15 @@ impl Batch<'_> {
             Ok(()) => self.report.add_patched(1),
             Err(error) => self.report.refuse(Refusal::new(SiteAddr(addr), reason(error))),
         };
-        // SAFETY: each plan is a site's, in the text of a loaded object, and replaces its one instruction by the other.
+        // SAFETY: each plan is a site's, in the text of a loaded object, and replaces its one
+        // instruction by the other.
         unsafe { replace_each(plans, writable, tell) };
     }
 }
 
-/// Whether text can be written through the kernel here, and under an `int3`, as far as can be found out without either: the kernel writes to a
-/// read-only page of this function's own, and nobody blocks the signal, or traces this thread.
+/// Whether text can be written through the kernel here, and under an `int3`, as far as can be found
+/// out without either: the kernel writes to a read-only page of this function's own, and nobody
+/// blocks the signal, or traces this thread.
 pub(crate) fn alias_works() -> bool {
     let _whole = Uncancellable::new();
     Alias::open().is_ok() && nobody_blocks().is_ok() && tracer().is_none()

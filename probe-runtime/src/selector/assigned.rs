@@ -1,8 +1,9 @@
 //! Where a term of a selector ends, and what is assigned to it: `a::b kind=entry=count`.
 //!
-//! The text is cut as the selector's parser cuts it, so commas in brackets or after a backslash are the path's own. A `=` assigns
-//! unless it is part of the term: that of `kind=` or `group=`, one in brackets or after a backslash, one in the name of an
-//! operator. Of `geo::operator===count` the last one assigns. Pure.
+//! The text is cut as the selector's parser cuts it, so commas in brackets or after a backslash are
+//! the path's own. A `=` assigns unless it is part of the term: that of `kind=` or `group=`, one in
+//! brackets or after a backslash, one in the name of an operator. Of `geo::operator===count` the
+//! last one assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
 use super::path::is_in_operator;

@@ -1,7 +1,9 @@
-//! Globs over paths whose segments are separated by `::` outside of brackets (probes) or by `/` (files).
+//! Globs over paths whose segments are separated by `::` outside of brackets (probes) or by `/`
+//! (files).
 //!
-//! Cost of a match: that of comparing two strings without wildcards; else at most the square of the path's segments, whatever the glob is,
-//! since one that needs a longer path than this is not looked at.
+//! Cost of a match: that of comparing two strings without wildcards; else at most the square of the
+//! path's segments, whatever the glob is, since one that needs a longer path than this is not
+//! looked at.
 
 use std::cell::OnceCell;
 
@@ -76,7 +78,8 @@ impl<'a> Rest<'a> {
 }
 
 impl Glob {
-    /// Over a file's path, or the end of one that begins at a segment: nothing nests, nothing is escaped.
+    /// Over a file's path, or the end of one that begins at a segment: nothing nests, nothing is
+    /// escaped.
     pub(super) fn file(text: &str) -> Self {
         let segments = text.split('/').map(|text| Segment::new(text, |_| false));
         Self::new([Segment::Any].into_iter().chain(segments), "/")
@@ -127,8 +130,8 @@ impl Glob {
         path.text.len() >= self.shortest && Self::rest(&self.segments, path.rest(self.separator))
     }
 
-    /// Matches segment by segment. After a `**` fails to match at one place, the next is tried; an earlier
-    /// `**` need not be tried again, so it is quadratic at worst.
+    /// Matches segment by segment. After a `**` fails to match at one place, the next is tried; an
+    /// earlier `**` need not be tried again, so it is quadratic at worst.
     fn rest(mut segments: &[Segment], path: Rest<'_>) -> bool {
         let mut path = Some(path);
         let mut retry: Option<(&[Segment], Rest<'_>)> = None;

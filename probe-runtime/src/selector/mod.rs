@@ -34,8 +34,8 @@ pub(crate) use words::Words;
 
 /// The greatest length of a selector, in bytes.
 pub(crate) const MAX_LEN: usize = 64 * 1024;
-/// The greatest number of terms with wildcards or conditions. Terms that are a path alone are looked
-/// up, and may be any number.
+/// The greatest number of terms with wildcards or conditions. Terms that are a path alone are
+/// looked up, and may be any number.
 const MAX_PATTERNS: usize = 1_000;
 
 /// The place where a text that is too long should have ended; `None` of any other text.

@@ -79,7 +79,8 @@ impl<'a> Name<'a> {
         name
     }
 
-    /// The likeness to another is no more than this: as if all letters that both have were at the right places.
+    /// The likeness to another is no more than this: as if all letters that both have were at the
+    /// right places.
     fn most(&self, other: &str) -> f64 {
         let (mut left, mut len, mut common) = (self.letters, 0_usize, 0_usize);
         for c in other.chars().take(LONGEST + 1) {

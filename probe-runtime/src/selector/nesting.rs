@@ -1,8 +1,9 @@
-//! Where brackets nest in a path, so that `::` and `,` inside of them belong to their segment: `geo::Map<a::Key,b::Value>::find`
-//! has three segments.
+//! Where brackets nest in a path, so that `::` and `,` inside of them belong to their segment:
+//! `geo::Map<a::Key,b::Value>::find` has three segments.
 //!
-//! A bracket nests if its partner follows, and is a character like any other if not: `operator<`, `operator->`, `a<*`. So each
-//! path has one reading, none is malformed, and a path without brackets reads as if there were no such thing.
+//! A bracket nests if its partner follows, and is a character like any other if not: `operator<`,
+//! `operator->`, `a<*`. So each path has one reading, none is malformed, and a path without
+//! brackets reads as if there were no such thing.
 //!
 //! ```text
 //! round, square, curly   close their last opener; angle brackets that are open inside are characters
@@ -41,7 +42,8 @@ pub(super) fn is_nested(path: &str) -> bool {
     path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
 }
 
-/// Brackets that wait for their partners, and how many there are of each kind that may have others inside.
+/// Brackets that wait for their partners, and how many there are of each kind that may have others
+/// inside.
 #[derive(Default)]
 struct Open {
     stack: Vec<usize>,
@@ -71,7 +73,8 @@ impl Open {
         Some(at)
     }
 
-    /// The last one of this kind. Looks only at those that its closing takes away, and at none if there is no such.
+    /// The last one of this kind. Looks only at those that its closing takes away, and at none if
+    /// there is no such.
     fn last(&mut self, bracket: u8, bytes: &[u8]) -> Option<usize> {
         self.count(bracket).filter(|count| **count != 0)?;
         self.stack.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
@@ -236,7 +239,8 @@ mod tests {
             }
         }
 
-        /// Segments from the second on are those of what follows the first: a matcher may go on from any of them.
+        /// Segments from the second on are those of what follows the first: a matcher may go on
+        /// from any of them.
         #[test]
         fn what_follows_a_segment_reads_as_it_does_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
             let all = split(&path);

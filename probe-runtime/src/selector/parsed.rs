@@ -37,19 +37,19 @@ use super::{SelectorError, Subject, parse, path, wider};
 /// | `geo::operator\*` | an operator: a backslash takes the next character as it is |
 ///
 /// # Paths of C++
-/// They need no quotes. Inside of brackets, `::` and `,` are part of a segment, and a `*` matches them,
-/// too. So `geo::Stack<*>::push` names the method of all instances, and
+/// They need no quotes. Inside of brackets, `::` and `,` are part of a segment, and a `*` matches
+/// them, too. So `geo::Stack<*>::push` names the method of all instances, and
 /// `std::vector<int,std::allocator<int>>::*` has three segments. `geo::operator==`,
-/// `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` and `operator""_km` are paths as
-/// they stand. A bracket without a partner is a character like any other (`operator<`).
+/// `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` and `operator""_km` are paths
+/// as they stand. A bracket without a partner is a character like any other (`operator<`).
 ///
 /// A backslash takes the next character as it is: `geo::operator\*`, `geo::operator\,`.
 /// [`escape`](Self::escape) puts it where a path needs it. A comma before an `@` ends a term, even
 /// inside of brackets.
 ///
 /// # Limits
-/// A selector has at most 65,536 bytes, and at most 1,000 terms with `*`, `@file`, `kind=` or `group=`.
-/// Paths without `*` are not counted.
+/// A selector has at most 65,536 bytes, and at most 1,000 terms with `*`, `@file`, `kind=` or
+/// `group=`. Paths without `*` are not counted.
 ///
 /// ```
 /// use probe_runtime::{Kind, Selector, Subject};
@@ -105,8 +105,8 @@ impl Selector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// The text is malformed, or above one of the [limits](Self#limits). A [`SelectorError`] says what
-    /// is wrong and where.
+    /// The text is malformed, or above one of the [limits](Self#limits). A [`SelectorError`] says
+    /// what is wrong and where.
     ///
     /// ```
     /// use probe_runtime::Selector;
@@ -209,7 +209,8 @@ impl Selector {
         terms.next().map(|term| &self.text[term.path_range.clone()])
     }
 
-    /// The first three groups that it asks for and that are not among `known`, as they were written.
+    /// The first three groups that it asks for and that are not among `known`, as they were
+    /// written.
     pub(crate) fn unknown_groups(&self, known: &BTreeSet<&str>) -> impl Iterator<Item = &str> {
         let asked =
             self.terms.iter().filter(|term| !term.is_exclusion).filter_map(|term| term.groups.as_ref());

@@ -1,7 +1,9 @@
-//! How a selector writes a path: where it ends, which characters it may have, and what has to be escaped.
+//! How a selector writes a path: where it ends, which characters it may have, and what has to be
+//! escaped.
 //!
-//! Outside of brackets there are letters, digits and a few signs; in the name of an operator, from the word `operator` on, the
-//! signs of operators, too; inside of brackets everything but whitespace. A backslash takes any character.
+//! Outside of brackets there are letters, digits and a few signs; in the name of an operator, from
+//! the word `operator` on, the signs of operators, too; inside of brackets everything but
+//! whitespace. A backslash takes any character.
 
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 
@@ -229,7 +231,8 @@ mod tests {
         })
     }
 
-    /// The grammar of selectors before brackets were read: what was one, in paths without brackets, is the same now.
+    /// The grammar of selectors before brackets were read: what was one, in paths without brackets,
+    /// is the same now.
     fn plain_term() -> impl Strategy<Value = (String, String)> {
         let segment = "[a-zé_.*-]{1,4}".prop_filter("`**` alone", |s| s == "**" || !s.contains("**"));
         let path = prop::collection::vec(segment, 1..4).prop_map(|segments| segments.join("::"));

@@ -5,9 +5,9 @@ use crate::registry::ProbeInfo;
 
 /// Something that a [`Selector`](crate::Selector) can be matched against.
 ///
-/// Definitions and listed probes are subjects. Implement it for a type of your own, to select from other
-/// things by the same grammar: lines of a recorded trace, say. A selector asks for a property only
-/// when it needs it; most need the path alone.
+/// Definitions and listed probes are subjects. Implement it for a type of your own, to select from
+/// other things by the same grammar: lines of a recorded trace, say. A selector asks for a property
+/// only when it needs it; most need the path alone.
 ///
 /// ```
 /// use probe_runtime::{Kind, Selector, Subject};

@@ -1,4 +1,5 @@
-//! What a selector that names nothing may have left out: the folders before a name, what is in it, or `**` for `*`. Pure.
+//! What a selector that names nothing may have left out: the folders before a name, what is in it,
+//! or `**` for `*`. Pure.
 
 use std::ops::Range;
 

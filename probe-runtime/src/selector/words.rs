@@ -1,7 +1,9 @@
-//! Where the parts of a selector end. Pure, linear: each byte is looked at as often, however many parts there are.
+//! Where the parts of a selector end. Pure, linear: each byte is looked at as often, however many
+//! parts there are.
 //!
-//! A word ends at whitespace, or at a comma before an `@file`. Its brackets are matched once: outside of them, what follows a comma
-//! reads in the word as it does alone, since no bracket before the comma has its partner after it.
+//! A word ends at whitespace, or at a comma before an `@file`. Its brackets are matched once:
+//! outside of them, what follows a comma reads in the word as it does alone, since no bracket
+//! before the comma has its partner after it.
 
 use std::ops::Range;
 
@@ -20,8 +22,9 @@ impl<'a> Words<'a> {
         Self { text, word: 0..0, marks: Vec::new() }
     }
 
-    /// The part that begins here, with neither whitespace nor a comma: to the next whitespace, or to the next comma. Those in brackets
-    /// or after a backslash are the part's own, but not in a file's name.
+    /// The part that begins here, with neither whitespace nor a comma: to the next whitespace, or
+    /// to the next comma. Those in brackets or after a backslash are the part's own, but not in a
+    /// file's name.
     pub(super) fn part(&mut self, at: usize) -> &'a str {
         let rest = &self.text[at..];
         if rest.starts_with('@') {
@@ -39,7 +42,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The length of the word that this begins with. Whitespace in it may be escaped, and so may be the comma before an `@`.
+/// The length of the word that this begins with. Whitespace in it may be escaped, and so may be the
+/// comma before an `@`.
 fn word_len(text: &str) -> usize {
     let mut is_escaped = false;
     let mut comma = None;

@@ -49,7 +49,8 @@ impl Family {
         Self { name: name.to_owned(), help: help.to_owned(), kind, series: BTreeMap::new() }
     }
 
-    /// The name as Prometheus spells it: counters end in `_total`, and times name their unit, `_seconds`.
+    /// The name as Prometheus spells it: counters end in `_total`, and times name their unit,
+    /// `_seconds`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -86,8 +87,8 @@ impl Family {
         }
     }
 
-    /// Keeps each number that only grows from falling below what it was, and brings series back that
-    /// have gone. A family that was of another kind before stays as it was.
+    /// Keeps each number that only grows from falling below what it was, and brings series back
+    /// that have gone. A family that was of another kind before stays as it was.
     pub(super) fn raise(&mut self, before: &Self) {
         if self.kind != before.kind {
             self.clone_from(before);

@@ -84,8 +84,8 @@ impl Histogram {
         self.sum = self.sum.max(before.sum);
     }
 
-    /// Each bound in nanoseconds, ascending, with the number of calls that took at most that long. A
-    /// call is counted at each bound that it stays below.
+    /// Each bound in nanoseconds, ascending, with the number of calls that took at most that long.
+    /// A call is counted at each bound that it stays below.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.bounds.iter().copied().zip(self.cumulative.iter().copied())
     }

@@ -1,9 +1,9 @@
-//! Switching CALLs and JMPs of five bytes that lie anywhere, also across two aligned words: without a pause, a barrier or a
-//! lock.
+//! Switching CALLs and JMPs of five bytes, wherever they lie, without a pause, a barrier or a lock.
 //!
-//! A site's word is written whole (see [`patch`](super)), but a straddling site has two. "Living on the edge", section 6,
-//! shows that a CALL can be switched by changing one of them only. Sites are told by how many of their bytes lie in
-//! the first of the two aligned 8-byte words:
+//! A site that lies in one aligned word is switched by writing that word (see [`patch`](super)). A
+//! straddling site lies in two words. "Living on the edge", section 6, shows that changing one of
+//! them can switch a CALL. A *split* tells how many of a site's bytes lie in the first of its two
+//! aligned 8-byte words:
 //!
 //! ```text
 //!  split            active                       deactivated                       written
@@ -12,50 +12,64 @@
 //!  1|4              e8|a b c d   CALL            e8|p q r s       CALL of a `ret`  the second word: the distance
 //!  1|4              e9|a b c d   JMP             e9|0 0 0 0       JMP to the next  the second word: the distance
 //! ```
-//! (With JMP, `e9`, in place of CALL elsewhere; 3|2 and 4|1 keep `b` and `b c` in the first word, unchanged.)
+//! The other rows hold for JMP, `e9`, too. Splits 3|2 and 4|1 leave `b`, or `b c`, in the first
+//! word unchanged.
 //!
-//! What follows from it:
-//! - In one word, everything may become everything: CALL, JMP, any target, NOP.
-//! - 1|4 may lead anywhere at any time, but a CALL stays a CALL and a JMP a JMP ([`PatchError::Opcode`]).
-//! - 2|3, 3|2 and 4|1 keep the last three bytes, so they lead where they led, or within the same 256 bytes
-//!   ([`PatchError::Tail`]). To re-target those, replace the whole instruction by a word patch, which waits.
+//! Consequences:
+//! - A site in one word may become anything: a CALL, a JMP, with any target, or a NOP.
+//! - A site split 1|4 may lead anywhere at any time, but a CALL stays a CALL and a JMP a JMP
+//!   ([`PatchError::Opcode`]).
+//! - Sites split 2|3, 3|2 and 4|1 keep their last three bytes. So they lead to the same target, or
+//!   to one within the same 256 bytes ([`PatchError::Tail`]). To lead such a site elsewhere,
+//!   replace the whole instruction by a [word patch](super::word), which waits.
 //! - A straddling NOP of five bytes can't be activated.
 //!
 //! # Life of a switch
-//! [`TextPolicy::Sealed`] opens the site's pages ▸ its words are read ▸ a plan is made, purely, from what is there: the word to
-//! write, or that the site is as wanted, or why not ▸ one `lock cmpxchg` of that word, expecting what was read; if somebody
-//! wrote to it meanwhile, from the second step on again ▸ the pages are sealed.
+//! 1. [`TextPolicy::Sealed`] opens the site's pages.
+//! 2. The site's words are read.
+//! 3. A pure function plans from these: the word to write, that the site already is as wanted, or
+//!    an error.
+//! 4. One `lock cmpxchg` writes that word, expecting the value that was read. If somebody has
+//!    written to it meanwhile, the switch starts again at step 2.
+//! 5. `Sealed` seals the pages.
 //!
-//! Cost: with [`TextPolicy::Open`], the locked instruction and a few dozen others, and no system call but for the first site
-//! that needs a `ret`, and the first in each region that needs one of its own. With `Sealed`, two system calls.
+//! Cost: the locked instruction and a few dozen others. With [`TextPolicy::Open`] there is no
+//! system call, except for the first site that needs a `ret`, and for the first one in each region
+//! that needs a `ret` of its own. `Sealed` adds two system calls.
 //!
-//! Other threads execute the new instruction a moment later, as with [`Visibility::Eventual`](super::Visibility::Eventual). Whoever has to
-//! know that all of them do calls [`synchronize`](super::synchronize), once for any number of sites.
+//! Other threads execute the new instruction a moment later, as with
+//! [`Visibility::Eventual`](super::Visibility::Eventual). To know that all of them do, call
+//! [`synchronize`](super::synchronize), once for any number of sites.
 //!
 //! # Why it is safe while threads execute the site
-//! - *No third instruction.* Each switch changes one aligned word, by one aligned write, and leaves the site's other word as it
-//!   is. A thread that fetches the two words at different moments sees the unchanged one and either value of the changed one: the
-//!   old bytes or the new bytes, nothing mixed. Of several switches in a row it sees one of their instructions, for the
-//!   same reason: by 2|3 to 4|1 only the first word ever changes, by 1|4 only the second.
-//! - *Nobody is in between.* The instructions begin at the site's first byte. All but `eb 03` are five bytes long, and
-//!   after that one, execution goes on at the fifth, too: its tail is not executed. So no thread's next instruction is
-//!   ever at the bytes inside, where interrupts, signals and preemption would leave it.
-//! - *Inside the callee.* A thread that has called before the site was deactivated comes back to the address after the site,
-//!   which begins the same instruction as ever, whatever the site is by then. One that is in the `ret` of a deactivated
-//!   CALL does too: that `ret` is never freed. After a JMP, the code that it led to stays where it is.
-//! - *Stack and registers.* A deactivated CALL of a `ret` writes its return address below the stack pointer, as the active
-//!   one does, and changes nothing else, not even flags.
-//! - *Others' patches.* A breakpoint or any other foreign byte in the word that is to be written makes the comparison fail; what
-//!   is then there is looked at again, and refused. Neighbours in the word are written back as they were compared.
+//! - *No third instruction.* Each switch changes one aligned word by one aligned write, and leaves
+//!   the site's other word as it is. A thread may fetch the two words at different moments. It sees
+//!   the unchanged word, and the old or the new value of the changed one, never a mix. Several
+//!   switches in a row change the same word: the first one by 2|3 to 4|1, the second one by 1|4. So
+//!   a thread sees one of their instructions.
+//! - *Nobody is in between.* All of these instructions begin at the site's first byte. They are
+//!   five bytes long, or `eb 03`, which jumps over the other three bytes. So no thread's next
+//!   instruction is ever inside of the site, and no interrupt, signal or preemption leaves a thread
+//!   there.
+//! - *Inside the callee.* A thread that called before the site was deactivated returns to the
+//!   address after the site, where the same instruction begins as ever. So does a thread in the
+//!   `ret` of a deactivated CALL; that `ret` is never freed. The code that a JMP led to stays where
+//!   it is.
+//! - *Stack and registers.* A deactivated CALL of a `ret` writes its return address below the stack
+//!   pointer, as the active CALL does. It changes nothing else, not even flags.
+//! - *Others' patches.* A breakpoint or any other foreign byte in the word makes the comparison
+//!   fail. The word is then read again, and refused. Neighbours in the word are written back as
+//!   they were compared.
 //!
-//! What it rests on: a naturally aligned quadword is written, and fetched, as a whole (AMD APM vol. 2, 7.6.1, "cross-modifying
-//! code"). Intel's SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises only what is followed by a serialising instruction on
-//! the executing processor, and calls the rest model-specific; that it holds, even for whole cache lines, was measured
-//! ("Living on the edge", sections 3 and 8.1). No bound is needed on how late a thread sees the change.
+//! It rests on naturally aligned quadwords being written and fetched as a whole (AMD APM vol. 2,
+//! 7.6.1, "cross-modifying code"). Intel's SDM vol. 3, 9.1.3 (8.1.3 in older editions) promises
+//! that only if the executing processor executes a serialising instruction next, and calls the rest
+//! model-specific. "Living on the edge", sections 3 and 8.1, measures that it holds, even for whole
+//! cache lines. A thread may see the change arbitrarily late.
 //!
-//! It does *not* go together with a word patch of the same instruction at the same time: that one changes both words, in
-//! steps. Of two copies of this crate in one process, each takes the `ret` of the other for a callee, and deactivates such a
-//! CALL once more, with a `ret` of its own.
+//! Do *not* patch the same instruction by a [word patch](super::word) at the same time: that
+//! changes both words, in steps. Of two copies of this crate in one process, each takes the `ret`
+//! of the other for a callee. It deactivates such a CALL once more, with a `ret` of its own.
 //!
 //! ```
 //! use probe_runtime::patch::{PatchError, call};
@@ -108,21 +122,26 @@ use super::PatchError;
 #[cfg(doc)]
 use super::{TextError, TextPolicy};
 
-/// Makes a site of five bytes a CALL of `target`. Returns whether that took a write: `false` if it was one already.
+/// Makes a site of five bytes a CALL of `target`. Returns whether that took a write: `false` if the
+/// site was that CALL already.
 ///
-/// Found may be a CALL or a JMP, active or deactivated, or a NOP of five bytes within one aligned word. Text is opened for the
-/// moment; [`Options`] has other ways. Threads that execute the site meanwhile execute what was there or the CALL.
+/// The site may be a CALL or a JMP, active or deactivated, or a NOP of five bytes within one
+/// aligned word. The text is opened for the moment; [`Options`] has other ways. Threads that
+/// execute the site meanwhile execute the old instruction or the CALL.
 ///
 /// # Errors
-/// [`PatchError::NotACall`], [`PatchError::Tail`], [`PatchError::Opcode`], [`PatchError::OutOfReach`], and
-/// [`PatchError::Text`] where the system does not let the text be written. The site is then as it was. Only with
-/// [`TextError::Unrestored`] in it, it is as was asked for, and what could not be done is to seal its text.
+/// [`PatchError::NotACall`], [`PatchError::Tail`], [`PatchError::Opcode`],
+/// [`PatchError::OutOfReach`], and [`PatchError::Text`] if the system does not let the text be
+/// written. The site is then as it was. After [`TextError::Unrestored`], however, the site is the
+/// CALL, and its text could not be sealed.
 ///
 /// # Safety
-/// - `addr` is the first of five bytes of code that are one instruction, or what [`deactivate_call`] has left of one. Nothing
-///   jumps between them, and what executes them may as well execute a CALL of `target`, any number of times, before and
-///   after this returns: it is code within 2 GiB that returns, and keeps what the code around the site relies on.
-/// - The bytes stay mapped meanwhile, and nobody changes them meanwhile by other means than this module's functions.
+/// - `addr` is the first of five bytes of code: one instruction, or the bytes that
+///   [`deactivate_call`] has made of one. Nothing jumps between them.
+/// - The program may execute a CALL of `target` there, any number of times, before and after this
+///   returns. `target` is code within 2 GiB that returns, and preserves whatever the code around
+///   the site relies on.
+/// - Meanwhile the bytes stay mapped, and nobody changes them except by this module's functions.
 ///
 /// ```
 /// use probe_runtime::patch::{PatchError, call};
@@ -154,15 +173,18 @@ pub unsafe fn activate_call(addr: usize, target: usize) -> Result<bool, PatchErr
     unsafe { Options::new().activate_call(addr, target) }
 }
 
-/// Makes a site of five bytes a JMP to `target`. Returns whether that took a write: `false` if it was one already.
+/// Makes a site of five bytes a JMP to `target`. Returns whether that took a write: `false` if the
+/// site was that JMP already.
 ///
-/// As [`activate_call`]. Split 1|4, a JMP to the instruction after it is the same as a deactivated one.
+/// The site may be the same as for [`activate_call`]. A JMP that is split 1|4 and leads to the next
+/// instruction is the same as a deactivated one.
 ///
 /// # Errors
-/// As for [`activate_call`].
+/// The same as those of [`activate_call`].
 ///
 /// # Safety
-/// As for [`activate_call`], with a JMP to `target`: code that goes on as the code around the site expects.
+/// The same as for [`activate_call`], but with a JMP: the code at `target` goes on as the code
+/// around the site expects.
 ///
 /// ```
 /// use probe_runtime::patch::{PatchError, call};
@@ -192,16 +214,17 @@ pub unsafe fn activate_jump(addr: usize, target: usize) -> Result<bool, PatchErr
     unsafe { Options::new().activate_jump(addr, target) }
 }
 
-/// Makes a CALL or JMP of five bytes one that does nothing. Returns whether that took a write: `false` if it did nothing
-/// already.
+/// Makes a CALL or JMP of five bytes an instruction without effect. Returns whether that took a
+/// write: `false` if it had none already.
 ///
 /// # Errors
-/// [`PatchError::NotACall`]; [`PatchError::Text`] where the system does not let the text be written;
-/// [`PatchError::Trampoline`] where a CALL that is split 1|4 has no `ret` within 2 GiB. The site is then as it was, but for
-/// [`TextError::Unrestored`], as in [`activate_call`].
+/// [`PatchError::NotACall`]; [`PatchError::Text`] if the system does not let the text be written;
+/// [`PatchError::Trampoline`] if no `ret` is within 2 GiB of a CALL that is split 1|4. The site is
+/// then as it was, except after [`TextError::Unrestored`], as for [`activate_call`].
 ///
 /// # Safety
-/// As for [`activate_call`]; what executes the site does without the callee, or what was jumped to: goes on after it.
+/// The same as for [`activate_call`], but the program does without the callee, or the target of the
+/// jump, and goes on after the site.
 ///
 /// ```
 /// use probe_runtime::patch::{PatchError, call};

@@ -1,5 +1,5 @@
-//! The plans of this module, seen through the [model](super::super::model) of instruction fetch: any number of switches,
-//! with no sync between them, ever.
+//! The plans of this module, seen through the [model](super::super::model) of instruction fetch:
+//! any number of switches, with no sync between them, ever.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,8 @@ use super::super::{Bytes, PatchError, SiteAddr, TextWord};
 use super::plan::{Opcode, Step, Trampolines, Wanted, plan};
 use super::site::{Split, Words};
 
-/// Where calls lead: two whose distance ends in the same three bytes, wherever the site is, and one farther away.
+/// Where calls lead: two whose distance ends in the same three bytes, wherever the site is, and one
+/// farther away.
 const TARGET: usize = LINE + 0x1_2340;
 const NEAR: usize = TARGET + 0x20;
 const FAR: usize = TARGET + 0x1145_6780;
@@ -91,7 +92,8 @@ fn effect_of(wanted: Wanted) -> Effect {
     }
 }
 
-/// Off, on, off, …, six times, by the plan and without a sync: the call and the deactivated call, at every offset.
+/// Off, on, off, …, six times, by the plan and without a sync: the call and the deactivated call,
+/// at every offset.
 #[test]
 fn toggling_shows_the_two_instructions() {
     for addr in LINE - 8..LINE {
@@ -117,8 +119,8 @@ fn toggling_shows_the_two_instructions() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Calls, jumps, targets, on and off, in any order: what was wanted once and written is all there is to see, and what
-    /// is refused leaves no trace.
+    /// Calls, jumps, targets, on and off, in any order: what was wanted once and written is all
+    /// there is to see, and what is refused leaves no trace.
     #[test]
     fn any_switches_show_what_was_wanted(addr in site(), all in proptest::collection::vec(wanted(), 1..=6)) {
         let mut history = History::of(addr, call(addr, TARGET), &[]);
@@ -141,7 +143,8 @@ proptest! {
         }
     }
 
-    /// Several targets, one after the other, where the opcode lies alone: no call leads anywhere else.
+    /// Several targets, one after the other, where the opcode lies alone: no call leads anywhere
+    /// else.
     #[test]
     fn split_after_the_opcode_targets_may_change_at_any_time(
         targets in proptest::collection::vec(LINE - 0x4000_0000..LINE + 0x4000_0000, 1..=6),
@@ -157,7 +160,8 @@ proptest! {
     }
 }
 
-/// The model's teeth: a switch that changed both words would be torn, and so is one write where fetches have no granule.
+/// The model's teeth: a switch that changed both words would be torn, and so is one write where
+/// fetches have no granule.
 #[test]
 fn what_this_module_does_not_do_is_torn() {
     for addr in LINE - 4..LINE {

@@ -1,6 +1,7 @@
 //! Switching one call site.
 
-// Safety: relies on its callers' promises: a site of five bytes whose words are mapped, and, with `Open`, writable.
+// Safety: relies on its callers' promises: a site of five bytes whose words are mapped, and, with
+// `Open`, writable.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::super::pages::check_readable;
@@ -47,16 +48,18 @@ impl Options {
         Self { text: TextPolicy::Sealed, strict: false }
     }
 
-    /// For how long text is writable. With [`TextPolicy::Open`], the caller keeps it so, by an [`OpenText`] or in code of its
-    /// own, and switching takes no system call and no lock. [`TextPolicy::Alias`] goes through `int3`.
+    /// For how long text is writable. With [`TextPolicy::Open`], the caller keeps it so, by an
+    /// [`OpenText`] or in code of its own, and switching takes no system call and no lock.
+    /// [`TextPolicy::Alias`] goes through `int3`.
     #[must_use]
     pub const fn text(mut self, text: TextPolicy) -> Self {
         self.text = text;
         self
     }
 
-    /// Whether to go through `int3`, as [`word`](crate::patch::word) patches do, rather than by one write: for processors
-    /// that promise nothing about that. It waits for two barriers, and may be [`PatchError::Busy`].
+    /// Whether to go through `int3`, as [`word`](crate::patch::word) patches do, rather than by one
+    /// write: for processors that promise nothing about that. It waits for two barriers, and may be
+    /// [`PatchError::Busy`].
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -69,7 +72,8 @@ impl Options {
     /// As there.
     ///
     /// # Safety
-    /// As there; with [`TextPolicy::Open`], the aligned 8-byte words that hold the site are mapped and writable.
+    /// As there; with [`TextPolicy::Open`], the aligned 8-byte words that hold the site are mapped
+    /// and writable.
     #[inline]
     pub unsafe fn activate_call(self, addr: usize, target: usize) -> Result<bool, PatchError> {
         // SAFETY: the caller's promise.
@@ -131,7 +135,8 @@ impl Options {
             TextPolicy::Open => unsafe { write(site, wanted) },
             TextPolicy::Sealed => {
                 let open = open(site)?;
-                // SAFETY: the text is mapped, or it could not be opened; it is writable for as long as the guard lives.
+                // SAFETY: the text is mapped, or it could not be opened; it is writable for as long
+                // as the guard lives.
                 let is_written = unsafe { write(site, wanted) }?;
                 // The site is as wanted; the caller should know what else is not as it was.
                 open.close().map_err(|error| PatchError::Text { addr, error })?;
@@ -188,8 +193,8 @@ impl Options {
     }
 }
 
-/// Opens the site's pages: two, where it crosses from one to the next. They are opened before they are read, so that an
-/// address that is not mapped is an error, and no fault.
+/// Opens the site's pages: two, where it crosses from one to the next. They are opened before they
+/// are read, so that an address that is not mapped is an error, and no fault.
 fn open(site: SiteAddr) -> Result<OpenText, PatchError> {
     let refused = |error| PatchError::Text { addr: site.0, error };
     OpenText::new(site.0..site.0.saturating_add(SITE_LEN)).map_err(refused)
@@ -220,7 +225,8 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
     }
 }
 
-/// Reads a site's words: the second one only where the site goes on in it, since it might not be mapped.
+/// Reads a site's words: the second one only where the site goes on in it, since it might not be
+/// mapped.
 ///
 /// # Safety
 /// The site's words are mapped.

@@ -1,7 +1,7 @@
 //! A page of its own for one `ret`, near a call site.
 
-// Safety: relies on mmap(2), which with `MAP_FIXED_NOREPLACE` never maps over anything; the page is nobody else's until its
-// address is handed out.
+// Safety: relies on mmap(2), which with `MAP_FIXED_NOREPLACE` never maps over anything; the page is
+// nobody else's until its address is handed out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -20,7 +20,8 @@ const PLACES: usize = 64;
 /// How often to look again, since other threads map and unmap meanwhile.
 const LOOKS: usize = 3;
 
-/// Maps a page within reach of a CALL at `site`, that begins with a `ret` and can be read and executed only.
+/// Maps a page within reach of a CALL at `site`, that begins with a `ret` and can be read and
+/// executed only.
 ///
 /// # Errors
 /// The system's, of the last place that was tried.

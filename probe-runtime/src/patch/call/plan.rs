@@ -47,8 +47,8 @@ const COMPILERS_NOP5: Five = Five::new([0x0f, 0x1f, 0x44, 0x00, 0x00]);
 
 /// Plans one site.
 ///
-/// `x` is the opcode asked for, `t` its target; `x'` the other opcode, `t'` any other target, `ret` a trampoline. *Tail* is
-/// the last three bytes of five.
+/// `x` is the opcode asked for, `t` its target; `x'` the other opcode, `t'` any other target, `ret`
+/// a trampoline. *Tail* is the last three bytes of five.
 ///
 /// | split | found | activate `x t` | deactivate |
 /// |---|---|---|---|

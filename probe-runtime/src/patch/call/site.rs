@@ -26,7 +26,8 @@ impl Split {
     }
 }
 
-/// The word that a site begins in, and the next one, which is of no account if the site lies in the first.
+/// The word that a site begins in, and the next one, which is of no account if the site lies in the
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Words {
     pub(super) first: TextWord,
@@ -57,8 +58,8 @@ impl Words {
     }
 }
 
-/// The bytes of a site as a number, the first in the lowest place: on the way from one word to another they are never in
-/// memory, which would cost more than all the rest.
+/// The bytes of a site as a number, the first in the lowest place: on the way from one word to
+/// another they are never in memory, which would cost more than all the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Five(u64);
 

@@ -58,7 +58,8 @@ fn bytes(name: &str, site: SiteAddr) -> [u8; 5] {
     }
 }
 
-/// Found, and the outcome of: activate `call target`, activate `jmp target`, deactivate. `=`: unchanged.
+/// Found, and the outcome of: activate `call target`, activate `jmp target`, deactivate. `=`:
+/// unchanged.
 type Row = (&'static str, [&'static str; 3]);
 
 const REFUSED: [&str; 3] = ["NotACall"; 3];

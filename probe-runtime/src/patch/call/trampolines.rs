@@ -1,19 +1,23 @@
 //! The degenerate trampolines: lone `ret`s, for a deactivated CALL whose opcode can't be changed.
 //!
-//! The first is this crate's own [`ret`], in reach wherever the program is no bigger than 2 GiB and the site is in the object
-//! that this crate is linked into. It is offered once that object is sure to stay loaded ([`pin`]), which the first site that
-//! needs a `ret` asks for: a plugin's calls may be deactivated by a copy of this crate that would be unloaded before they
-//! are. Where that can't be had, and for sites out of reach, a page is mapped near the first site that needs one; all sites
-//! within 2 GiB of it share it. Pages are never freed, since a thread may be in one, but there are few: one for each 2 GiB
-//! region with code that deactivates calls, and never more than [`MOST`].
+//! The first is this crate's own [`ret`], in reach wherever the program is no bigger than 2 GiB and
+//! the site is in the object that this crate is linked into. It is offered once that object is sure
+//! to stay loaded ([`pin`]), which the first site that needs a `ret` asks for: a plugin's calls may
+//! be deactivated by a copy of this crate that would be unloaded before they are. Where that can't
+//! be had, and for sites out of reach, a page is mapped near the first site that needs one; all
+//! sites within 2 GiB of it share it. Pages are never freed, since a thread may be in one, but
+//! there are few: one for each 2 GiB region with code that deactivates calls, and never more than
+//! [`MOST`].
 //!
-//! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, empty in most programs. Adding to
-//! it takes none either: a thread that has mapped a page while another one did the same gives it back. So a fork, at any
-//! moment, leaves the child a list that works, of pages that it has too.
+//! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, empty in
+//! most programs. Adding to it takes none either: a thread that has mapped a page while another one
+//! did the same gives it back. So a fork, at any moment, leaves the child a list that works, of
+//! pages that it has too.
 //!
-//! Not used: a `c3` byte that happens to lie in the text around the site. It may be the middle of an instruction that
-//! another patch changes, even of a distance that this module writes; the CALLs that lead there would then run into whatever
-//! comes out. Where there is no memory, an error is better than that.
+//! Not used: a `c3` byte that happens to lie in the text around the site. It may be the middle of
+//! an instruction that another patch changes, even of a distance that this module writes; the CALLs
+//! that lead there would then run into whatever comes out. Where there is no memory, an error is
+//! better than that.
 
 use std::arch::naked_asm;
 use std::io;
@@ -56,7 +60,8 @@ impl List {
         self.pages.iter().map(|page| page.load(Ordering::Acquire)).take_while(|&page| page != 0)
     }
 
-    /// Makes sure that there is a `ret` within reach of `site`: this crate's own, kept loaded from here on, or a page.
+    /// Makes sure that there is a `ret` within reach of `site`: this crate's own, kept loaded from
+    /// here on, or a page.
     ///
     /// # Errors
     /// The system's; or the list is full.

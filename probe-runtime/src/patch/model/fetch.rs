@@ -6,12 +6,12 @@ use std::ops::Range;
 use super::super::Bytes;
 use super::memory::{History, Memory};
 
-/// Everything that may be fetched at `addr` for an instruction of `len` bytes, at any time in a history, where each
-/// aligned unit of `granule` bytes is read at once.
+/// Everything that may be fetched at `addr` for an instruction of `len` bytes, at any time in a
+/// history, where each aligned unit of `granule` bytes is read at once.
 ///
-/// A thread that fetches has last serialised at the beginning of an epoch or later, so that within an epoch each unit
-/// has any of its values, independently of the other units. An instruction's units are all read within one
-/// epoch: a thread serialises between instructions.
+/// A thread that fetches has last serialised at the beginning of an epoch or later, so that within
+/// an epoch each unit has any of its values, independently of the other units. An instruction's
+/// units are all read within one epoch: a thread serialises between instructions.
 pub(in crate::patch) fn fetched(
     history: &History,
     addr: usize,

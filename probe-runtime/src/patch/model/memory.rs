@@ -78,7 +78,8 @@ pub(in crate::patch) fn write(addr: usize, skip: usize, value: Bytes) -> Vec<Ste
     steps
 }
 
-/// What memory was, epoch by epoch: an epoch begins at a sync, with what memory then was, and ends at the next.
+/// What memory was, epoch by epoch: an epoch begins at a sync, with what memory then was, and ends
+/// at the next.
 #[derive(Clone, Debug)]
 pub(in crate::patch) struct History {
     epochs: Vec<Vec<Memory>>,

@@ -1,4 +1,5 @@
-//! The protocol for straddlers, among all others: it is the shortest that is safe, and nothing in it can go.
+//! The protocol for straddlers, among all others: it is the shortest that is safe, and nothing in
+//! it can go.
 
 use super::super::Bytes;
 use super::super::word::INT3;
@@ -196,8 +197,8 @@ fn a_write_that_is_aligned_is_as_atomic_as_fetches_are() {
     }
 }
 
-/// A thread that is late traps on an int3 that memory no longer holds, so that a trap at an instruction that was replaced
-/// is no breakpoint of somebody else's.
+/// A thread that is late traps on an int3 that memory no longer holds, so that a trap at an
+/// instruction that was replaced is no breakpoint of somebody else's.
 #[test]
 fn int3_is_fetched_until_the_sync_behind_the_last_write() {
     for straddler in straddlers() {

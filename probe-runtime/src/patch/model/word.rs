@@ -85,7 +85,8 @@ proptest! {
         for two in values.windows(2) {
             carry_out(&mut history, &plan(addr, two[0], two[1]), strict);
             if strict || is_straddler(addr, two[1].len()) {
-                // When it returns, the old instruction is past: there is the new one, or a trap that leads to it.
+                // When it returns, the old instruction is past: there is the new one, or a trap
+                // that leads to it.
                 prop_assert_eq!(instructions(fetched_last(&history, addr, two[1].len(), 1)), [two[1]]);
             }
         }
@@ -126,7 +127,8 @@ proptest! {
         prop_assert_eq!(history.now(), &Memory::with(addr, values[1]).and(neighbour, others[1]));
     }
 
-    /// The model's teeth: a straddler's plan that lacks any one of its steps is found out, where both parts differ.
+    /// The model's teeth: a straddler's plan that lacks any one of its steps is found out, where
+    /// both parts differ.
     #[test]
     fn no_step_can_go((addr, len, seed) in straddler(), gone: Index) {
         let (old, new) = different(len, seed);

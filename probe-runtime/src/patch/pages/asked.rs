@@ -1,4 +1,5 @@
-//! What the system says of pages: the kernel's table of mappings; where that can't be read, a question about each page.
+//! What the system says of pages: the kernel's table of mappings; where that can't be read, a
+//! question about each page.
 //!
 //! | the table | a page's own answer | its rights are | it may be written |
 //! |---|---|---|---|
@@ -7,8 +8,8 @@
 //! | can't be read | not writable | those of text | no |
 //! | can't be read | none | not known | no |
 //!
-//! The table can't be read without `/proc`, or without a free descriptor. A page's own answer needs neither: it is a futex
-//! operation that adds 0.
+//! The table can't be read without `/proc`, or without a free descriptor. A page's own answer needs
+//! neither: it is a futex operation that adds 0.
 
 use std::io;
 use std::ops::Range;
@@ -64,8 +65,8 @@ pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
     }
 }
 
-/// The first pages of a loaded object's text that are alike, and their rights, where the kernel's table can't be read:
-/// text is what linkers make it, and writable where somebody holds it open.
+/// The first pages of a loaded object's text that are alike, and their rights, where the kernel's
+/// table can't be read: text is what linkers make it, and writable where somebody holds it open.
 pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
     let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
     let differs = |page: &usize| is_writable(*page) != Some(write);
@@ -78,7 +79,8 @@ pub(super) fn are_writable(pages: &Range<usize>) -> bool {
     parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
 }
 
-/// The parts of `pages` that are mapped and writable, with such rights where the kernel's table can be read.
+/// The parts of `pages` that are mapped and writable, with such rights where the kernel's table can
+/// be read.
 pub(super) fn parts_with(
     pages: &Range<usize>,
     has: impl Fn(Rights) -> bool,

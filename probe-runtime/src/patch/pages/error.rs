@@ -24,7 +24,8 @@ pub enum TextError {
         /// The first such address.
         addr: usize,
     },
-    /// An address of the range lies in a page that may not be read (`PROT_NONE`, or code that may only be executed).
+    /// An address of the range lies in a page that may not be read (`PROT_NONE`, or code that may
+    /// only be executed).
     NotReadable {
         /// The first such address.
         addr: usize,
@@ -34,15 +35,17 @@ pub enum TextError {
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not let pages be made writable: sealed text (mseal(2)), or a policy. None are.
+    /// The system does not let pages be made writable: sealed text (mseal(2)), or a policy. None
+    /// are.
     Protected {
         /// The pages.
         pages: Range<usize>,
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not let pages have their former rights back: they stay writable. The next guard on them tries
-    /// again when it is the last; [`unrestored_bytes`](super::unrestored_bytes) tells how much there is.
+    /// The system does not let pages have their former rights back: they stay writable. The next
+    /// guard on them tries again when it is the last; [`unrestored_bytes`](super::unrestored_bytes)
+    /// tells how much there is.
     Unrestored {
         /// The first such pages.
         pages: Range<usize>,

@@ -1,8 +1,8 @@
-//! Guards and batches of several threads on the same pages, in every interleaving, with a kernel of three pages:
-//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
+//! Guards and batches of several threads on the same pages, in every interleaving, with a kernel of
+//! three pages: `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
 //!
-//! Guards write while they don't hold the mutex; so each write is checked to find its page writable, and in the end each page has to have
-//! the rights that it had.
+//! Guards write while they don't hold the mutex; so each write is checked to find its page
+//! writable, and in the end each page has to have the rights that it had.
 
 use std::io;
 use std::ops::Range;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::runs::Part;
 use crate::os::maps::Mapping;
 
-/// Mappings of text. None of their pages was writable when the kernel was asked, so none of them was open.
+/// Mappings of text. None of their pages was writable when the kernel was asked, so none of them
+/// was open.
 #[derive(Debug)]
 pub(super) struct Known(Vec<Part>);
 
@@ -14,7 +15,8 @@ impl Known {
         Self(Vec::new())
     }
 
-    /// What is known of the pages from `at` on: the part of them up to `end` that is known to be alike.
+    /// What is known of the pages from `at` on: the part of them up to `end` that is known to be
+    /// alike.
     pub(super) fn from(&self, at: usize, end: usize) -> Option<Part> {
         let (pages, rights) = self.0.iter().find(|(pages, _)| pages.contains(&at))?;
         Some((at..end.min(pages.end), *rights))
@@ -25,7 +27,8 @@ impl Known {
         self.from(pages.start, pages.end).filter(|(part, _)| part.end == pages.end)
     }
 
-    /// Remembers a mapping. One that is writable is not remembered: it may be one of those that are open.
+    /// Remembers a mapping. One that is writable is not remembered: it may be one of those that are
+    /// open.
     pub(super) fn learn(&mut self, mapping: &Mapping) {
         if !mapping.rights.write {
             self.forget(&mapping.range);

@@ -1,32 +1,46 @@
-//! Who may write which pages: counted for all that one copy of this crate does in the process, with the rights of before
-//! given back exactly.
+//! Who may write which pages. One copy of this crate counts all of its writers in the process, and
+//! gives pages exactly the rights back that they had before.
 //!
-//! Life of a guard: [`OpenText::new`] asks the kernel for the rights of the pages that nobody holds open yet, adds the
-//! right to write to each, and counts itself in ▸ while it lives, the pages are writable ▸ its end counts it out, and
-//! pages that nobody else holds get back the rights that they had, each its own.
+//! Life of a guard:
+//! 1. [`OpenText::new`] asks the kernel for the rights of the pages that nobody holds open yet,
+//!    adds the right to write to each, and counts the guard in.
+//! 2. While the guard lives, the pages are writable.
+//! 3. The guard's end counts it out. Pages that nobody else holds get their former rights back,
+//!    each its own.
 //!
-//! Batches of the control and guards of others meet in one map ([`runs`]) behind one mutex, so that none seals what
-//! another is writing. A guard holds the mutex for the map and the system calls, not while it lives; a [`WritableRuns`] holds it
-//! while it writes (microseconds; some milliseconds for a million sites), and so needs no entry in the map. It is taken
-//! across a fork, after the control lock. Hits that it causes on its own thread (a probe in the allocator) count, but call
-//! no consumer.
+//! # One map, one mutex
+//! Batches of the control and guards of others share one map ([`runs`]) behind one mutex. So nobody
+//! seals pages that another is writing.
+//! - A guard holds the mutex for the map and the system calls, not while it lives.
+//! - A [`WritableRuns`] holds the mutex while it writes (microseconds; some milliseconds for a
+//!   million sites), and so needs no entry in the map.
+//! - A fork takes the mutex, after the control lock.
+//! - Hits that a holder of the mutex causes on its own thread (a probe in the allocator) count, but
+//!   call no consumer.
 //!
-//! What is asked of the kernel, and when: a guard asks each time (4 µs). A batch, whose sites lie in the text of loaded
-//! objects, asks once for each mapping, and remembers the answer until objects come or go ([`known`]). Where the kernel's table
-//! can't be read, each page is asked whether it is writable; but for that, text is taken for what linkers make it, readable and
-//! executable ([`asked`]). So who gives text other rights by himself,
-//! beside this crate, and after a batch has asked, finds what was there before; a guard on the pages makes the next batch
-//! ask again.
+//! # Asking the kernel
+//! A guard asks for rights each time (4 µs). A batch, whose sites lie in the text of loaded
+//! objects, asks once for each mapping, and remembers the answer until objects come or go
+//! ([`known`]). If the kernel's table can't be read, each page is asked whether it is writable, and
+//! its text is otherwise taken to be readable and executable, as linkers make it ([`asked`]). So if
+//! somebody else changes the rights of text after a batch has asked, later batches restore the
+//! rights of before. A guard on the pages makes the next batch ask again.
 //!
-//! Two copies of this crate in one process have two maps. Pages that one finds writable it leaves so in the end, since it
-//! can't tell another's guard from rights that were always there; the segment's flags would tell what text was linked as, but
-//! going by them would seal what the other still writes. While it holds such pages open itself, it asks again before each
-//! write: the other may have sealed them, and these rights are then what they get back. What is left: who writes through
-//! a guard of his own, or as `Access::Held`, asks nobody; and a batch seals what it knows to have been sealed, though the other
-//! has opened it since.
+//! # Two copies of this crate
+//! Two copies in one process have two maps. A copy leaves pages writable that it finds writable,
+//! since it can't tell another copy's guard from rights that were always there. (The segment's
+//! flags tell the rights that text was linked with. But restoring these would seal pages that the
+//! other copy still writes.) While a copy holds such pages open itself, it asks again before each
+//! write: the other copy may have sealed them, and then they get these rights back.
 //!
-//! Cost: a guard some 7 µs with its end: 4 µs the question, 2 µs the two `mprotect`; neither, on pages that are
-//! open already. A batch adds some tens of nanoseconds to its system calls.
+//! Two cases remain. Code that writes through a guard of its own, or with `Access::Held`, asks
+//! nobody. And a batch seals pages that it knows as sealed, though the other copy has opened them
+//! since.
+//!
+//! # Cost
+//! A guard takes some 7 µs with its end: 4 µs for the question, and 2 µs for the two `mprotect`. On
+//! pages that are open already it makes neither system call. A batch adds some tens of nanoseconds
+//! to its system calls.
 
 mod asked;
 mod error;
@@ -54,27 +68,30 @@ pub(super) use now::{NotOpen, write_now};
 pub(crate) use now::{close_held, make_room};
 pub(crate) use shared::cross_forks;
 
-/// Text that is writable while this lives.
+/// A guard that keeps text writable while it lives.
 ///
-/// Guards may overlap and nest, on any threads, and end in any order: the last one gives each page back the rights that
-/// it had. Pages outside of the range are never touched.
+/// Guards may overlap and nest, on any threads, and end in any order. The last one gives each page
+/// its former rights back. Pages outside of the range are never touched.
 ///
-/// Pages that are writable already are left so at the end. The guard is no hold on them: whoever made them writable may seal
-/// them while it lives, without knowing of it. Another copy of this crate in the process, a plugin's, is such a somebody: neither
-/// knows of the other's guards, and attachments. Don't hold open what the other patches.
+/// Pages that are writable already stay writable at the end. The guard does not keep them so:
+/// whoever made them writable may seal them while the guard lives, without knowing of it. Another
+/// copy of this crate in the process, a plugin's, may do so. Neither copy knows of the other's
+/// guards and attachments. Don't hold text open that the other copy patches.
 ///
-/// A guard asks the kernel for the rights of its pages, where batches remember them (see
-/// [`TextPolicy::Sealed`](super::TextPolicy::Sealed)); so after one, be it refused or over, batches ask again there.
+/// A guard asks the kernel for the rights of its pages, which batches remember (see
+/// [`TextPolicy::Sealed`](super::TextPolicy::Sealed)). After a guard was made or refused there,
+/// batches ask again.
 ///
-/// Pages of a shared mapping can be opened too, if the system allows it: what is written there reaches everybody who has
-/// mapped them.
+/// Pages of a shared mapping can be opened, too, if the system allows it. Writes to them reach
+/// everybody who has mapped them.
 ///
-/// Don't unmap what a guard holds open: its end would change the rights of whatever is mapped there by then. (For
-/// shared objects with probes that are unloaded, the next operation on probes that looks at the objects, such as
-/// [`probes`](crate::probes), forgets their pages; another guard does not look.)
+/// Don't unmap pages that a guard holds open: its end would change the rights of whatever is mapped
+/// there by then. Shared objects with probes may be unloaded. The next operation on probes that
+/// looks at the objects, such as [`probes`](crate::probes), forgets their pages; another guard does
+/// not look.
 ///
-/// A forked child inherits the guards of the forking thread; what other threads held open at that moment stays open in
-/// the child.
+/// A forked child inherits the guards of the forking thread. Pages that other threads held open at
+/// that moment stay open in the child.
 ///
 /// ```
 /// use probe_runtime::patch::{OpenText, TextError};
@@ -98,12 +115,12 @@ pub struct OpenText {
 }
 
 impl OpenText {
-    /// Makes all pages that hold these bytes writable; those that could not be executed still can't. An empty range opens
-    /// nothing.
+    /// Makes all pages that hold these bytes writable. Pages that were not executable do not become
+    /// so. An empty range opens nothing.
     ///
     /// # Errors
-    /// [`TextError::Unmapped`] and [`TextError::NotReadable`] name the first address of the range where there is no text;
-    /// [`TextError::Protected`] where the system refuses. Nothing is open then.
+    /// [`TextError::Unmapped`] and [`TextError::NotReadable`] name the first address of the range
+    /// that holds no text. [`TextError::Protected`] if the system refuses. No page is opened then.
     pub fn new(bytes: Range<usize>) -> Result<Self, TextError> {
         if bytes.is_empty() {
             return Ok(Self { pages: bytes.start..bytes.start, era: Era::default() });
@@ -118,15 +135,15 @@ impl OpenText {
         Ok(Self { pages: whole, era })
     }
 
-    /// The pages.
+    /// The pages that it keeps writable.
     pub fn pages(&self) -> Range<usize> {
         self.pages.clone()
     }
 
-    /// Ends the guard, as dropping it does, and tells how that went.
+    /// Ends the guard, as dropping it does, and returns whether that went well.
     ///
     /// # Errors
-    /// [`TextError::Unrestored`] where the system does not let pages have their former rights back.
+    /// [`TextError::Unrestored`] if the system does not let pages have their former rights back.
     pub fn close(self) -> Result<(), TextError> {
         ManuallyDrop::new(self).end()
     }
@@ -157,7 +174,8 @@ impl WritableRuns {
         Self(lock())
     }
 
-    /// Calls `write` while whole pages are writable. The inner result tells how restoring what is not held open went.
+    /// Calls `write` while whole pages are writable. The inner result is that of restoring the
+    /// pages that nobody holds open.
     pub(super) fn with_open(
         &mut self,
         whole: &Range<usize>,
@@ -176,9 +194,12 @@ fn within(error: TextError, bytes: &Range<usize>) -> TextError {
     }
 }
 
-/// Bytes of text that are writable though nobody holds them open, because the system did not let their pages have
-/// their former rights back. Whole pages; 0 in a process where nothing went wrong. A later guard or batch on
-/// such pages tries again. Where the system does not say whether pages are writable, those that may be are counted.
+/// Bytes that are still writable without a guard, since the system did not let their pages have
+/// their former rights back.
+///
+/// They are whole pages; 0 in a process where nothing went wrong. A later guard or batch on such
+/// pages tries again. If the system does not tell whether pages are writable, those that may be are
+/// counted.
 ///
 /// ```
 /// assert_eq!(probe_runtime::patch::unrestored_bytes(), 0);
@@ -187,9 +208,10 @@ pub fn unrestored_bytes() -> usize {
     lock().unrestored()
 }
 
-/// Forgets, without touching them, pages that are gone: those of `unloaded`, and all that are not mapped any more, or
-/// were mapped anew, and so are not writable. Guards on them may still live; they end without doing anything there. For
-/// when objects came or went, before their text is opened again.
+/// Forgets pages that are gone, without touching them: those of `unloaded`, and pages that are not
+/// mapped any more, or that were mapped anew and so are not writable. Guards on them may still
+/// live; their ends do nothing there. Called when objects came or went, before their text is opened
+/// again.
 pub(crate) fn forget_gone(unloaded: &[Range<usize>]) {
     lock().forget_gone(unloaded);
 }

@@ -1,4 +1,5 @@
-//! Opening text without the heap, and without waiting: where that can't be, it is left to a later try.
+//! Opening text without the heap, and without waiting: where that can't be, it is left to a later
+//! try.
 
 use std::ops::Range;
 
@@ -48,8 +49,10 @@ impl Held {
     }
 }
 
-/// Has bytes of loaded text written: as [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`,
-/// all of their mapping stays writable until [`close_held`]. The caller has blocked signals: a handler that forks would wait for the mutex.
+/// Has bytes of loaded text written: as
+/// [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`, all of
+/// their mapping stays writable until [`close_held`]. The caller has blocked signals: a handler
+/// that forks would wait for the mutex.
 pub(in crate::patch) fn write_now(
     bytes: &Range<usize>,
     hold: bool,
@@ -79,7 +82,8 @@ pub(crate) fn close_held() {
 
 impl Pages {
     fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
-        // Neither the map nor what is known of mappings speaks of an object that was loaded since: the pages themselves are asked.
+        // Neither the map nor what is known of mappings speaks of an object that was loaded since:
+        // the pages themselves are asked.
         let answers = || pages.clone().step_by(page_size()).map(is_writable);
         if answers().all(|answer| answer == Some(true)) {
             // Open, or it always was.
@@ -107,20 +111,23 @@ impl Pages {
         }
         open(pages, rights)?;
         write();
-        // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch finds out.
+        // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch
+        // finds out.
         if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
             self.runs.insert(pages.clone(), rights);
         }
         Ok(())
     }
 
-    /// The mapping that holds all of these pages: from memory, if its rights there are all that matters, else the kernel's answer.
+    /// The mapping that holds all of these pages: from memory, if its rights there are all that
+    /// matters, else the kernel's answer.
     fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
         if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
         }
         let Some(mapping) = holding_now(pages.start) else {
-            // The table can't be read. Sealed text is what linkers make it; of anything else, an operation finds out.
+            // The table can't be read. Sealed text is what linkers make it; of anything else, an
+            // operation finds out.
             let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));
             let sealed = Mapping { range: pages.clone(), rights: Rights::TEXT };
             return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };

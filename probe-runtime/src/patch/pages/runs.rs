@@ -1,4 +1,5 @@
-//! Which pages are open, for how many openers, and what their rights were. Pure: addresses in, addresses out.
+//! Which pages are open, for how many openers, and what their rights were. Pure: addresses in,
+//! addresses out.
 //!
 //! | a page | in the map | openers |
 //! |---|---|---|
@@ -8,8 +9,9 @@
 //!
 //! A page that nobody holds open is never taken for writable: who opens it makes it so again.
 //!
-//! Who opens gets the present [`Era`] back, and closes with it. Forgetting pages ends an era: what is opened there later
-//! belongs to a later one, so that openers of what was forgotten don't close it.
+//! Who opens gets the present [`Era`] back, and closes with it. Forgetting pages ends an era: what
+//! is opened there later belongs to a later one, so that openers of what was forgotten don't close
+//! it.
 
 use std::ops::Range;
 
@@ -123,7 +125,8 @@ impl Runs {
         self.join(first, last);
     }
 
-    /// One more opener of all of `pages`. `found` has the former rights of the gaps, all of them, in ascending order.
+    /// One more opener of all of `pages`. `found` has the former rights of the gaps, all of them,
+    /// in ascending order.
     pub(super) fn open(&mut self, pages: &Range<usize>, found: &[Part]) -> Era {
         for (gap, former) in found {
             self.insert(gap.clone(), *former);
@@ -136,8 +139,8 @@ impl Runs {
         self.era
     }
 
-    /// One opener of `pages` less, who opened them in `era`. Returns what nobody holds open now, and what its rights
-    /// were; the map has forgotten it.
+    /// One opener of `pages` less, who opened them in `era`. Returns what nobody holds open now,
+    /// and what its rights were; the map has forgotten it.
     pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<Part> {
         let (first, mut last) = self.cut_out(pages);
         let mut left = Vec::new();
@@ -159,7 +162,8 @@ impl Runs {
         left
     }
 
-    /// Remembers pages that nobody holds open and that are writable all the same, or may be. The map must not know them.
+    /// Remembers pages that nobody holds open and that are writable all the same, or may be. The
+    /// map must not know them.
     pub(super) fn insert(&mut self, pages: Range<usize>, former: Rights) {
         let at = self.runs.partition_point(|run| run.pages.start < pages.start);
         self.runs.insert(at, Run { pages, openers: 0, former, since: self.era });
@@ -308,8 +312,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is opened, closed and forgotten in whatever order, each page gets back what it had, when its
-        /// last opener goes, and at no other time.
+        /// Whatever is opened, closed and forgotten in whatever order, each page gets back what it
+        /// had, when its last opener goes, and at no other time.
         #[test]
         fn agrees_with_a_model_of_single_pages(
             rights in proptest::collection::vec(prop_oneof![Just(RX), Just(R), Just(RW)], PAGES),

@@ -62,7 +62,8 @@ pub(super) fn lock() -> Locked {
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
 }
 
-/// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is ready.
+/// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
+/// ready.
 #[cfg(probe_discovers)]
 pub(super) fn try_lock() -> Option<Locked> {
     let whole = Uncancellable::new();
@@ -75,8 +76,9 @@ pub(super) fn try_lock() -> Option<Locked> {
     Some(Locked { pages, _guarded: guarded, _whole: whole })
 }
 
-/// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run in the reverse order of
-/// their installation, so that the control, which takes its own lock first, installs its hooks after these. Once.
+/// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run
+/// in the reverse order of their installation, so that the control, which takes its own lock first,
+/// installs its hooks after these. Once.
 pub(crate) fn cross_forks() {
     fork::install(before_fork, after_fork, after_fork);
 }
@@ -114,8 +116,9 @@ impl Pages {
         Ok(self.runs.open(pages, &found))
     }
 
-    /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any meanwhile, so
-    /// that what nobody holds open needs no counting. The inner result tells how restoring went.
+    /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any
+    /// meanwhile, so that what nobody holds open needs no counting. The inner result tells how
+    /// restoring went.
     pub(super) fn write(
         &mut self,
         pages: &Range<usize>,
@@ -138,8 +141,8 @@ impl Pages {
         Ok(self.close(pages, era))
     }
 
-    /// Makes sure of open pages that were writable before they were opened here: whoever made them so, another copy of this
-    /// crate, say, may have sealed them since.
+    /// Makes sure of open pages that were writable before they were opened here: whoever made them
+    /// so, another copy of this crate, say, may have sealed them since.
     fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         let doubtful = self.runs.found_writable(pages);
         if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
@@ -191,8 +194,8 @@ impl Pages {
         self.restore(&left)
     }
 
-    /// Gives parts that the map does not know their former rights; remembers those that can't have them, and are writable,
-    /// or may be.
+    /// Gives parts that the map does not know their former rights; remembers those that can't have
+    /// them, and are writable, or may be.
     fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
         let mut result = Ok(());
         for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
@@ -256,7 +259,8 @@ impl Pages {
         Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
     }
 
-    /// Forgets what was unloaded, and what else does not have the rights that opening gave it: it was mapped anew.
+    /// Forgets what was unloaded, and what else does not have the rights that opening gave it: it
+    /// was mapped anew.
     pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
         self.known.clear();
         for pages in unloaded {

@@ -52,10 +52,11 @@ pub enum RefusalReason {
         /// The system's error number.
         errno: i32,
     },
-    /// Somebody else is replacing the site's instruction: a [`word`](crate::patch::word) patch, say.
+    /// Somebody else is replacing the site's instruction: a [`word`](crate::patch::word) patch,
+    /// say.
     Busy,
-    /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::TextPolicy) and strict
-    /// patching need that, and so do recorded sites that lie across two aligned words.
+    /// The site can't be switched through `int3`. [`TextPolicy::Alias`](crate::TextPolicy) and
+    /// strict patching need that, and so do recorded sites that lie across two aligned words.
     NoTrap {
         /// What is in the way, and what to do about it.
         problem: String,

@@ -6,14 +6,16 @@
 //!   ▲                      │ found something else
 //!   └──────────────────────┘
 //! ```
-//! One thread moves an entry from `Idle` to `FirstWait`. From there on **anybody** may take the next step: the thread that
-//! started the patch, another that finishes it, or one that ran into the `int3` and would rather go on than wait. So nobody
-//! waits long for a thread that has been preempted, interrupted by a signal, or forgotten its patch. (In `Locking`, between
-//! two neighbouring writes, others can only wait; the owner itself, in a signal handler, need not.)
+//! One thread moves an entry from `Idle` to `FirstWait`. From there on **anybody** may take the
+//! next step: the thread that started the patch, another that finishes it, or one that ran into the
+//! `int3` and would rather go on than wait. So nobody waits long for a thread that has been
+//! preempted, interrupted by a signal, or forgotten its patch. (In `Locking`, between two
+//! neighbouring writes, others can only wait; the owner itself, in a signal handler, need not.)
 //!
-//! Whoever takes steps, or starts a patch, has *joined*: it is counted in the state. Steps are the same whoever takes them, and taking one
-//! twice changes nothing, as long as no other patch of the instruction has begun; so a patch begins only when nobody is
-//! joined to the last one. Each patch has a generation, by which its owner tells it from a later one.
+//! Whoever takes steps, or starts a patch, has *joined*: it is counted in the state. Steps are the
+//! same whoever takes them, and taking one twice changes nothing, as long as no other patch of the
+//! instruction has begun; so a patch begins only when nobody is joined to the last one. Each patch
+//! has a generation, by which its owner tells it from a later one.
 //!
 //! All of it is async-signal-safe, and from `FirstWait` on lock-free.
 
@@ -70,7 +72,8 @@ pub(crate) enum How {
     Barrier,
     /// Waits for so many ticks.
     Tmax(u64),
-    /// Waits by barriers, and writes through the kernel: the address of its [`Alias`](crate::os::mem::Alias).
+    /// Waits by barriers, and writes through the kernel: the address of its
+    /// [`Alias`](crate::os::mem::Alias).
     Alias(usize),
 }
 
@@ -174,7 +177,8 @@ impl Entry {
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
     }
 
-    /// Starts a patch: afterwards `int3` is at the first byte, and anybody may take the steps that are left.
+    /// Starts a patch: afterwards `int3` is at the first byte, and anybody may take the steps that
+    /// are left.
     pub(super) fn start(
         &self,
         plan: &Plan,
@@ -186,7 +190,8 @@ impl Entry {
         if idle.phase() != Phase::Idle || idle.is_joined() {
             return Err(NotStarted::Busy);
         }
-        // The starter has joined: no other patch begins before it is done here, whoever ends this one meanwhile.
+        // The starter has joined: no other patch begins before it is done here, whoever ends this
+        // one meanwhile.
         let claimed = State(idle.next().0 + State::JOINED);
         self.state
             .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -205,23 +210,27 @@ impl Entry {
 
     fn lock(&self, ticket: Ticket, how: How, plan: &Plan, ground: &impl Ground) -> Result<(), NotStarted> {
         if let Err(problem) = ground.lock(how, plan) {
-            // Where that fails, a signal handler on this thread took somebody's `int3` for this patch's, and made it.
+            // Where that fails, a signal handler on this thread took somebody's `int3` for this
+            // patch's, and made it.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
         let is_first = self.wait_for_lock(ticket, how, ground);
-        // A signal handler on this thread has forked, and ended in the child what it found: this, before its `int3`.
+        // A signal handler on this thread has forked, and ended in the child what it found: this,
+        // before its `int3`.
         let is_late = !is_first && self.phase() == Phase::Idle && ground.take_back(how, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
-    /// Tells whether it was the one to say so: a signal handler on this very thread may have run into the `int3`.
+    /// Tells whether it was the one to say so: a signal handler on this very thread may have run
+    /// into the `int3`.
     fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) -> bool {
         self.stamp.store(ground.stamp(how), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
-    /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between writing `int3` and saying so.
+    /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between
+    /// writing `int3` and saying so.
     pub(super) fn speak_for_owner(&self, ticket: Ticket, ground: &impl Ground) {
         if let Some((how, _)) = self.plan(ticket) {
             self.wait_for_lock(ticket, how, ground);
@@ -305,8 +314,8 @@ impl Entry {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn).is_ok()
     }
 
-    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets who had joined. What
-    /// can't be written now is left to whoever runs into it.
+    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets
+    /// who had joined. What can't be written now is left to whoever runs into it.
     pub(super) fn end_alone(&self, ground: &impl Ground) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {

@@ -1,9 +1,9 @@
 //! The state machine with several threads at it. Under the model checker, every interleaving:
-//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`. Otherwise, and under Miri, those that
-//! come up.
+//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`. Otherwise,
+//! and under Miri, those that come up.
 //!
-//! The world is one instruction of two parts, and an executor that holds its own, stale, copy of each. A barrier brings
-//! the copies up to date; nothing else has to.
+//! The world is one instruction of two parts, and an executor that holds its own, stale, copy of
+//! each. A barrier brings the copies up to date; nothing else has to.
 
 use super::entry::{Entry, Ground, How, Last, NotStarted, Phase, Progress, Ticket};
 use super::plan::{INT3, Plan};
@@ -200,8 +200,9 @@ fn of_two_patches_at_least_one_wins() {
     });
 }
 
-/// A signal handler on the owner's thread runs into the `int3`, ends the patch, and another thread begins the next one, all
-/// before the owner has said that its `int3` is there. (Another thread plays the handler.)
+/// A signal handler on the owner's thread runs into the `int3`, ends the patch, and another thread
+/// begins the next one, all before the owner has said that its `int3` is there. (Another thread
+/// plays the handler.)
 #[test]
 fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
     check(|shared| {

@@ -1,10 +1,12 @@
-//! **wordpatch**: replacing one instruction of up to 8 bytes, wherever it lies, while all threads run.
+//! **wordpatch**: replacing one instruction of up to 8 bytes, wherever it lies, while all threads
+//! run.
 //!
 //! "Living on the edge", sections 4 and 5.
 //!
 //! # The protocol
-//! An instruction that lies in one aligned 8-byte word is replaced by one locked write of that word. One that lies across
-//! two (a *straddler*), or any, where [`Options::strict`] asks for it, goes through `int3`:
+//! One locked write of an aligned 8-byte word replaces an instruction that lies in it. An
+//! instruction that lies across two words (a *straddler*) goes through `int3`, and with
+//! [`Options::strict`] every instruction does:
 //!
 //! ```text
 //!  e8 11 | 22 33 44     call            the word boundary is at |
@@ -14,15 +16,19 @@
 //!                       4. sync         from here on every thread sees them
 //!  0f 1f | 44 00 00     5. first        nopl 0(%rax,%rax,1)
 //! ```
-//! A thread that arrives between 1 and 5 gets `SIGTRAP`. The handler waits until the patch is over, or takes its steps
-//! itself, and lets the thread execute what is there then.
+//! A thread that arrives between 1 and 5 gets `SIGTRAP`. The handler waits until the patch is over,
+//! or takes its steps itself. Then the thread executes the instruction that is there.
 //!
 //! # Why no thread executes a third instruction
-//! - Up to the end of step 2 the rest is the old one, and the first byte is the old one or `int3`: the old instruction, or a
-//!   trap. From there to the end of step 4 the first byte is `int3` for everyone: a trap, whatever follows. After that the
-//!   rest is the new one for everyone, and the first byte `int3` or the new one: a trap, or the new instruction.
-//! - No thread can be between two bytes of it: it is one instruction before, and one afterwards.
-//! - Bytes that nobody ever wrote are never seen; a byte is written whole.
+//! - Up to the end of step 2, threads see the old rest, and the old first byte or `int3`: the old
+//!   instruction, or a trap.
+//! - From there to the end of step 4, all threads see `int3` as the first byte: a trap, whatever
+//!   follows.
+//! - After that, all threads see the new rest, and `int3` or the new first byte: a trap, or the new
+//!   instruction.
+//! - No thread can be between two of its bytes: they are one instruction before, and one
+//!   afterwards.
+//! - A byte is written whole, so no thread sees a byte that nobody wrote.
 //!
 //! # What each step rests on
 //! | step | rests on | where it does not hold |
@@ -34,57 +40,75 @@
 //! | the handler | the thread fetches the instruction anew; one that still sees `int3` comes again | – |
 //!
 //! # What it asks of its callers
-//! - The address is that of one instruction, the value one instruction of the same length, and both are what the program may
-//!   execute there. No thread's control flow leads between their bytes.
-//! - Patches under way don't overlap, but for those of the very same instruction: at least one of these wins, and the others
-//!   get [`PatchError::Busy`] (or [`PatchError::Foreign`], where they name what they replace, and it is gone).
+//! - One instruction lies at the address, and the value is one instruction of the same length. The
+//!   program may execute either of them there. No control flow leads between their bytes.
+//! - Patches under way do not overlap, except those of the very same instruction. At least one of
+//!   these succeeds. The others get [`PatchError::Busy`], or [`PatchError::Foreign`] if they name
+//!   the bytes that they replace and these are gone.
 //! - The text stays mapped until the patch is over.
-//! - No thread that may execute the instruction blocks `SIGTRAP`, also not for the time of a signal handler whose mask holds it:
-//!   the kernel kills a process that can't take a trap. [Before a patch](self#before-a-trap) they are looked for.
-//! - It is none that the handler itself executes: the C library's `syscall`, `sched_yield`, `sigaction`, and, for
-//!   [`TextPolicy::Alias`](crate::TextPolicy::Alias), `fstat`, `getpid`, `mmap`.
-//! - A site of [`call`](super::call) is not switched there at the same time: that one does not look for `int3`s in the word that it
-//!   does not write.
+//! - No thread that may execute the instruction blocks `SIGTRAP`, not even during a signal handler
+//!   whose mask holds it. The kernel kills a process that can't take a trap. A patch [looks for
+//!   such threads first](self#before-a-trap).
+//! - The handler does not execute the instruction itself. It calls the C library's `syscall`,
+//!   `sched_yield` and `sigaction`, and for [`TextPolicy::Alias`](crate::TextPolicy::Alias) also
+//!   `fstat`, `getpid` and `mmap`.
+//! - Nobody switches a site of [`call`](super::call) there at the same time. Such a switch does not
+//!   look for `int3` in the word that it does not write.
 //! - No debugger keeps `SIGTRAP` to itself: [see below](self#debuggers).
-//! - A debugger that puts its breakpoint on the very byte while it is `int3` (between 1 and 5) takes it for the
-//!   program's, and will put it back. On an instruction that is not being patched, its breakpoint is reported, and left alone.
-//! - Of text in a shared mapping, a forked child ends what was under way for its parent, too.
+//! - No debugger puts a breakpoint on the very byte while it is `int3` (between 1 and 5). The
+//!   debugger would take that `int3` for the program's, and would put it back. A breakpoint on an
+//!   instruction that is not being patched is reported, and left alone.
+//! - In a shared mapping of text, a forked child also ends patches that its parent has under way.
 //!
-//! Two copies of this crate in one process hand on each other's traps; but the first one to install its handler then finds
-//! the other's on top, and refuses further patches through traps.
+//! Two copies of this crate in one process hand on each other's traps. But the copy that installed
+//! its handler first finds the other one's on top, and refuses further patches through traps.
 //!
 //! # Before a trap
-//! Each batch of sites, and each patch here that goes through `int3`, is preceded by a look at what could kill the process. It refuses, and
-//! names what it has found ([`PatchError::Signal`]):
-//! - a thread that blocks `SIGTRAP`, by its number and name. Threads that are being created block all signals for a moment: these are waited
-//!   for, up to ten seconds on a machine that does not get to run them;
-//! - a handler whose `sa_mask` holds `SIGTRAP`, by its signal, whether it executes the instruction or not: nobody can tell;
+//! Each batch of sites and each patch that goes through `int3` first looks for whatever could kill
+//! the process. It refuses, and names its finding ([`PatchError::Signal`]), if there is
+//! - a thread that blocks `SIGTRAP`; its number and name are told. Threads that are being created
+//!   block all signals for a moment. The look waits for these, up to ten seconds on a machine that
+//!   does not get to run them;
+//! - a handler whose `sa_mask` holds `SIGTRAP`; its signal is told. Nobody can tell whether the
+//!   handler executes the instruction;
 //! - a handler that was installed over this crate's;
-//! - a debugger that does not pass `SIGTRAP` on, by its process;
-//! - `/proc/self/task` that can't be read: what is not known is not taken for nothing.
+//! - a debugger that does not pass `SIGTRAP` on; its process is told;
+//! - no readable `/proc/self/task`: unknown is not taken for safe.
 //!
-//! What it can't see is a thread that begins to block `SIGTRAP`, or a handler with such a mask that is installed, between the look and the end of
-//! the patch: microseconds for one instruction, milliseconds for thousands; and, here, up to ten milliseconds more, for which a look is
-//! trusted. So block it, if you must, before sites are switched, or where no patched instruction is executed.
+//! The look misses a thread that begins to block `SIGTRAP` between the look and the end of the
+//! patch, and a handler with such a mask that is installed in that time. That time is microseconds
+//! for one instruction and milliseconds for thousands. Patches of this module trust a look for up
+//! to ten milliseconds more. So if you must block the signal, do so before sites are switched, or
+//! where no patched instruction is executed.
 //!
 //! # Debuggers
-//! A debugger stops at each `int3` of a thread that it traces. gdb and lldb take it for a breakpoint in the program: unless they are told
-//! otherwise, `continue` drops the signal, and the thread goes on at the instruction's second byte. The bytes from there on are a part of
-//! an instruction, `1f 44 00 08` of a NOP or a displacement, and no order of writes makes them one that is right to execute.
+//! A debugger stops at each `int3` of a thread that it traces. gdb and lldb take it for a
+//! breakpoint in the program. Unless they are told otherwise, `continue` drops the signal, and the
+//! thread goes on at the instruction's second byte. The bytes from there on are part of an
+//! instruction: `1f 44 00 08` of a NOP, or a displacement. No order of writes makes them an
+//! instruction that is right to execute.
 //!
-//! So a traced program executes an `int3` first where that does no harm, in `debugger_must_pass_on_sigtrap`, and refuses to patch if its
-//! handler does not get the signal. It asks again after a second. For gdb: `handle SIGTRAP nostop noprint pass`, when the
-//! program has come there. (gdb then passes on the signals of its own breakpoints, too, which ends the program: have none while it is so.) For lldb: `process handle SIGTRAP -s false -n false -p true`. strace and rr pass it on.
+//! So a traced program first executes a harmless `int3`, in `debugger_must_pass_on_sigtrap`. It
+//! refuses to patch if its handler does not get that signal, and tries again after a second.
+//! - gdb: `handle SIGTRAP nostop noprint pass`, when the program has come there. gdb then passes on
+//!   the signals of its own breakpoints, too, which ends the program: have no breakpoints
+//!   meanwhile.
+//! - lldb: `process handle SIGTRAP -s false -n false -p true`.
+//! - strace and rr pass the signal on.
 //!
-//! What is left: a debugger that is attached while patches are under way may stop a thread at an `int3` of theirs, and kill it by `continue`.
+//! One danger remains. A debugger that is attached while patches are under way may stop a thread at
+//! one of their `int3`s, and `continue` then kills the program.
 //!
-//! Under valgrind, `--smc-check=all` has it notice patched code. It tells nobody which threads of its program block a signal, so there that
-//! is not looked at.
+//! Under valgrind, `--smc-check=all` makes it notice patched code. valgrind does not tell which
+//! threads of its program block a signal, so there a patch does not look for these.
 //!
 //! # Cost
-//! A look: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC). One write: one locked instruction. A trap patch: four locked writes, ten locked instructions of bookkeeping, two
-//! waits; asynchronous patches share theirs. A thread that runs into one pays 2 µs for the signal. `Sealed` adds two system calls.
-//! Memory: 64 bytes for each instruction that was ever patched through a trap.
+//! - A look: 40 µs, and 10 to 14 µs a thread (one file of `/proc` each; AMD EPYC).
+//! - One write: one locked instruction.
+//! - A patch through a trap: four locked writes, ten locked instructions of bookkeeping, and two
+//!   waits, which asynchronous patches share. A thread that runs into it pays 2 µs for the signal.
+//! - [`TextPolicy::Sealed`](crate::TextPolicy::Sealed) adds two system calls.
+//! - Memory: 64 bytes for each instruction that was ever patched through a trap.
 //!
 //! ```
 //! use probe_runtime::patch::PatchError;
@@ -150,17 +174,18 @@ pub(crate) use writable::Writable;
 
 use super::{Bytes, PatchError};
 
-/// Replaces the instruction at `addr` by `value`, which is as long; returns when it is there. (Other threads execute it soon
-/// afterwards; [`synchronize`](super::synchronize) waits until they do.)
+/// Replaces the instruction at `addr` by `value`, an instruction of the same length, and returns
+/// when it is there. Other threads execute it soon afterwards; [`synchronize`](super::synchronize)
+/// waits until they do.
 ///
 /// # Safety
 /// See [what it asks of its callers](self#what-it-asks-of-its-callers).
 ///
 /// # Errors
-/// [`PatchError::Busy`] while another patch of the instruction is under way; [`PatchError::Foreign`] for a breakpoint;
-/// [`PatchError::Trap`] for a value that begins with `int3`; [`PatchError::Text`] where the text can't be made writable;
-/// [`PatchError::Signal`] where traps can't be handled; [`PatchError::Memory`].
-/// The instruction is as it was then.
+/// [`PatchError::Busy`] while another patch of the instruction is under way;
+/// [`PatchError::Foreign`] for a breakpoint; [`PatchError::Trap`] for a value that begins with
+/// `int3`; [`PatchError::Text`] where the text can't be made writable; [`PatchError::Signal`] where
+/// traps can't be handled; [`PatchError::Memory`]. The instruction is as it was then.
 ///
 /// ```
 /// use probe_runtime::patch::PatchError;
@@ -182,7 +207,8 @@ pub unsafe fn patch(addr: usize, value: Bytes) -> Result<(), PatchError> {
     unsafe { Options::new().patch(addr, value) }
 }
 
-/// Begins to replace the instruction at `addr`, and returns at once. One thread may have thousands of patches under way.
+/// Begins to replace the instruction at `addr`, and returns at once. One thread may have thousands
+/// of patches under way.
 ///
 /// # Safety
 /// As for [`patch`], until the patch is over.

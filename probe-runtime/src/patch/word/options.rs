@@ -1,6 +1,7 @@
 //! Patching one instruction.
 
-// Safety: relies on the callers of `patch`, `replace` and `start`, who name an instruction in text that stays mapped.
+// Safety: relies on the callers of `patch`, `replace` and `start`, who name an instruction in text
+// that stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -46,17 +47,19 @@ impl Options {
         self
     }
 
-    /// Whether to go through `int3` always, also where one aligned write would do. That path needs nothing of the
-    /// processor but that one byte is written whole, and that the wait is what it says.
+    /// Whether to go through `int3` always, also where one aligned write would do. That path needs
+    /// nothing of the processor but that one byte is written whole, and that the wait is what it
+    /// says.
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
     }
 
-    /// For how long text is writable: [`TextPolicy::Sealed`] opens its pages for the patch, [`TextPolicy::Open`] means
-    /// that the caller keeps it writable, with an [`OpenText`](crate::patch::OpenText) or as memory of his own, and costs
-    /// no system call. [`TextPolicy::Alias`] goes through `int3` always, and waits by barriers.
+    /// For how long text is writable: [`TextPolicy::Sealed`] opens its pages for the patch,
+    /// [`TextPolicy::Open`] means that the caller keeps it writable, with an
+    /// [`OpenText`](crate::patch::OpenText) or as memory of his own, and costs no system call.
+    /// [`TextPolicy::Alias`] goes through `int3` always, and waits by barriers.
     #[must_use]
     pub const fn text(mut self, text: TextPolicy) -> Self {
         self.text = text;
@@ -223,8 +226,8 @@ pub(in crate::patch) unsafe fn taken(addr: usize, expected: Bytes) -> PatchError
     }
 }
 
-/// The bytes of an instruction. Those of one that lies in two words may be of two moments, if its second word has changed
-/// there and back meanwhile: whoever locks it finds out.
+/// The bytes of an instruction. Those of one that lies in two words may be of two moments, if its
+/// second word has changed there and back meanwhile: whoever locks it finds out.
 ///
 /// # Safety
 /// Its text is mapped.

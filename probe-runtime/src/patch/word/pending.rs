@@ -12,8 +12,9 @@ use super::options::read_instruction;
 use super::writable::Writable;
 use crate::patch::{Bytes, PatchError};
 
-/// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping it finishes it, and waits
-/// as long as that takes. Forgetting it leaves it to the first thread that arrives there, and the text open.
+/// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping
+/// it finishes it, and waits as long as that takes. Forgetting it leaves it to the first thread
+/// that arrives there, and the text open.
 ///
 /// ```
 /// use probe_runtime::patch::PatchError;
@@ -70,9 +71,10 @@ impl Pending {
         self.addr
     }
 
-    /// Takes at most one step, and tells whether the patch is over. Never waits for another thread; where a barrier is due,
-    /// it runs one (a system call of 1 to 8 µs), which then serves all patches that have come as far. So of a thousand
-    /// patches under way, call it on each in turn, and again: two barriers serve them all.
+    /// Takes at most one step, and tells whether the patch is over. Never waits for another thread;
+    /// where a barrier is due, it runs one (a system call of 1 to 8 µs), which then serves all
+    /// patches that have come as far. So of a thousand patches under way, call it on each in turn,
+    /// and again: two barriers serve them all.
     pub fn finish(&mut self) -> bool {
         let Rest::Steps { entry, ticket, .. } = &self.rest else { return true };
         match entry.step(*ticket, &Text) {
@@ -87,8 +89,8 @@ impl Pending {
     /// Finishes the patch, however long that takes.
     ///
     /// # Errors
-    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile. (Not if yet another patch of
-    /// the instruction has begun since.)
+    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile.
+    /// (Not if yet another patch of the instruction has begun since.)
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
         match self.rest {

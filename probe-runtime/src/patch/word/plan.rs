@@ -14,8 +14,8 @@ use crate::patch::{Bytes, MAX_LEN};
 /// ```
 pub const INT3: u8 = 0xcc;
 
-/// Whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so that no single write
-/// replaces it.
+/// Whether an instruction of `len` bytes at `addr` lies across two aligned 8-byte words, so that no
+/// single write replaces it.
 ///
 /// ```
 /// use probe_runtime::patch::word::is_straddler;
@@ -135,8 +135,8 @@ impl Plan {
         (!is_straddler(self.addr, self.len)).then(|| self.in_first_word(mask(self.len), self.old, self.new))
     }
 
-    /// The write that puts `int3` at the first byte. It covers all of the instruction's bytes in the first word, so that
-    /// it fails if any of them is not as expected.
+    /// The write that puts `int3` at the first byte. It covers all of the instruction's bytes in
+    /// the first word, so that it fails if any of them is not as expected.
     pub fn lock(&self) -> Write {
         self.in_first_word(mask(self.len), self.old, with_int3(self.old))
     }
@@ -163,7 +163,8 @@ impl Plan {
         self.in_first_word(mask(1), with_int3(self.old), self.new)
     }
 
-    /// All steps, for whoever wants to reason about them. `strict`: `int3` first, even where one write would do.
+    /// All steps, for whoever wants to reason about them. `strict`: `int3` first, even where one
+    /// write would do.
     pub fn steps(&self, strict: bool) -> Vec<Step> {
         if let (Some(whole), false) = (self.whole(), strict) {
             return vec![Step::Write(whole)];

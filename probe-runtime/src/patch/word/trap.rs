@@ -1,8 +1,9 @@
 //! Threads that run into an instruction which is being replaced.
 //!
-//! They wait a moment for the patch to end; then they take its steps themselves. So a thread is never held for long: not
-//! by a patcher that was preempted, not by an asynchronous patch that nobody finishes, and not by itself, where it has
-//! started the patch, or interrupts in a signal handler the code that does.
+//! They wait a moment for the patch to end; then they take its steps themselves. So a thread is
+//! never held for long: not by a patcher that was preempted, not by an asynchronous patch that
+//! nobody finishes, and not by itself, where it has started the patch, or interrupts in a signal
+//! handler the code that does.
 
 // Safety: relies on addresses that a thread has just executed.
 #![expect(unsafe_code, reason = "see above")]
@@ -23,15 +24,16 @@ use crate::patch::PatchError;
 
 /// For how many ticks a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
-/// For how many ticks what was looked at is taken to be so still: a fraction of a millisecond; with many threads, some
-/// times what the look has cost, up to some milliseconds.
+/// For how many ticks what was looked at is taken to be so still: a fraction of a millisecond; with
+/// many threads, some times what the look has cost, up to some milliseconds.
 const TRUST: u64 = 1_000_000;
 const TRUST_AT_MOST: u64 = 30 * TRUST;
 const TIMES_ITS_COST: u64 = 16;
 /// For how many ticks a debugger that kept the signal is not tried again: about a second.
 const FORBEARANCE: u64 = 3_000_000_000;
 
-/// Traps of threads that ran into an instruction while it was being replaced, since the process started.
+/// Traps of threads that ran into an instruction while it was being replaced, since the process
+/// started.
 ///
 /// Each cost its thread a signal: 2 µs, and the wait.
 ///
@@ -59,7 +61,8 @@ pub(super) fn prepare() -> Result<(), PatchError> {
     if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
 }
 
-/// The same, whatever was seen before: for each batch. Without a lock, which a fork could leave taken: what it does may be done twice.
+/// The same, whatever was seen before: for each batch. Without a lock, which a fork could leave
+/// taken: what it does may be done twice.
 pub(super) fn look() -> Result<(), PatchError> {
     let since = tsc();
     nobody_blocks()?;
@@ -81,9 +84,11 @@ pub(super) fn look() -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Makes sure that the kernel would kill nobody, as far as can be seen from outside. Changes nothing.
+/// Makes sure that the kernel would kill nobody, as far as can be seen from outside. Changes
+/// nothing.
 pub(in crate::patch) fn nobody_blocks() -> Result<(), PatchError> {
-    // What the kernel says of threads there is valgrind's own; it takes the traps of its program itself.
+    // What the kernel says of threads there is valgrind's own; it takes the traps of its program
+    // itself.
     if !os::tracer::is_valgrind() {
         let blocking = os::masks::blocking_threads().map_err(|error| {
             signal(&format!(
@@ -162,8 +167,8 @@ extern "C" fn in_child() {
     }
 }
 
-/// Called in the signal handler: returns when the instruction can be executed again, or at once, and false, if the
-/// `int3` there is none of ours.
+/// Called in the signal handler: returns when the instruction can be executed again, or at once,
+/// and false, if the `int3` there is none of ours.
 fn hold(addr: usize) -> bool {
     let Some(entry) = table::find(addr) else { return false };
     let _whole = Uncancellable::new();

@@ -1,9 +1,11 @@
 //! Waiting until every thread that fetches instructions sees what was written.
 //!
-//! Two ways, with one shape: a *stamp* is taken after the write, and later asked whether it has *passed*.
+//! Two ways, with one shape: a *stamp* is taken after the write, and later asked whether it has
+//! *passed*.
 //!
-//! - [`Wait::Barrier`]: a stamp is the number of barriers that had been started. It has passed once one with a higher
-//!   number is over. Since one barrier serves every stamp taken before it, a thousand patches under way share it.
+//! - [`Wait::Barrier`]: a stamp is the number of barriers that had been started. It has passed once
+//!   one with a higher number is over. Since one barrier serves every stamp taken before it, a
+//!   thousand patches under way share it.
 //! - [`Wait::Tmax`]: a stamp is a time, and has passed when it is long enough ago.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -32,15 +34,18 @@ pub struct Ticks(pub u64);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Wait {
-    /// A barrier that makes each running thread of the process execute a serialising instruction: membarrier(2),
-    /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`. No constant to calibrate; 0.4 µs alone, 1 to 8 µs with running peers.
+    /// A barrier that makes each running thread of the process execute a serialising instruction:
+    /// membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`. No constant to calibrate; 0.4
+    /// µs alone, 1 to 8 µs with running peers.
     #[default]
     Barrier,
-    /// `T_max` of "Living on the edge", section 3: the time after which no processor executes what was there before.
-    /// Nothing that a processor's maker promises: measure it (`cargo run --release --example tmax`), and add a margin.
-    /// Too short, and a thread may execute a mix of two instructions. On a virtual machine no wait is known to be long
-    /// enough: on one with two processors, a mix was seen about once in six million toggles, whatever the wait up to 2,400 ticks,
-    /// and none in 20 million with [`Barrier`](Self::Barrier). A wait that never passes holds whoever arrives for ever.
+    /// `T_max` of "Living on the edge", section 3: the time after which no processor executes what
+    /// was there before. Nothing that a processor's maker promises: measure it
+    /// (`cargo run --release --example tmax`), and add a margin. Too short, and a thread may
+    /// execute a mix of two instructions. On a virtual machine no wait is known to be long enough:
+    /// on one with two processors, a mix was seen about once in six million toggles, whatever the
+    /// wait up to 2,400 ticks, and none in 20 million with [`Barrier`](Self::Barrier). A wait that
+    /// never passes holds whoever arrives for ever.
     Tmax(Ticks),
 }
 
@@ -48,13 +53,15 @@ impl Wait {
     /// A stamp for what this thread has written so far.
     pub(super) fn stamp(self) -> u64 {
         match self {
-            // The write was a locked instruction, or a system call: barriers that start after this find it.
+            // The write was a locked instruction, or a system call: barriers that start after this
+            // find it.
             Self::Barrier => STARTED.load(Ordering::SeqCst),
             Self::Tmax(_) => tsc_after_writes(),
         }
     }
 
-    /// Whether what was written before the stamp is now seen by all; runs a barrier rather than say no.
+    /// Whether what was written before the stamp is now seen by all; runs a barrier rather than say
+    /// no.
     pub(super) fn has_passed(self, stamp: u64) -> bool {
         match self {
             Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
@@ -77,8 +84,8 @@ fn barrier() -> bool {
     is_over
 }
 
-/// The time when this thread's writes are visible: reading the counter is not ordered after them by itself (SDM vol. 2,
-/// RDTSC).
+/// The time when this thread's writes are visible: reading the counter is not ordered after them by
+/// itself (SDM vol. 2, RDTSC).
 #[expect(unsafe_code, reason = "a fence needs nothing and changes nothing")]
 fn tsc_after_writes() -> u64 {
     fence(Ordering::SeqCst);
@@ -87,7 +94,8 @@ fn tsc_after_writes() -> u64 {
     tsc()
 }
 
-/// The time stamp counter: the same on all processors, and steady, on every x86-64 of the last fifteen years.
+/// The time stamp counter: the same on all processors, and steady, on every x86-64 of the last
+/// fifteen years.
 #[expect(unsafe_code, reason = "reading the counter needs nothing and changes nothing")]
 pub(super) fn tsc() -> u64 {
     // SAFETY: every x86-64 processor has it.
