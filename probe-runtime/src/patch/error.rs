@@ -6,9 +6,10 @@ use std::io;
 
 use super::{Bytes, TextError};
 
-/// Why an instruction was not patched. The instruction is then as it was, but for one case:
-/// [`PatchError::Text`] with [`TextError::Unrestored`] says that it is as was asked for, and its
-/// text still writable.
+/// Why an instruction was not patched.
+///
+/// The instruction is then as it was, with one exception. After [`PatchError::Text`] with
+/// [`TextError::Unrestored`] it was patched, and its text is still writable.
 ///
 /// ```
 /// use probe_runtime::TextPolicy;
@@ -35,40 +36,38 @@ pub enum PatchError {
         /// The instruction's address.
         addr: usize,
     },
-    /// Something else is there than what was to be replaced: a debugger's breakpoint, or somebody
+    /// The instruction is not the one to be replaced. It holds a debugger's breakpoint, or somebody
     /// else's patch.
     Foreign {
         /// The instruction's address.
         addr: usize,
-        /// What was to be replaced.
+        /// The instruction to be replaced.
         expected: Bytes,
-        /// What is there.
+        /// The bytes that are there.
         found: Bytes,
     },
-    /// The new instruction begins with `int3`, which is what marks an instruction that is being
-    /// patched.
+    /// The new instruction begins with `int3`, which marks instructions that are being patched.
     Trap {
         /// The new instruction.
         value: Bytes,
     },
-    /// An instruction can only be replaced by one that is as long.
+    /// The two instructions differ in length.
     Length {
-        /// What was to be replaced.
+        /// The instruction to be replaced.
         expected: Bytes,
-        /// What was to replace it.
+        /// The new instruction.
         value: Bytes,
     },
-    /// The text can't be made writable; or, with [`TextError::Unrestored`], it was, and the
-    /// instruction is as was asked for, but the system does not let the text have its former rights
-    /// back.
+    /// The text can't be made writable. With [`TextError::Unrestored`], the instruction was
+    /// patched, but the system does not let the text have its former rights back.
     Text {
         /// The instruction's address.
         addr: usize,
         /// Why.
         error: TextError,
     },
-    /// The kernel can't write there in the program's place, as
-    /// [`TextPolicy::Alias`](super::TextPolicy) asks.
+    /// The kernel can't write there in the program's place, which
+    /// [`TextPolicy::Alias`](super::TextPolicy) needs.
     Alias {
         /// The instruction's address.
         addr: usize,
@@ -77,17 +76,17 @@ pub enum PatchError {
     },
     /// There is no memory for the patch's bookkeeping.
     Memory,
-    /// What is there is neither a CALL nor a JMP of five bytes, nor what deactivating one leaves: a
-    /// debugger's breakpoint, another instruction, or, across two aligned words, a NOP, which can't
-    /// become a CALL in one write.
+    /// The bytes there are neither a CALL nor a JMP of five bytes, nor a deactivated one. They may
+    /// be a debugger's breakpoint, another instruction, or a NOP across two aligned words, which no
+    /// single write makes a CALL.
     NotACall {
         /// The instruction's address.
         addr: usize,
-        /// What is there.
+        /// The bytes that are there.
         found: Bytes,
     },
-    /// The CALL or JMP would end in other bytes than are there, and those lie beyond what one write
-    /// changes.
+    /// To lead to the target, the CALL or JMP would have to end in other bytes, which lie beyond
+    /// the one word that is written.
     Tail {
         /// The instruction's address.
         addr: usize,
@@ -98,7 +97,7 @@ pub enum PatchError {
         /// The last three bytes that are there.
         found: Bytes,
     },
-    /// A CALL was to become a JMP, or the other way round, where the opcode lies alone in another
+    /// A CALL was to become a JMP, or the other way round, and the opcode lies alone in another
     /// word than the rest.
     Opcode {
         /// The instruction's address.
@@ -108,15 +107,15 @@ pub enum PatchError {
         /// The opcode that is there.
         found: u8,
     },
-    /// The target is more than 2 GiB away, and a CALL or JMP of five bytes does not lead there.
+    /// The target is more than 2 GiB away, beyond the reach of a CALL or JMP of five bytes.
     OutOfReach {
         /// The instruction's address.
         addr: usize,
         /// Where it was to lead.
         target: usize,
     },
-    /// A CALL is deactivated by having it call a lone `ret`, and there is none within 2 GiB, nor
-    /// memory for one.
+    /// A deactivated CALL has to call a lone `ret`, and within 2 GiB there is none, nor memory for
+    /// one.
     Trampoline {
         /// The instruction's address.
         addr: usize,

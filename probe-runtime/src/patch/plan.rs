@@ -1,4 +1,4 @@
-//! What to write at a site. Pure: it is handed the bytes, and touches nothing.
+//! What to write at a site. Pure: it gets the bytes as values, and touches no text.
 
 use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 
@@ -19,7 +19,7 @@ pub enum SiteState {
     Active,
 }
 
-/// What a plan asks for.
+/// The result of a plan.
 ///
 /// ```
 /// use probe_runtime::patch::{Instruction, Rel32, SiteAddr, SiteState, Step, TextWord, plan};
@@ -44,11 +44,11 @@ pub enum Step {
         /// The word that makes the site as wanted.
         new: TextWord,
     },
-    /// The site is a straddler, of two words: one write does not do, see [`word`](super::word).
+    /// The site lies across two words, so one write does not suffice. See [`word`](super::word).
     Straddles,
 }
 
-/// Plans one site, which holds the instruction `active` while it is that.
+/// Plans one site. `active` is its instruction while it is active.
 ///
 /// | bytes found | wanted `Latent` | wanted `Active` |
 /// |---|---|---|
@@ -90,10 +90,11 @@ pub fn plan(
     })
 }
 
-/// The instruction to replace the one found by, if it is not as wanted; wherever the site lies.
+/// The instruction that has to replace the one found; `None` if the site is as wanted. The site may
+/// lie anywhere.
 ///
 /// # Errors
-/// As for [`plan`].
+/// The same as those of [`plan`].
 #[inline(always)]
 pub(super) fn replacement(
     found: Instruction,

@@ -1,5 +1,4 @@
-//! Sites whose bytes are not what they were left as: somebody else has written there since. Reads
-//! only.
+//! Sites whose bytes somebody else has changed since this crate left them. This room only reads.
 //!
 //! | site | breakpoint on it | breakpoint gone | after a hit of a uprobe (Linux 6.18) |
 //! |---|---|---|---|
@@ -7,7 +6,8 @@
 //! | active | `cc xx xx xx xx` | debugger: as it was; uprobe: `0f xx xx xx xx`, torn | a whole NOP, since the kernel knows the file's |
 //!
 //! Cost: a system call for each page that has sites, and a comparison for each site. The kernel
-//! reads, since a program may have taken text's right to be read: where it can't, nothing is said.
+//! reads the text, since a program may have made it unreadable. If the kernel can't read it either,
+//! no stray is reported.
 
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
@@ -17,8 +17,8 @@ use super::refused::look;
 use super::{Instruction, Refusal, RefusalReason, SITE_LEN, Site, SiteState};
 use crate::os::peek::peek;
 
-/// The sites, in ascending order, that hold something else than they were left with: the NOP or the
-/// active instruction; `None` where either may be.
+/// The sites, in ascending order, that hold another instruction than `left` says: the NOP or the
+/// active one. If `left` is `None`, either one is expected.
 pub(crate) fn strays(sites: &[Site], left: Option<SiteState>) -> Vec<Refusal> {
     let mut strays = Vec::new();
     let mut text = Vec::new();
@@ -51,7 +51,7 @@ fn is_left(site: Site, left: Option<SiteState>, found: Instruction) -> bool {
     }
 }
 
-/// Looks again, at the words themselves: what the kernel copies may be half of a patch under way.
+/// Looks again, at the words themselves: the kernel's copy may show half of a patch under way.
 ///
 /// # Safety
 /// The site's text can be read.
@@ -67,7 +67,7 @@ unsafe fn stray(site: Site, left: Option<SiteState>) -> Option<Refusal> {
         Ok(replacement) => replacement?.found.bytes(),
         Err(refusal) => match refusal.reason() {
             RefusalReason::Foreign { found, .. } => *found,
-            // Somebody is replacing it, who knows what it was.
+            // Somebody is replacing it, and has compared the old bytes.
             _ => return None,
         },
     };

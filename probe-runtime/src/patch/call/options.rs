@@ -1,6 +1,6 @@
 //! Switching one call site.
 
-// Safety: relies on its callers' promises: a site of five bytes whose words are mapped, and, with
+// Safety: relies on its callers to name a site of five bytes whose words are mapped, and, with
 // `Open`, writable.
 #![expect(unsafe_code, reason = "see above")]
 
@@ -43,13 +43,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Text is opened for each write: [`TextPolicy::Sealed`]. Not strict.
+    /// [`TextPolicy::Sealed`], which opens text for each write, and not strict.
     pub const fn new() -> Self {
         Self { text: TextPolicy::Sealed, strict: false }
     }
 
-    /// For how long text is writable. With [`TextPolicy::Open`], the caller keeps it so, by an
-    /// [`OpenText`] or in code of its own, and switching takes no system call and no lock.
+    /// For how long text is writable. With [`TextPolicy::Open`], the caller keeps it writable, with
+    /// an [`OpenText`] or as memory of its own, and switching takes no system call and no lock.
     /// [`TextPolicy::Alias`] goes through `int3`.
     #[must_use]
     pub const fn text(mut self, text: TextPolicy) -> Self {
@@ -57,9 +57,9 @@ impl Options {
         self
     }
 
-    /// Whether to go through `int3`, as [`word`](crate::patch::word) patches do, rather than by one
-    /// write: for processors that promise nothing about that. It waits for two barriers, and may be
-    /// [`PatchError::Busy`].
+    /// Whether to go through `int3`, as [`word`](crate::patch::word) patches do, instead of one
+    /// write: for processors that promise nothing about such a write. It waits for two barriers,
+    /// and may fail with [`PatchError::Busy`].
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -124,7 +124,7 @@ impl Options {
         unsafe { self.switch(addr, Wanted::Latent) }
     }
 
-    /// Every way to have the text writable meets here.
+    /// Switches a site under any of the text policies.
     #[inline]
     unsafe fn switch(self, addr: usize, wanted: Wanted) -> Result<bool, PatchError> {
         let site = SiteAddr(addr);
@@ -147,7 +147,7 @@ impl Options {
         }
     }
 
-    /// The same change, by a word patch.
+    /// Switches a site by a word patch.
     ///
     /// # Safety
     /// The caller's promise.
@@ -193,8 +193,8 @@ impl Options {
     }
 }
 
-/// Opens the site's pages: two, where it crosses from one to the next. They are opened before they
-/// are read, so that an address that is not mapped is an error, and no fault.
+/// Opens the site's pages: two, if it crosses from one to the next. They are opened before they are
+/// read, so that an address that is not mapped is an error rather than a fault.
 fn open(site: SiteAddr) -> Result<OpenText, PatchError> {
     let refused = |error| PatchError::Text { addr: site.0, error };
     OpenText::new(site.0..site.0.saturating_add(SITE_LEN)).map_err(refused)
@@ -225,8 +225,8 @@ unsafe fn write(site: SiteAddr, wanted: Wanted) -> Result<bool, PatchError> {
     }
 }
 
-/// Reads a site's words: the second one only where the site goes on in it, since it might not be
-/// mapped.
+/// Reads a site's words. It reads the second one only if the site goes on in it, since that word
+/// might not be mapped.
 ///
 /// # Safety
 /// The site's words are mapped.

@@ -1,11 +1,11 @@
-//! Why text can't be opened, or not be sealed again.
+//! Why text can't be opened or sealed again.
 
 use std::error;
 use std::fmt;
 use std::io;
 use std::ops::Range;
 
-/// Why text could not be made writable, or its rights not be restored.
+/// Why text could not be made writable, or its rights could not be restored.
 ///
 /// ```
 /// use std::io;
@@ -30,22 +30,22 @@ pub enum TextError {
         /// The first such address.
         addr: usize,
     },
-    /// The system does not say which rights the pages have, so they could not be given back.
+    /// The system does not tell the rights of the pages, so they could not be restored.
     Unknown {
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not let pages be made writable: sealed text (mseal(2)), or a policy. None
-    /// are.
+    /// The system does not let pages be made writable: their text is sealed (mseal(2)), or a policy
+    /// forbids it. No page was opened.
     Protected {
         /// The pages.
         pages: Range<usize>,
         /// The system's error number.
         errno: i32,
     },
-    /// The system does not let pages have their former rights back: they stay writable. The next
-    /// guard on them tries again when it is the last; [`unrestored_bytes`](super::unrestored_bytes)
-    /// tells how much there is.
+    /// The system does not let pages have their former rights back, so they stay writable. The end
+    /// of the last guard on them tries again. [`unrestored_bytes`](super::unrestored_bytes) counts
+    /// them.
     Unrestored {
         /// The first such pages.
         pages: Range<usize>,
@@ -55,7 +55,7 @@ pub enum TextError {
 }
 
 impl TextError {
-    /// The system's error number, where it is the system that refused.
+    /// The system's error number; `None` if it was not the system that refused.
     pub fn errno(&self) -> Option<i32> {
         match self {
             Self::Unmapped { .. } | Self::NotReadable { .. } => None,
@@ -114,7 +114,7 @@ fn advice(errno: i32) -> &'static str {
 impl error::Error for TextError {}
 
 impl From<TextError> for io::Error {
-    /// The system's own error, where it has one.
+    /// The system's own error, if there is one.
     fn from(error: TextError) -> Self {
         match error.errno() {
             Some(errno) => Self::from_raw_os_error(errno),

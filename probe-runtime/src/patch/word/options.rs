@@ -1,6 +1,6 @@
 //! Patching one instruction.
 
-// Safety: relies on the callers of `patch`, `replace` and `start`, who name an instruction in text
+// Safety: relies on the callers of `patch`, `replace` and `start` to name an instruction in text
 // that stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
@@ -47,32 +47,32 @@ impl Options {
         self
     }
 
-    /// Whether to go through `int3` always, also where one aligned write would do. That path needs
-    /// nothing of the processor but that one byte is written whole, and that the wait is what it
-    /// says.
+    /// Whether to go through `int3` even where one aligned write would do. That path relies on the
+    /// processor only for writing one byte whole, and for the wait.
     #[must_use]
     pub const fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
         self
     }
 
-    /// For how long text is writable: [`TextPolicy::Sealed`] opens its pages for the patch,
-    /// [`TextPolicy::Open`] means that the caller keeps it writable, with an
-    /// [`OpenText`](crate::patch::OpenText) or as memory of his own, and costs no system call.
-    /// [`TextPolicy::Alias`] goes through `int3` always, and waits by barriers.
+    /// For how long text is writable.
+    /// - [`TextPolicy::Sealed`] opens its pages for the patch.
+    /// - With [`TextPolicy::Open`] the caller keeps the text writable, with an
+    ///   [`OpenText`](crate::patch::OpenText) or as memory of its own. It takes no system call.
+    /// - [`TextPolicy::Alias`] always goes through `int3`, and waits by barriers.
     #[must_use]
     pub const fn text(mut self, text: TextPolicy) -> Self {
         self.text = text;
         self
     }
 
-    /// As [`patch`](super::patch()).
+    /// [`patch`](super::patch()), with these options.
     ///
     /// # Safety
-    /// As for [`patch`](super::patch()).
+    /// The same as for [`patch`](super::patch()).
     ///
     /// # Errors
-    /// As for [`patch`](super::patch()).
+    /// The same as those of [`patch`](super::patch()).
     ///
     /// ```
     /// use probe_runtime::patch::PatchError;
@@ -94,13 +94,15 @@ impl Options {
         unsafe { self.start(addr, value) }?.wait()
     }
 
-    /// Replaces the instruction `expected` by `value`; tells whether that took a write.
+    /// Replaces the instruction `expected` by `value`. Returns whether that took a write: `false`
+    /// if `value` was there already.
     ///
     /// # Safety
-    /// As for [`patch`](super::patch()).
+    /// The same as for [`patch`](super::patch()).
     ///
     /// # Errors
-    /// As for [`patch`](super::patch()), and [`PatchError::Foreign`] where something else is there.
+    /// The same as those of [`patch`](super::patch()), and [`PatchError::Foreign`] if neither
+    /// instruction is there.
     ///
     /// ```
     /// use probe_runtime::patch::{Bytes, PatchError};
@@ -133,13 +135,13 @@ impl Options {
         Ok(true)
     }
 
-    /// As [`start_patch`](super::start_patch).
+    /// [`start_patch`](super::start_patch), with these options.
     ///
     /// # Safety
-    /// As for [`patch`](super::patch()), until the patch is over.
+    /// The same as for [`patch`](super::patch()), until the patch is over.
     ///
     /// # Errors
-    /// As for [`patch`](super::patch()).
+    /// The same as those of [`patch`](super::patch()).
     ///
     /// ```
     /// use probe_runtime::patch::PatchError;
@@ -168,7 +170,7 @@ impl Options {
             let plan = Plan::new(addr, found, value).ok_or(PatchError::Length { expected: found, value })?;
             // SAFETY: as the caller says; the text is open.
             match unsafe { self.begin(plan, writable.clone()) } {
-                // Somebody else has patched it since: one of us goes on.
+                // Somebody else has patched it since: try again on the new bytes.
                 Err(PatchError::Foreign { found: now, .. }) if now != found && now[0] != INT3 => {}
                 result => return result,
             }
@@ -209,7 +211,8 @@ impl Options {
     }
 }
 
-/// Why an instruction is not as expected: it is being patched, or it is somebody else's.
+/// The error for an instruction that is not as expected: a patch of it is under way, or somebody
+/// else has changed it.
 ///
 /// # Safety
 /// Its text is mapped.

@@ -1,6 +1,6 @@
 //! A patch that is under way.
 
-// Safety: relies on who started it, who keeps the text mapped until it is over.
+// Safety: relies on the caller that started it to keep the text mapped until it is over.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -12,9 +12,10 @@ use super::options::read_instruction;
 use super::writable::Writable;
 use crate::patch::{Bytes, PatchError};
 
-/// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it. Dropping
-/// it finishes it, and waits as long as that takes. Forgetting it leaves it to the first thread
-/// that arrives there, and the text open.
+/// A patch that [`start_patch`](super::start_patch) has begun. Any thread may finish it.
+///
+/// Dropping a patch finishes it, and waits as long as that takes. If it is forgotten instead, the
+/// first thread that arrives at the instruction finishes it, and the text stays open.
 ///
 /// ```
 /// use probe_runtime::patch::PatchError;
@@ -43,10 +44,10 @@ pub struct Pending {
     rest: Rest,
 }
 
-/// What is left to do.
+/// The remaining work.
 enum Rest {
     Nothing { is_whole: bool },
-    // The text is sealed when all who joined have left.
+    // The text is sealed when everyone who has joined is done.
     Steps { entry: &'static Entry, ticket: Ticket, _writable: Writable },
 }
 
@@ -71,10 +72,12 @@ impl Pending {
         self.addr
     }
 
-    /// Takes at most one step, and tells whether the patch is over. Never waits for another thread;
-    /// where a barrier is due, it runs one (a system call of 1 to 8 µs), which then serves all
-    /// patches that have come as far. So of a thousand patches under way, call it on each in turn,
-    /// and again: two barriers serve them all.
+    /// Takes at most one step, and returns whether the patch is over. It never waits for another
+    /// thread.
+    ///
+    /// If a barrier is due, it runs one (a system call of 1 to 8 µs), which serves all patches that
+    /// have come as far. With a thousand patches under way, call it on each in turn, and again: two
+    /// barriers serve them all.
     pub fn finish(&mut self) -> bool {
         let Rest::Steps { entry, ticket, .. } = &self.rest else { return true };
         match entry.step(*ticket, &Text) {
@@ -89,8 +92,8 @@ impl Pending {
     /// Finishes the patch, however long that takes.
     ///
     /// # Errors
-    /// [`PatchError::Foreign`] where somebody has written over the `int3` of the patch meanwhile.
-    /// (Not if yet another patch of the instruction has begun since.)
+    /// [`PatchError::Foreign`] if somebody has written over the `int3` of the patch meanwhile
+    /// (unless another patch of the instruction has begun since).
     pub fn wait(mut self) -> Result<(), PatchError> {
         self.complete();
         match self.rest {
@@ -109,7 +112,7 @@ impl Pending {
         while !self.finish() {
             tries += 1;
             if tries.is_multiple_of(128) {
-                // Somebody who has joined was preempted.
+                // Another thread that takes part was preempted.
                 std::thread::yield_now();
             } else {
                 hint::spin_loop();

@@ -1,9 +1,9 @@
-//! Threads that run into an instruction which is being replaced.
+//! Threads that run into an instruction while it is being replaced.
 //!
-//! They wait a moment for the patch to end; then they take its steps themselves. So a thread is
-//! never held for long: not by a patcher that was preempted, not by an asynchronous patch that
-//! nobody finishes, and not by itself, where it has started the patch, or interrupts in a signal
-//! handler the code that does.
+//! Such a thread waits a moment for the patch to end. Then it takes the patch's steps itself. So
+//! nothing holds a thread for long: neither a patcher that was preempted, nor an asynchronous patch
+//! that nobody finishes, nor the thread itself, if it has started the patch, or if its signal
+//! handler interrupts the code that patches.
 
 // Safety: relies on addresses that a thread has just executed.
 #![expect(unsafe_code, reason = "see above")]
@@ -22,20 +22,18 @@ use crate::os::cancel::Uncancellable;
 use crate::os::masks::Blocking;
 use crate::patch::PatchError;
 
-/// For how many ticks a thread waits for the patcher before it helps: about ten microseconds.
+/// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
-/// For how many ticks what was looked at is taken to be so still: a fraction of a millisecond; with
-/// many threads, some times what the look has cost, up to some milliseconds.
+/// Ticks for which a look is trusted: a fraction of a millisecond. With many threads it is a
+/// multiple of the look's own cost, up to some milliseconds.
 const TRUST: u64 = 1_000_000;
 const TRUST_AT_MOST: u64 = 30 * TRUST;
 const TIMES_ITS_COST: u64 = 16;
-/// For how many ticks a debugger that kept the signal is not tried again: about a second.
+/// Ticks for which a debugger that kept the signal is not tried again: about a second.
 const FORBEARANCE: u64 = 3_000_000_000;
 
-/// Traps of threads that ran into an instruction while it was being replaced, since the process
-/// started.
-///
-/// Each cost its thread a signal: 2 µs, and the wait.
+/// The number of times that a thread ran into an instruction while it was being replaced, since the
+/// process started. Each took the thread a signal (2 µs) and the wait.
 ///
 /// ```
 /// use probe_runtime::patch::word::traps;
@@ -48,21 +46,21 @@ pub fn traps() -> u64 {
 }
 
 static TRAPS: AtomicU64 = AtomicU64::new(0);
-/// Until when the last look is trusted.
+/// The time until which the last look is trusted.
 static TRUSTED: AtomicU64 = AtomicU64::new(0);
 static IS_READY: AtomicBool = AtomicBool::new(false);
-/// The tracer that kept the signal, and until when it is not tried again.
+/// The tracer that kept the signal. `SPARED` is the time until which it is not tried again.
 static KEEPER: AtomicU32 = AtomicU32::new(0);
 static SPARED: AtomicU64 = AtomicU64::new(0);
 
-/// Makes sure that traps can be handled, before there are any: for each patch.
+/// Makes sure that traps can be handled. Called before each patch; it trusts a recent look.
 pub(super) fn prepare() -> Result<(), PatchError> {
     // In the past, or never: far more than that.
     if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
 }
 
-/// The same, whatever was seen before: for each batch. Without a lock, which a fork could leave
-/// taken: what it does may be done twice.
+/// Makes sure that traps can be handled, by a new look. Called before each batch. It takes no lock,
+/// which a fork could leave taken; two threads may do the same work twice.
 pub(super) fn look() -> Result<(), PatchError> {
     let since = tsc();
     nobody_blocks()?;
@@ -84,11 +82,11 @@ pub(super) fn look() -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Makes sure that the kernel would kill nobody, as far as can be seen from outside. Changes
-/// nothing.
+/// Makes sure that no thread and no handler blocks `SIGTRAP`, as far as `/proc` and sigaction(2)
+/// tell. Changes nothing.
 pub(in crate::patch) fn nobody_blocks() -> Result<(), PatchError> {
-    // What the kernel says of threads there is valgrind's own; it takes the traps of its program
-    // itself.
+    // Under valgrind, the kernel tells valgrind's own masks. valgrind takes the traps of its
+    // program itself.
     if !os::tracer::is_valgrind() {
         let blocking = os::masks::blocking_threads().map_err(|error| {
             signal(&format!(
@@ -117,7 +115,7 @@ pub(in crate::patch) fn nobody_blocks() -> Result<(), PatchError> {
     Ok(())
 }
 
-/// Makes sure that no debugger keeps the signal for itself: by an `int3` that does no harm.
+/// Makes sure that no debugger keeps the signal for itself, by executing a harmless `int3`.
 fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
     let tracer = os::tracer::tracer();
     let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
@@ -145,7 +143,7 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
 
 fn install() -> Result<(), PatchError> {
     static IS_HOOKED: AtomicBool = AtomicBool::new(false);
-    // Done already where a lock of the control's is held, under which nothing may be loaded.
+    // No-op under the control lock, where nothing may be loaded: its holder has called this before.
     control::require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
     if !IS_HOOKED.swap(true, Ordering::AcqRel) {
@@ -160,22 +158,22 @@ fn signal(problem: &str) -> PatchError {
 
 extern "C" fn nothing() {}
 
-/// Only the thread that forked goes on: it ends what others had under way.
+/// Only the thread that forked goes on. It ends the patches that others had under way.
 extern "C" fn in_child() {
     for entry in table::all() {
         entry.end_alone(&Text);
     }
 }
 
-/// Called in the signal handler: returns when the instruction can be executed again, or at once,
-/// and false, if the `int3` there is none of ours.
+/// Called in the signal handler. Returns `true` when the instruction can be executed again, or
+/// `false` at once if the `int3` there is not ours.
 fn hold(addr: usize) -> bool {
     let Some(entry) = table::find(addr) else { return false };
     let _whole = Uncancellable::new();
     let since = tsc();
     loop {
         let version = entry.version();
-        // What is said of this patch below is void where it is not the present one any more.
+        // If another patch has begun by then, steps with this ticket have no effect.
         let ticket = entry.ticket();
         let is_mine = entry.is_owned_by(os::trap::this_thread(), ticket);
         match entry.phase() {

@@ -1,7 +1,6 @@
 //! Waiting until every thread that fetches instructions sees what was written.
 //!
-//! Two ways, with one shape: a *stamp* is taken after the write, and later asked whether it has
-//! *passed*.
+//! Both ways take a *stamp* after the write, and later ask whether it has *passed*.
 //!
 //! - [`Wait::Barrier`]: a stamp is the number of barriers that had been started. It has passed once
 //!   one with a higher number is over. Since one barrier serves every stamp taken before it, a
@@ -35,22 +34,24 @@ pub struct Ticks(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Wait {
     /// A barrier that makes each running thread of the process execute a serialising instruction:
-    /// membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`. No constant to calibrate; 0.4
-    /// µs alone, 1 to 8 µs with running peers.
+    /// membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`. It needs no calibration, and
+    /// takes 0.4 µs alone, 1 to 8 µs with running peers.
     #[default]
     Barrier,
-    /// `T_max` of "Living on the edge", section 3: the time after which no processor executes what
-    /// was there before. Nothing that a processor's maker promises: measure it
-    /// (`cargo run --release --example tmax`), and add a margin. Too short, and a thread may
-    /// execute a mix of two instructions. On a virtual machine no wait is known to be long enough:
-    /// on one with two processors, a mix was seen about once in six million toggles, whatever the
-    /// wait up to 2,400 ticks, and none in 20 million with [`Barrier`](Self::Barrier). A wait that
-    /// never passes holds whoever arrives for ever.
+    /// `T_max` of "Living on the edge", section 3: the time after which no processor executes the
+    /// old code. No maker of processors promises such a time. Measure it
+    /// (`cargo run --release --example tmax`), and add a margin.
+    ///
+    /// If the wait is too short, a thread may execute a mix of two instructions. On a virtual
+    /// machine no wait is known to be long enough. On one with two processors, a mix occurred about
+    /// once in six million toggles, with any wait up to 2,400 ticks, and never in 20 million with
+    /// [`Barrier`](Self::Barrier). A wait that never passes holds each thread that arrives for
+    /// ever.
     Tmax(Ticks),
 }
 
 impl Wait {
-    /// A stamp for what this thread has written so far.
+    /// A stamp for the writes of this thread so far.
     pub(super) fn stamp(self) -> u64 {
         match self {
             // The write was a locked instruction, or a system call: barriers that start after this
@@ -60,8 +61,8 @@ impl Wait {
         }
     }
 
-    /// Whether what was written before the stamp is now seen by all; runs a barrier rather than say
-    /// no.
+    /// Whether all threads see the writes before the stamp. Runs a barrier rather than return
+    /// `false`.
     pub(super) fn has_passed(self, stamp: u64) -> bool {
         match self {
             Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
@@ -74,7 +75,7 @@ impl Wait {
 static STARTED: AtomicU64 = AtomicU64::new(0);
 static OVER: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a barrier, which serves all stamps taken before; tells whether it could.
+/// Runs a barrier, which serves all stamps taken before. Returns whether the system let it.
 fn barrier() -> bool {
     let number = STARTED.fetch_add(1, Ordering::SeqCst) + 1;
     let is_over = os::heavy_barrier();
@@ -84,8 +85,8 @@ fn barrier() -> bool {
     is_over
 }
 
-/// The time when this thread's writes are visible: reading the counter is not ordered after them by
-/// itself (SDM vol. 2, RDTSC).
+/// A time at which this thread's writes are visible. Without the fences, the counter could be read
+/// before them (SDM vol. 2, RDTSC).
 #[expect(unsafe_code, reason = "a fence needs nothing and changes nothing")]
 fn tsc_after_writes() -> u64 {
     fence(Ordering::SeqCst);
