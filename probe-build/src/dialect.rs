@@ -1,10 +1,10 @@
-//! What a compiler says about itself: whether it is gcc or clang, what it compiles for, and where the system's
-//! headers are.
+//! What a compiler says about itself: whether it is gcc or clang, what it compiles for, and where
+//! the system's headers are.
 //!
-//! It is asked, with the arguments of the build, to preprocess an empty file and to print its predefined macros
-//! (`-dM`) and its search path (`-v`). So a `-m32` in `CFLAGS`, a wrapper, or a `--target` count as they count for
-//! the code. One question for each extension: the search path depends on the language. Cost: one run of the
-//! compiler's driver and preprocessor.
+//! It is asked, with the arguments of the build, to preprocess an empty file and to print its
+//! predefined macros (`-dM`) and its search path (`-v`). So a `-m32` in `CFLAGS`, a wrapper, or a
+//! `--target` count as they count for the code. One question for each extension: the search path
+//! depends on the language. Cost: one run of the compiler's driver and preprocessor.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -40,7 +40,8 @@ impl Dialect {
         query.env_remove("CPATH").args(["-w", "-E", "-dM", "-v"]).arg(&file);
         let answer = match query.output() {
             Ok(output) if output.status.success() => Ok(output),
-            // A compiler that is missing, or does not know these flags. cc reports it if it is a mistake.
+            // A compiler that is missing, or does not know these flags. cc reports it if it is a
+            // mistake.
             Ok(output) => {
                 Err(format!("does not say what it is, but: {}", command::complaint(&output.stderr)))
             }

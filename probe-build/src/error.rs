@@ -22,8 +22,8 @@ pub enum Error {
         /// What is wrong with it.
         error: String,
     },
-    /// There is no directory for the objects: neither [`out_dir`](crate::Build::out_dir) was called, nor is
-    /// `OUT_DIR` set, as it is in build scripts.
+    /// There is no directory for the objects: neither [`out_dir`](crate::Build::out_dir) was
+    /// called, nor is `OUT_DIR` set, as it is in build scripts.
     OutDir,
     /// A source has no file name.
     Source(PathBuf),

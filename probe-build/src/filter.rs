@@ -110,7 +110,8 @@ impl Filter {
     }
 }
 
-/// The path without `..` and links, where it exists: compilers spell the same directory in many ways.
+/// The path without `..` and links, where it exists: compilers spell the same directory in many
+/// ways.
 fn resolved(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

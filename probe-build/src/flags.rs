@@ -1,8 +1,9 @@
-//! Reading a compiler's command line: what rules sites out, whether debug info was asked for, and which arguments
-//! are of no use, or do harm, where a command is run a second time.
+//! Reading a compiler's command line: what rules sites out, whether debug info was asked for, and
+//! which arguments are of no use, or do harm, where a command is run a second time.
 //!
-//! Pure. What a flag means is decided by the last one that speaks of it, as in the compilers. What a flag leaves
-//! open (the target, the code model) is asked from the compiler itself, see `dialect`.
+//! Pure. What a flag means is decided by the last one that speaks of it, as in the compilers. What
+//! a flag leaves open (the target, the code model) is asked from the compiler itself, see
+//! `dialect`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -112,8 +113,8 @@ pub(crate) fn wants_debug_info(args: &[OsString]) -> bool {
     options(args).filter_map(|(flag, _)| level(flag)).last().unwrap_or(false)
 }
 
-/// The arguments for asking the compiler about itself: without those that write files, add directories of the
-/// project, or read headers, which may not be there for an empty file.
+/// The arguments for asking the compiler about itself: without those that write files, add
+/// directories of the project, or read headers, which may not be there for an empty file.
 pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
     keep(args, |flag| {
         !is_dependency_output(flag)
@@ -124,8 +125,8 @@ pub(crate) fn for_query(args: &[OsString]) -> Vec<OsString> {
     })
 }
 
-/// The arguments for assembling what was compiled: without those that say what language a file is in, read headers
-/// or write dependency files.
+/// The arguments for assembling what was compiled: without those that say what language a file is
+/// in, read headers or write dependency files.
 pub(crate) fn for_assembly(args: &[OsString]) -> Vec<OsString> {
     keep(args, |flag| {
         !is_dependency_output(flag)

@@ -1,8 +1,9 @@
 //! The units of a build, one after the other, or side by side with the feature `parallel`.
 //!
-//! Side by side means as cargo allows: this process may always do one thing at a time; each further thread takes a
-//! token of cargo's jobserver for each unit and gives it back after that. A thread without a token asks again from time to
-//! time, and stops when there is nothing left to do, so that nobody waits for tokens that are of no use any more.
+//! Side by side means as cargo allows: this process may always do one thing at a time; each further
+//! thread takes a token of cargo's jobserver for each unit and gives it back after that. A thread
+//! without a token asks again from time to time, and stops when there is nothing left to do, so
+//! that nobody waits for tokens that are of no use any more.
 
 #[cfg(feature = "parallel")]
 mod server;
@@ -10,8 +11,8 @@ mod server;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Does `work` for each item. The results are in the order of the items; after an error no further item is begun,
-/// and the first error in that order is returned.
+/// Does `work` for each item. The results are in the order of the items; after an error no further
+/// item is begun, and the first error in that order is returned.
 pub(crate) fn run<T: Sync, R: Send, E: Send>(
     items: &[T],
     work: impl Fn(&T) -> Result<R, E> + Sync,

@@ -9,8 +9,9 @@ use crate::Error;
 
 /// The files that are made of one source, without an extension.
 ///
-/// A name is the source's, after a hash of its path: files of the same name in two folders have objects of their
-/// own. The hash is of the path in the package, or in `OUT_DIR`, so that it is the same on every machine.
+/// A name is the source's, after a hash of its path: files of the same name in two folders have
+/// objects of their own. The hash is of the path in the package, or in `OUT_DIR`, so that it is the
+/// same on every machine.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     out_dir: &'a Path,

@@ -14,15 +14,16 @@ pub enum Outcome {
     /// It has sites.
     #[non_exhaustive]
     Placed {
-        /// Sites at its entry. More than one where the compiler inlined it (`Sites::InstrumentFunctions`).
+        /// Sites at its entry. More than one where the compiler inlined it
+        /// (`Sites::InstrumentFunctions`).
         entries: usize,
         /// Sites before its returns and tail calls.
         exits: usize,
-        /// Parts of it that end in an instruction after which nothing follows, such as the call of a function
-        /// that never returns: no exits.
+        /// Parts of it that end in an instruction after which nothing follows, such as the call of
+        /// a function that never returns: no exits.
         dead_ends: usize,
-        /// Calls of a hook in its body of which it is not known what function they speak of; they were removed
-        /// (`Sites::InstrumentFunctions`).
+        /// Calls of a hook in its body of which it is not known what function they speak of; they
+        /// were removed (`Sites::InstrumentFunctions`).
         unknown_hooks: usize,
     },
     /// The user, or a default, did not want it.
@@ -48,8 +49,8 @@ pub enum Exclusion {
         /// As many were asked for.
         minimum: usize,
     },
-    /// The compiler put no hooks into it (`Sites::InstrumentFunctions`): it made the function itself, or was told
-    /// to (`no_instrument_function`).
+    /// The compiler put no hooks into it (`Sites::InstrumentFunctions`): it made the function
+    /// itself, or was told to (`no_instrument_function`).
     NoHooks,
 }
 
@@ -80,7 +81,8 @@ pub enum Cause {
     InlineAssembly(String),
     /// All of its code is inline assembly.
     Naked,
-    /// It is written in assembly, outside of any function (or in one, beside it): what lives where is not known.
+    /// It is written in assembly, outside of any function (or in one, beside it): what lives where
+    /// is not known.
     Assembly,
     /// clang does not name it beside its label, so it may be written in assembly.
     Unannounced,
@@ -98,7 +100,8 @@ pub enum Cause {
     NoStart,
     /// Its end is not seen.
     NoEnd,
-    /// Nothing in it returns, jumps away or calls, and what comes after it would be executed after it: data, or a label.
+    /// Nothing in it returns, jumps away or calls, and what comes after it would be executed after
+    /// it: data, or a label.
     NoExit,
     /// It begins within another function.
     Nested,
@@ -108,7 +111,8 @@ pub enum Cause {
     Thunk,
     /// Its name or file is too long for a definition: this many bytes.
     Name(usize),
-    /// This many calls of a hook, in this function, of which it is not known what function they speak of.
+    /// This many calls of a hook, in this function, of which it is not known what function they
+    /// speak of.
     Hooks(usize),
 }
 

@@ -22,14 +22,16 @@ pub enum PlainReason {
     Flag(String),
     /// The compiler makes an object of the file, but no assembly. The text is what it said.
     Assembly(String),
-    /// The assembly has something that is not understood well enough to change it. The text says what, and where.
+    /// The assembly has something that is not understood well enough to change it. The text says
+    /// what, and where.
     Unplaced(String),
     /// The assembler does not take the assembly with the sites. The text is what it said.
     Assembler(String),
 }
 
 impl PlainReason {
-    /// Whether this is worth a line for the user: not what was asked for, and not where there is no C.
+    /// Whether this is worth a line for the user: not what was asked for, and not where there is no
+    /// C.
     pub(crate) fn is_worth_a_warning(&self) -> bool {
         match self {
             Self::Asked | Self::Off => false,

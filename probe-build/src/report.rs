@@ -129,7 +129,8 @@ pub struct FunctionReport {
 }
 
 impl FunctionReport {
-    /// What selectors call it: the symbol of a C function, the demangled name of a C++ function without parameters.
+    /// What selectors call it: the symbol of a C function, the demangled name of a C++ function
+    /// without parameters.
     pub fn path(&self) -> &str {
         &self.function.path
     }

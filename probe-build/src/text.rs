@@ -1,7 +1,8 @@
 //! Assembly as text, whatever bytes it has.
 //!
-//! Compilers write UTF-8, but clang puts a byte's character into the comment beside it, as one raw byte. Such bytes
-//! become characters that Unicode leaves to private use, one for each byte, and bytes again when the text is written.
+//! Compilers write UTF-8, but clang puts a byte's character into the comment beside it, as one raw
+//! byte. Such bytes become characters that Unicode leaves to private use, one for each byte, and
+//! bytes again when the text is written.
 
 /// The character for the byte 0.
 const BASE: u32 = 0xf_7f00;

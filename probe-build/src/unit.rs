@@ -1,8 +1,9 @@
-//! The life of one file: compile to assembly, place sites, assemble. Or, where one of these does not work, the object
-//! that cc alone would make.
+//! The life of one file: compile to assembly, place sites, assemble. Or, where one of these does
+//! not work, the object that cc alone would make.
 //!
-//! What the compiler prints is held back until it is known which of the two it is: of a plain object cc itself says
-//! what there is to say. So a mistake in the user's code is reported once, in cc's words.
+//! What the compiler prints is held back until it is known which of the two it is: of a plain
+//! object cc itself says what there is to say. So a mistake in the user's code is reported once, in
+//! cc's words.
 
 use std::collections::HashMap;
 use std::env;
@@ -110,7 +111,8 @@ impl Workshop {
         drop(source);
         fs::write(&files.placed, text::encode(placed.text)).map_err(Error::file(&files.placed, "write"))?;
         let mut assemble = self.to_object(dialect.family, &files);
-        // What an assembler that succeeds says of the compiler's own text is not for the user: cc alone would not have shown it.
+        // What an assembler that succeeds says of the compiler's own text is not for the user: cc
+        // alone would not have shown it.
         if let Err(message) = run(&mut assemble) {
             return Ok(Err(PlainReason::Assembler(message)));
         }
@@ -125,7 +127,8 @@ impl Workshop {
     fn to_assembly(&self, family: Family, sites: Sites, source: &Path, assembly: &Path) -> Command {
         let mut command = command::again(&self.compiler);
         if !self.keeps_debug() {
-            // For the functions' files and lines. What is made of it for debuggers is taken out again.
+            // For the functions' files and lines. What is made of it for debuggers is taken out
+            // again.
             command.arg("-g1");
         }
         if family == Family::Gnu {
@@ -138,7 +141,8 @@ impl Workshop {
         if sites == Sites::InstrumentFunctions {
             command.args(["-finstrument-functions", "-fno-optimize-sibling-calls"]);
             if family == Family::Gnu {
-                // Or two functions that were inlined into one share a call of the exit hook, told apart at run time.
+                // Or two functions that were inlined into one share a call of the exit hook, told
+                // apart at run time.
                 command.arg("-fno-crossjumping");
             }
         }

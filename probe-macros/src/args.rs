@@ -1,12 +1,13 @@
-//! `#[probe(…)]`'s arguments: tokens ▶ `key`, `key = value` and `key(list)`. It can't fail; `check` reports what makes no
-//! sense.
+//! `#[probe(…)]`'s arguments: tokens ▶ `key`, `key = value` and `key(list)`. It can't fail; `check`
+//! reports what makes no sense.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::model::{Arg, Given};
 
-/// Splits at the commas. Arguments are parsed one by one, so that a wrong one doesn't hide those after it.
+/// Splits at the commas. Arguments are parsed one by one, so that a wrong one doesn't hide those
+/// after it.
 pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
     let mut args = Vec::new();
     let mut arg = Vec::new();

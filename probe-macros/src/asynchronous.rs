@@ -1,6 +1,7 @@
 //! Functions that return a future: `async fn`, `-> impl Future`, and what `#[async_trait]` makes.
 //!
-//! The probes of such a function are those of its future (`future!` of the runtime), so the future is what gets wrapped:
+//! The probes of such a function are those of its future (`future!` of the runtime), so the future
+//! is what gets wrapped:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -9,9 +10,10 @@
 //! | `fn f() -> Pin<Box<dyn Future>> { …; Box::pin(async { body }) }` | the same |
 //! | `fn f() -> impl Future { any(body) }` | `fn f() -> impl Future { future!(… call_once(move \|\| { any(body) })) }` |
 //!
-//! The first line is what rustc itself makes of an `async fn`: all parameters move into the future, whether the body uses them or not,
-//! and are dropped in the same order. The `impl` comes from this crate's edition, 2024, so that it captures every lifetime, as an
-//! `async fn` does in every edition. (A block inside an `async fn` would hold its parameters and its state twice.)
+//! The first line is what rustc itself makes of an `async fn`: all parameters move into the future,
+//! whether the body uses them or not, and are dropped in the same order. The `impl` comes from this
+//! crate's edition, 2024, so that it captures every lifetime, as an `async fn` does in every
+//! edition. (A block inside an `async fn` would hold its parameters and its state twice.)
 
 mod deferred;
 
@@ -150,8 +152,9 @@ impl Asynchronous {
         self.wrapped
     }
 
-    /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the first statement of the future that has the arguments.
-    /// `rewrite` has the last word on the statements of the body.
+    /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the
+    /// first statement of the future that has the arguments. `rewrite` has the last word on the
+    /// statements of the body.
     pub(crate) fn expand(
         self,
         function: &Function,
@@ -167,9 +170,10 @@ impl Asynchronous {
                 let statements = rewrite(statements);
                 let (binds, signature, output) = self.converted(krate);
                 let anchor = output.map(|output| anchor(krate, &output));
-                // As in rustc's own, the body is a block in the one that the parameters are in, so that what its last expression
-                // borrows from these is dropped first. That takes braces of the edition 2024. What is first in them ends with an
-                // item, for rustc, which would call the user's braces unnecessary.
+                // As in rustc's own, the body is a block in the one that the parameters are in, so
+                // that what its last expression borrows from these is dropped first. That takes
+                // braces of the edition 2024. What is first in them ends with an item, for rustc,
+                // which would call the user's braces unnecessary.
                 let statements = body::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
                 let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
                 block.set_span(Span::mixed_site().located_at(body.span()));
@@ -198,7 +202,8 @@ impl Asynchronous {
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
     }
 
-    /// The bindings of the parameters, the head of the function that is not `async`, and the output, if it can be named.
+    /// The bindings of the parameters, the head of the function that is not `async`, and the
+    /// output, if it can be named.
     fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
         let Self { mut attributes, visibility, mut signature, .. } = self;
         // A future must be used in any case, and clippy says so. What the user says of it stays.
@@ -209,7 +214,8 @@ impl Asynchronous {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token;
                     binds.extend(quote!(let _ = &#this;));
-                    // It can't be bound anew, and what a block has taken and drops, rustc does not count as used then.
+                    // It can't be bound anew, and what a block has taken and drops, rustc does not
+                    // count as used then.
                     if receiver.mutability.is_some() && !matches!(receiver.kind, ReceiverKind::Reference(..))
                     {
                         attributes.push(syn::parse_quote!(#[allow(unused_assignments)]));
@@ -226,7 +232,8 @@ impl Asynchronous {
             }
             ReturnType::Type(_, ty) => (quote!(#ty), !mentions(&quote!(#ty), "impl")),
         };
-        // Where nothing but a name resolves differently, the macro's own place decides on the edition.
+        // Where nothing but a name resolves differently, the macro's own place decides on the
+        // edition.
         let edition = Span::mixed_site().located_at(is_async);
         let future = quote_spanned!(edition=> impl);
         signature.output = syn::parse_quote!(-> #future #krate::__private::v1::Future<Output = #output>);
@@ -234,7 +241,8 @@ impl Asynchronous {
     }
 }
 
-/// Moves a parameter into the future, and makes the function's own a plain name. Its attributes (`cfg`, lints) hold for both.
+/// Moves a parameter into the future, and makes the function's own a plain name. Its attributes
+/// (`cfg`, lints) hold for both.
 fn bind(typed: &mut PatType, number: usize) -> TokenStream {
     let attributes = typed.attrs.clone();
     if let Pat::Ident(it) = &mut *typed.pat
@@ -265,7 +273,8 @@ fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
 }
 
-/// Whether the wrapper fulfils what its future does. Any other trait may have been implemented for the future alone.
+/// Whether the wrapper fulfils what its future does. Any other trait may have been implemented for
+/// the future alone.
 fn is_kept(bound: &TypeParamBound) -> bool {
     const KEPT: [&str; 8] =
         ["Clone", "Future", "RefUnwindSafe", "Send", "Sized", "Sync", "Unpin", "UnwindSafe"];

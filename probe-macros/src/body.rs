@@ -1,16 +1,16 @@
 //! Rewrites `probe!(…)` in the body of a `#[probe]` function.
 //!
-//! Stable Rust has one namespace for all macros, so `use probe_runtime::probe` brings in the attribute, and a
-//! `probe!(…)` beside it would resolve to that attribute. The attribute therefore redirects each unqualified
-//! `probe!(…)` of its function's body.
+//! Stable Rust has one namespace for all macros, so `use probe_runtime::probe` brings in the
+//! attribute, and a `probe!(…)` beside it would resolve to that attribute. The attribute therefore
+//! redirects each unqualified `probe!(…)` of its function's body.
 
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 
-/// Every `probe!(…)` in `tokens`, however deep, replaced by what `replace` makes of the name `probe` and the
-/// arguments.
+/// Every `probe!(…)` in `tokens`, however deep, replaced by what `replace` makes of the name
+/// `probe` and the arguments.
 ///
-/// `None` if there is none: the caller then keeps the user's own groups. A rebuilt group has one span for its
-/// two delimiters, which would blur rustc's messages.
+/// `None` if there is none: the caller then keeps the user's own groups. A rebuilt group has one
+/// span for its two delimiters, which would blur rustc's messages.
 pub(crate) fn rewrite(
     tokens: TokenStream,
     replace: &mut dyn FnMut(&Ident, Group) -> TokenStream,

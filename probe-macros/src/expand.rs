@@ -1,5 +1,5 @@
-//! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the user can
-//! set: anything else may be shadowed.
+//! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the
+//! user can set: anything else may be shadowed.
 
 mod block;
 mod fields;
@@ -52,7 +52,8 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-/// `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path, "group"; … }`.
+/// `__point!{ path; "name", field, … }` or, in a function of a group,
+/// `__point!{ path, "group"; … }`.
 pub(crate) fn point(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let point = parse::point(input, &mut errors);
@@ -75,7 +76,8 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     quote!(#krate::__private::v1::point! { (#name, #notes) #fields })
 }
 
-/// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their function.
+/// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their
+/// function.
 pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     let rewritten = body::rewrite(body.clone(), &mut |name, arguments| {
         let krate = krate_at(settings.krate.as_ref(), name.span());
@@ -89,8 +91,8 @@ pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     rewritten.unwrap_or(body)
 }
 
-/// The path of `probe_runtime`, resolved as the user's own, but shown at `span`: errors point there, and the
-/// runtime takes it for the probe's location.
+/// The path of `probe_runtime`, resolved as the user's own, but shown at `span`: errors point
+/// there, and the runtime takes it for the probe's location.
 pub(crate) fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
     let Some(path) = path else {
         return quote_spanned!(span=> ::probe_runtime);

@@ -1,4 +1,5 @@
-//! What is left in place of a macro call that has errors: enough that rustc reports nothing besides them.
+//! What is left in place of a macro call that has errors: enough that rustc reports nothing besides
+//! them.
 
 use proc_macro2::{Group, TokenStream};
 use quote::quote;
@@ -25,8 +26,8 @@ pub(crate) fn item(item: Item, krate: Option<&TokenStream>) -> TokenStream {
     }
 }
 
-/// The function as it was. Its `probe!(…)`, which only the attribute can make resolve, keep working, or vanish from a function
-/// that can't have any.
+/// The function as it was. Its `probe!(…)`, which only the attribute can make resolve, keep
+/// working, or vanish from a function that can't have any.
 pub(crate) fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
     let is_const = function.is("const");
     let Function { head, body, .. } = function;
@@ -43,7 +44,8 @@ pub(crate) fn function(function: Function, krate: Option<&TokenStream>) -> Token
     }
 }
 
-/// The errors of a block, and the block without a probe: the `#[probe]` inside are gone, so that none of them repeats an error.
+/// The errors of a block, and the block without a probe: the `#[probe]` inside are gone, so that
+/// none of them repeats an error.
 pub(crate) fn plan(error: &Error, plan: Plan, krate: Option<&TokenStream>) -> TokenStream {
     let errors = error.to_compile_error();
     let block = unprobed(plan, krate);

@@ -1,7 +1,8 @@
 //! Tokens ▶ model.
 //!
-//! A function is scanned, not parsed: rustc has already parsed it, and what a future Rust adds to signatures
-//! and bodies goes through untouched. A syntax error in a body is rustc's to report, at its place.
+//! A function is scanned, not parsed: rustc has already parsed it, and what a future Rust adds to
+//! signatures and bodies goes through untouched. A syntax error in a body is rustc's to report, at
+//! its place.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -124,8 +125,8 @@ fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
 
 /// The input of `__point!`: `path; "name", field, …`, or `path, "group"; …`.
 ///
-/// A syntax error goes to `errors` and ends the list of fields, since it can't be told where the next one
-/// begins.
+/// A syntax error goes to `errors` and ends the list of fields, since it can't be told where the
+/// next one begins.
 pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
     let mut trees = tokens.into_iter();
     let is_punct =

@@ -11,7 +11,8 @@
 //!     __probe_original                              the body
 //!     install
 //! ```
-//! Unlike all else here, the signature is parsed: its types go into the closure's, and its arguments into calls.
+//! Unlike all else here, the signature is parsed: its types go into the closure's, and its
+//! arguments into calls.
 
 mod emit;
 mod lifetimes;

@@ -1,14 +1,18 @@
-//! The clock of measurements: the processor's time stamp counter where it counts at one rate, else the system's monotonic clock.
+//! The clock of measurements: the processor's time stamp counter where it counts at one rate, else
+//! the system's monotonic clock.
 //!
-//! Life: [`Clock::new`] asks the processor once, and notes what both clocks say; [`Clock::scale`] compares them again, so that the
-//! rate is the more exact the longer the program runs, and nobody waits to measure it first.
-//! Cost of a reading: one instruction (`rdtsc`), some 20 cycles; else one call of the C library's `clock_gettime`, which the
-//! kernel's vDSO answers without a system call. The instruction does not wait for those before it, nor those after it for the instruction: a time of less than some 50 ns may
-//! be off by itself. Who measures such has its hits [in order](crate::Consumer::needs_order).
+//! Life: [`Clock::new`] asks the processor once, and notes what both clocks say; [`Clock::scale`]
+//! compares them again, so that the rate is the more exact the longer the program runs, and nobody
+//! waits to measure it first. Cost of a reading: one instruction (`rdtsc`), some 20 cycles; else
+//! one call of the C library's `clock_gettime`, which the kernel's vDSO answers without a system
+//! call. The instruction does not wait for those before it, nor those after it for the instruction:
+//! a time of less than some 50 ns may be off by itself. Who measures such has its hits [in
+//! order](crate::Consumer::needs_order).
 //!
-//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. The counters of all processors are
-//! the same there. Where they are not (a machine whose firmware has set them apart), a reading may be less than one before it on
-//! another processor: who subtracts, saturates.
+//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. The
+//! counters of all processors are the same there. Where they are not (a machine whose firmware has
+//! set them apart), a reading may be less than one before it on another processor: who subtracts,
+//! saturates.
 
 // Safety: relies on instructions that every x86-64 processor has, and that touch no memory.
 #![cfg_attr(all(target_arch = "x86_64", not(miri)), expect(unsafe_code, reason = "see above"))]
@@ -39,7 +43,8 @@ struct Moment {
     time: Instant,
 }
 
-/// The first moment that is known: what all others are compared with, and where the system's clock counts from.
+/// The first moment that is known: what all others are compared with, and where the system's clock
+/// counts from.
 static FIRST: OnceLock<Moment> = OnceLock::new();
 
 /// Apart so far, two moments tell the rate to a few millionths.
@@ -58,7 +63,8 @@ impl Clock {
         Self { is_counter: has_counter() }
     }
 
-    /// Whether ticks are those of the processor's counter, and not nanoseconds of the system's clock.
+    /// Whether ticks are those of the processor's counter, and not nanoseconds of the system's
+    /// clock.
     pub fn is_counter(self) -> bool {
         self.is_counter
     }
@@ -69,7 +75,8 @@ impl Clock {
         if self.is_counter { counter() } else { system() }
     }
 
-    /// The same; nothing that comes after it begins before. (Intel SDM 2B, "RDTSC": `LFENCE` immediately after.)
+    /// The same; nothing that comes after it begins before. (Intel SDM 2B, "RDTSC": `LFENCE`
+    /// immediately after.)
     #[cfg(feature = "profiler")]
     #[inline(always)]
     pub(crate) fn now_in_order(self) -> u64 {
@@ -84,7 +91,8 @@ impl Clock {
         if self.is_counter { Some(counter()) } else { None }
     }
 
-    /// How long a tick is. Where the process has used its clock for less than 20 ms so far, this waits for the rest of them.
+    /// How long a tick is. Where the process has used its clock for less than 20 ms so far, this
+    /// waits for the rest of them.
     pub fn scale(self) -> Scale {
         if !self.is_counter {
             return Scale { nanoseconds_per_tick: 1.0 };
@@ -203,7 +211,8 @@ mod tests {
         assert_eq!([0, 1, 2, 10, 1_000_000].map(|ticks| scale.nanoseconds(ticks)), [0, 0, 1, 4, 400_000]);
     }
 
-    /// Whatever the system's clock says has passed lies between what the counter says has, read inside of it and around it.
+    /// Whatever the system's clock says has passed lies between what the counter says has, read
+    /// inside of it and around it.
     #[test]
     fn both_clocks_agree() {
         let clock = Clock::new();

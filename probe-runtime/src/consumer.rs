@@ -8,13 +8,16 @@ use crate::error::Error;
 
 /// Listens to probes. `Count` is one; a program's own are written the same way.
 ///
-/// Life: moved into [`ProbeSet::attach`](crate::ProbeSet::attach); called on every thread that hits one of the
-/// probes; dropped when its attachment is gone and no thread is inside it. A hit that lasts is [in nobody's
-/// way](crate::Attachment#what-waits) but of those who take this consumer away.
+/// Life: moved into [`ProbeSet::attach`](crate::ProbeSet::attach); called on every thread that hits
+/// one of the probes; dropped when its attachment is gone and no thread is inside it. A hit that
+/// lasts is [in nobody's way](crate::Attachment#what-waits) but of those who take this consumer
+/// away.
 ///
-/// A panic in [`hit`](Self::hit), unless it is that of a field which is being [shown](crate::failed_captures), ends there: the consumer is called no more, its sites become latent, and its
-/// attachment [tells](crate::Attachment::failure). Probes that the consumer itself hits are not delivered (to
-/// anybody); they are counted as [suppressed](crate::Attachment::suppressed).
+/// A panic in [`hit`](Self::hit), unless it is that of a field which is being
+/// [shown](crate::failed_captures), ends there: the consumer is called no more, its sites become
+/// latent, and its attachment [tells](crate::Attachment::failure). Probes that the consumer itself
+/// hits are not delivered (to anybody); they are counted as
+/// [suppressed](crate::Attachment::suppressed).
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -37,34 +40,40 @@ use crate::error::Error;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub trait Consumer: Send + Sync + 'static {
-    /// What it wants: to be called with each hit, or only to have them counted. Asked once, when it is attached.
+    /// What it wants: to be called with each hit, or only to have them counted. Asked once, when it
+    /// is attached.
     fn wants(&self) -> Wants {
         Wants::Hits
     }
 
-    /// Whether it is of no use without a thread of its own: one that empties its buffers, say. Asked once, when it is
-    /// attached.
+    /// Whether it is of no use without a thread of its own: one that empties its buffers, say.
+    /// Asked once, when it is attached.
     ///
-    /// A forked child has none of its parent's threads but the one that forked. There an attachment whose consumer needs
-    /// one is detached: the consumer is called no more, its sites become latent unless others listen, and
-    /// [`Attachment::failure`](crate::Attachment::failure) says so. The parent's attachment goes on, as do all others in
-    /// the child, each with a copy of what it had counted.
+    /// A forked child has none of its parent's threads but the one that forked. There an attachment
+    /// whose consumer needs one is detached: the consumer is called no more, its sites become
+    /// latent unless others listen, and [`Attachment::failure`](crate::Attachment::failure) says
+    /// so. The parent's attachment goes on, as do all others in the child, each with a copy of what
+    /// it had counted.
     fn needs_thread(&self) -> bool {
         false
     }
 
-    /// Whether a hit is to begin only when what comes before its site is done. Asked once, when it is attached.
+    /// Whether a hit is to begin only when what comes before its site is done. Asked once, when it
+    /// is attached.
     ///
-    /// Processors work ahead: what a hit does may be done before the last of the function's own work, or beside it. Who reads a clock then
-    /// measures calls of less than some 50 ns as anything between nothing and themselves with the hit. With order, what is measured is the call and, always the
-    /// same, the part of its two hits that lies between the readings. A hit that is delivered takes some 5 ns more (`lfence`; Intel SDM 2A, "LFENCE"); one
-    /// that is counted, nothing. Where sites are not patched in place, there is no such order.
+    /// Processors work ahead: what a hit does may be done before the last of the function's own
+    /// work, or beside it. Who reads a clock then measures calls of less than some 50 ns as
+    /// anything between nothing and themselves with the hit. With order, what is measured is the
+    /// call and, always the same, the part of its two hits that lies between the readings. A hit
+    /// that is delivered takes some 5 ns more (`lfence`; Intel SDM 2A, "LFENCE"); one that is
+    /// counted, nothing. Where sites are not patched in place, there is no such order.
     fn needs_order(&self) -> bool {
         false
     }
 
-    /// Gets ready for the hits of these probes, before any of their sites is active: the place to take memory, and to look at the
-    /// probes. Called once, by [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate.
+    /// Gets ready for the hits of these probes, before any of their sites is active: the place to
+    /// take memory, and to look at the probes. Called once, by [`attach`](crate::ProbeSet::attach),
+    /// on its thread; it may use this crate.
     ///
     /// # Errors
     /// Whatever keeps it from listening; `attach` then returns it, and nothing has changed.
@@ -73,11 +82,13 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// It is attached, and its sites are active: the place to start a thread, which may keep `switch` to make probes latent, and active
-    /// again, as hits go. Called once, by [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate. Hits may come before.
+    /// It is attached, and its sites are active: the place to start a thread, which may keep
+    /// `switch` to make probes latent, and active again, as hits go. Called once, by
+    /// [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate. Hits may come
+    /// before.
     ///
-    /// Such a thread ends with the consumer: its `drop` tells it, and waits for it. (A forked child has a copy of the
-    /// consumer, but not the thread: see [`needs_thread`](Self::needs_thread).)
+    /// Such a thread ends with the consumer: its `drop` tells it, and waits for it. (A forked child
+    /// has a copy of the consumer, but not the thread: see [`needs_thread`](Self::needs_thread).)
     ///
     /// # Errors
     /// Whatever keeps it from working; it is detached then, and `attach` returns the error.
@@ -86,16 +97,19 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
-    /// One hit, on the thread that made it. It may sit anywhere, in an allocator or a signal handler: a
-    /// consumer that allocates or locks is for probes that don't. It must not be left by `longjmp`, nor end the thread.
+    /// One hit, on the thread that made it. It may sit anywhere, in an allocator or a signal
+    /// handler: a consumer that allocates or locks is for probes that don't. It must not be left by
+    /// `longjmp`, nor end the thread.
     ///
-    /// Of a program that cancels its threads (`pthread_cancel`): a cancellation that takes effect in here, at one of the C
-    /// library's cancellation points (reading, writing, sleeping), aborts the program, since it can't cross Rust's frames.
-    /// A consumer that has such points disables cancellation around them (`pthread_setcancelstate`). Counting has none.
+    /// Of a program that cancels its threads (`pthread_cancel`): a cancellation that takes effect
+    /// in here, at one of the C library's cancellation points (reading, writing, sleeping), aborts
+    /// the program, since it can't cross Rust's frames. A consumer that has such points disables
+    /// cancellation around them (`pthread_setcancelstate`). Counting has none.
     fn hit(&self, event: &Event<'_>);
 }
 
-/// A closure, or a function, is told of each hit. [`ProbeSet::attach_fn`] infers a closure's parameter; here its type is written.
+/// A closure, or a function, is told of each hit. [`ProbeSet::attach_fn`] infers a closure's
+/// parameter; here its type is written.
 ///
 /// ```
 /// use probe_runtime::{Event, probe, select};
@@ -144,7 +158,8 @@ macro_rules! pointed_at {
     };
 }
 
-/// A consumer that is chosen at run time. (Of boxes, this one alone: a box of a closure is a closure itself.)
+/// A consumer that is chosen at run time. (Of boxes, this one alone: a box of a closure is a
+/// closure itself.)
 ///
 /// ```
 /// use probe_runtime::{Consumer, Count, Event, probe, select};
@@ -163,8 +178,9 @@ impl Consumer for Box<dyn Consumer> {
     pointed_at!();
 }
 
-/// A consumer that others keep, too: what it has gathered is there when its attachment is gone. One that says that it is attached once
-/// (those that come with this crate, but for [`Count`](crate::Count)) is attached once, by whatever pointer.
+/// A consumer that others keep, too: what it has gathered is there when its attachment is gone. One
+/// that says that it is attached once (those that come with this crate, but for
+/// [`Count`](crate::Count)) is attached once, by whatever pointer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -210,8 +226,9 @@ pub enum Wants {
     /// To have the hits of each probe counted, per thread and without a call; see
     /// [`Attachment::counts`](crate::Attachment::counts). Such hits are never suppressed.
     Tally,
-    /// To be called, or to have hits counted instead: of each probe as [`Switch::count`](crate::Switch::count) and
-    /// [`Switch::deliver`](crate::Switch::deliver) say last; they are delivered at first.
+    /// To be called, or to have hits counted instead: of each probe as
+    /// [`Switch::count`](crate::Switch::count) and [`Switch::deliver`](crate::Switch::deliver) say
+    /// last; they are delivered at first.
     Either,
 }
 

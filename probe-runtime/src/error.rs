@@ -33,7 +33,8 @@ pub enum Error {
         selector: String,
         /// How many probes there are.
         probes: usize,
-        /// Selectors like it that name some, what was probably meant first; and how many each names.
+        /// Selectors like it that name some, what was probably meant first; and how many each
+        /// names.
         wider: Vec<(String, usize)>,
         /// The paths of those that were probably meant, best first.
         nearest: Vec<String>,
@@ -49,9 +50,11 @@ pub enum Error {
     },
     /// Not one site could be activated.
     Refused(Box<Report>),
-    /// Not every site of the function could be activated, so it was not replaced. (While that was tried, some of its calls may have been.)
+    /// Not every site of the function could be activated, so it was not replaced. (While that was
+    /// tried, some of its calls may have been.)
     NotReplaced(Box<Report>),
-    /// The program was built without probes (`--cfg probe_off`, or for a target that has none), so nothing can be replaced.
+    /// The program was built without probes (`--cfg probe_off`, or for a target that has none), so
+    /// nothing can be replaced.
     WithoutProbes,
     /// The system does not let text stay writable.
     TextProtected {
@@ -59,7 +62,8 @@ pub enum Error {
         text: Range<usize>,
         /// The system's reason.
         error: io::Error,
-        /// The text policy to ask for instead, where one was tried and found to work: [`TextPolicy::Alias`].
+        /// The text policy to ask for instead, where one was tried and found to work:
+        /// [`TextPolicy::Alias`].
         alternative: Option<TextPolicy>,
     },
     /// There are not as many counters left as the consumer needs.
@@ -67,24 +71,28 @@ pub enum Error {
         /// How many it needs.
         wanted: usize,
     },
-    /// There is a growing attachment already, and there can be one: [`finstrument::attach`](crate::finstrument::attach).
+    /// There is a growing attachment already, and there can be one:
+    /// [`finstrument::attach`](crate::finstrument::attach).
     #[cfg(feature = "finstrument")]
     Growing,
-    /// Patching does not work on this machine, or in this process: [`self_test`](crate::self_test()).
+    /// Patching does not work on this machine, or in this process:
+    /// [`self_test`](crate::self_test()).
     SelfTest {
         /// Which instruction: `aligned` or `straddling`.
         path: &'static str,
         /// What went wrong.
         problem: String,
     },
-    /// The object that holds this copy of the crate, a plugin's say, can't be kept loaded, though sites would enter it.
+    /// The object that holds this copy of the crate, a plugin's say, can't be kept loaded, though
+    /// sites would enter it.
     Unpinned {
         /// Its file.
         object: String,
         /// The dynamic linker's reason.
         reason: String,
     },
-    /// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for each.
+    /// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for
+    /// each.
     #[cfg(feature = "perf")]
     NoEvents(Vec<MissingEvent>),
     /// A thread that the consumer needs could not be started.
@@ -229,7 +237,8 @@ fn mistaken(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Forma
     pointed(text, at, f)
 }
 
-/// What is wrong with a text that somebody wrote, a variable or a part of it, and from which byte of it on.
+/// What is wrong with a text that somebody wrote, a variable or a part of it, and from which byte
+/// of it on.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Mistake {
     pub(crate) at: usize,

@@ -1,10 +1,10 @@
 //! Latent probes: one 5-byte NOP in the code, until somebody attaches.
 //!
-//! Put `#[probe]` on functions and `probe!("name", field = expr)` into them; ship the program. While nobody is
-//! attached, each site is one NOP: no branch, no load, no spill, and no argument is evaluated. At run time,
-//! [`select`] names probes, and [`ProbeSet::attach`] puts a [`Consumer`] on them: their sites are patched in
-//! place, one by one or by the million, while all threads run. Dropping the [`Attachment`] makes them latent
-//! again.
+//! Put `#[probe]` on functions and `probe!("name", field = expr)` into them; ship the program.
+//! While nobody is attached, each site is one NOP: no branch, no load, no spill, and no argument is
+//! evaluated. At run time, [`select`] names probes, and [`ProbeSet::attach`] puts a [`Consumer`] on
+//! them: their sites are patched in place, one by one or by the million, while all threads run.
+//! Dropping the [`Attachment`] makes them latent again.
 //!
 //! ```
 //! use probe_runtime::{Count, probe, select};
@@ -23,8 +23,8 @@
 //! ```
 //!
 //! # Without a change of code
-//! A program whose `main` holds the guard of [`init_from_env`] takes its consumers from the environment, and reports on stderr when it ends, or into
-//! a file that `PROBES_OUT` names:
+//! A program whose `main` holds the guard of [`init_from_env`] takes its consumers from the
+//! environment, and reports on stderr when it ends, or into a file that `PROBES_OUT` names:
 //!
 //! ```text
 //! PROBES='net::**=latency' ./app
@@ -45,8 +45,9 @@
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
-//! Your own consumers can use the building blocks of these: [`calls`] pairs entries with exits, [`PerThread`] is memory for each thread without the heap,
-//! [`Clock`] tells time in a few nanoseconds.
+//! Your own consumers can use the building blocks of these: [`calls`] pairs entries with exits,
+//! [`PerThread`] is memory for each thread without the heap, [`Clock`] tells time in a few
+//! nanoseconds.
 //!
 //! # Features
 //! | feature | |
@@ -58,8 +59,9 @@
 //! | `off` | makes nothing of all sites, in whatever crate of the program; for applications only |
 //!
 //! # Where it runs
-//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch. With `--cfg probe_off` in `RUSTFLAGS`, or the feature
-//! `off`, sites leave nothing. So a library may put a probe anywhere.
+//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch.
+//! With `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. So a library
+//! may put a probe anywhere.
 //!
 //! The oldest supported Rust is 1.88, also for the code that the macros expand to.
 #![cfg_attr(not(feature = "std"), no_std)]
@@ -155,7 +157,8 @@ pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, Slo
 #[cfg(feature = "latency")]
 pub use hdrhistogram;
 
-// `docs` is a link to the repository's folder, which packages hold as files. Its examples are compiled and run.
+// `docs` is a link to the repository's folder, which packages hold as files. Its examples are
+// compiled and run.
 #[cfg(all(doctest, feature = "latency", feature = "call-tree", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/recipes.md")]
 mod recipes {}

@@ -1,31 +1,34 @@
-//! What the macros of `probe-macros` expand to, apart from the site itself, which is the backend's part
-//! (`arch/*/site.rs`).
+//! What the macros of `probe-macros` expand to, apart from the site itself, which is the backend's
+//! part (`arch/*/site.rs`).
 //!
-//! Everything here is reached through `__private::v1`, by `$crate` alone: user code may rename this crate
-//! and shadow `core`. Nothing here is public API.
+//! Everything here is reached through `__private::v1`, by `$crate` alone: user code may rename this
+//! crate and shadow `core`. Nothing here is public API.
 
 mod future;
 
 /// A probe at this place: `point!("name", field, field = expr, field = ?expr, field = %expr)`.
 ///
-/// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`: stable
-/// Rust has one namespace for both kinds of macro. Inside a function that has `#[probe]`, `probe!(…)`
-/// works as it is; elsewhere write `probe_runtime::point!(…)`, or give a whole crate the name with one
-/// line at its top: `macro_rules! probe { ($($t:tt)*) => { probe_runtime::point!($($t)*) } }`.
+/// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`:
+/// stable Rust has one namespace for both kinds of macro. Inside a function that has `#[probe]`,
+/// `probe!(…)` works as it is; elsewhere write `probe_runtime::point!(…)`, or give a whole crate
+/// the name with one line at its top: `macro_rules! probe { ($($t:tt)*) => {
+/// probe_runtime::point!($($t)*) } }`.
 ///
-/// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes as they
-/// are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%` ([`Display`](core::fmt::Display)).
-/// A `?` or `%` field is copied, if it is `Copy` and small, else it borrows its variable, which then has an address; other fields
-/// are read in place. A field that panics changes nothing in the program:
+/// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes
+/// as they are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%`
+/// ([`Display`](core::fmt::Display)). A `?` or `%` field is copied, if it is `Copy` and small, else
+/// it borrows its variable, which then has an address; other fields are read in place. A field that
+/// panics changes nothing in the program:
 #[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
 #[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
-/// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is `net::parsed`. Give points
-/// of different functions different names, or a segment of their own, as in `probe!("handle::parsed")`.
+/// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is
+/// `net::parsed`. Give points of different functions different names, or a segment of their own, as
+/// in `probe!("handle::parsed")`.
 ///
-/// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also stops the compiler from
-/// unrolling or vectorising that loop, since control may leave it there. Three fields or more inside a loop may cost an
-/// address computed ahead of it.
+/// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also
+/// stops the compiler from unrolling or vectorising that loop, since control may leave it there.
+/// Three fields or more inside a loop may cost an address computed ahead of it.
 ///
 /// ```
 /// fn read(input: &[u8]) -> usize {
@@ -39,15 +42,15 @@ macro_rules! point {
     ($($input:tt)*) => { $crate::__private::v1::expand_point! { $crate; $($input)* } };
 }
 
-/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out. Where neither has fields, both are the
-/// backend's `entry_and_exit!`.
+/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out. Where
+/// neither has fields, both are the backend's `entry_and_exit!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($probe:tt) => {
         $crate::__private::v1::entry_and_exit! { $probe }
-        // Clippy would blame the user for items at the beginning of the body, which now stand after a statement;
-        // it stops looking at the first item that comes from a macro.
+        // Clippy would blame the user for items at the beginning of the body, which now stand after
+        // a statement; it stops looking at the first item that comes from a macro.
         use $crate::__private::v1::{};
     };
     ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
@@ -58,8 +61,9 @@ macro_rules! __probe_v1_function {
     };
 }
 
-/// `#[probe(ret)]`: the entry's site; the body, as a closure that is called at once; the exit's site, where the result has the name
-/// that `exit` begins with. A guard's drop is the exit's site on the way out by a panic.
+/// `#[probe(ret)]`: the entry's site; the body, as a closure that is called at once; the exit's
+/// site, where the result has the name that `exit` begins with. A guard's drop is the exit's site
+/// on the way out by a panic.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_returning {
@@ -90,8 +94,8 @@ macro_rules! __probe_v1_returning {
     }};
 }
 
-/// The exit's site after a return, of the probe that `define!` has defined in a surrounding block. The result, a mutable
-/// variable, has another name in the fields, by which it is borrowed.
+/// The exit's site after a return, of the probe that `define!` has defined in a surrounding block.
+/// The result, a mutable variable, has another name in the fields, by which it is borrowed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_exit_site {
@@ -111,7 +115,8 @@ macro_rules! __probe_v1_unwound {
     };
 }
 
-/// The first statement of a closure that takes these variables by value, although its body may only borrow them.
+/// The first statement of a closure that takes these variables by value, although its body may only
+/// borrow them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_moving {
@@ -124,7 +129,8 @@ macro_rules! __probe_v1_moving {
     };
 }
 
-/// `probe!`: one site, its fields evaluated in the cold block. `contained` says that the fields may panic.
+/// `probe!`: one site, its fields evaluated in the cold block. `contained` says that the fields may
+/// panic.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_point {
@@ -168,8 +174,8 @@ macro_rules! __probe_v1_capture {
     };
 }
 
-/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note says why. In its body, or, where that
-/// holds no statements, beside it.
+/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note
+/// says why. In its body, or, where that holds no statements, beside it.
 #[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
@@ -180,7 +186,8 @@ macro_rules! __probe_v1_skipped {
         };
     };
     ($probe:tt inside) => {
-        // Clippy judges some functions by their first statement, and passes over those that begin with an item.
+        // Clippy judges some functions by their first statement, and passes over those that begin
+        // with an item.
         let _ = ();
         $crate::__private::v1::skipped! { $probe }
     };
@@ -194,7 +201,8 @@ macro_rules! __probe_v1_skipped {
     ($probe:tt $(inside)?) => {};
 }
 
-/// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by `("name", "notes")`.
+/// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by
+/// `("name", "notes")`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -231,8 +239,9 @@ macro_rules! __probe_v1_described {
     };
 }
 
-/// Has the linker collect a definition: an element of the slice, as `linkme` places it. By hand, since `linkme` adds a function with a
-/// closure to each, to check the type, which is fixed here: a good third of what the compiler took for a probe.
+/// Has the linker collect a definition: an element of the slice, as `linkme` places it. By hand,
+/// since `linkme` adds a function with a closure to each, to check the type, which is fixed here: a
+/// good third of what the compiler took for a probe.
 #[cfg(all(probe_backend = "x86_64", probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]

@@ -85,8 +85,9 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Year, month and day of this day after 1970-01-01, in the Gregorian calendar. Years are counted from March on, so that the day that
-/// leap years have more is the last; four centuries have 146,097 days.
+/// Year, month and day of this day after 1970-01-01, in the Gregorian calendar. Years are counted
+/// from March on, so that the day that leap years have more is the last; four centuries have
+/// 146,097 days.
 fn date(days: u64) -> (u64, u64, u64) {
     // 0000-03-01 was so many days before.
     let days = days + 719_468;

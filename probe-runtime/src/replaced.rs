@@ -6,12 +6,14 @@
 //! price_replaced(item, n)   asks for the wrappers ▸ price_run(all, item, n)
 //! price_run(left, item, n)  the first one left, handed `price_run` of the rest; or the body
 //! ```
-//! The body is inlined into the function, behind its site, and stands a second time where `original` leads. The cold block
-//! moves nothing: it ends in a call with the function's own arguments, which are where they were, so the way past a latent site
-//! is that of the plain function.
+//! The body is inlined into the function, behind its site, and stands a second time where
+//! `original` leads. The cold block moves nothing: it ends in a call with the function's own
+//! arguments, which are where they were, so the way past a latent site is that of the plain
+//! function.
 //!
-//! Which wrapper a call may run is decided by types alone: a wrapper is stored as `dyn Any`, and found by the type that the function's
-//! signature makes, and that of the `impl` it stands in, in the one copy of the function it was installed through.
+//! Which wrapper a call may run is decided by types alone: a wrapper is stored as `dyn Any`, and
+//! found by the type that the function's signature makes, and that of the `impl` it stands in, in
+//! the one copy of the function it was installed through.
 
 use crate::abi::Definition;
 
@@ -75,7 +77,8 @@ mod chain {
     pub struct Left<'a>(Option<(&'static Definition, &'a [Arc<Wrapper>])>);
 
     impl<'a> Left<'a> {
-        /// The first one left that is for the function of `O` and of its own type, and what is left then.
+        /// The first one left that is for the function of `O` and of its own type, and what is left
+        /// then.
         pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             let (definition, mut left) = self.0?;
             loop {
@@ -122,8 +125,8 @@ mod chain {
     pub struct Left<'a>(PhantomData<&'a ()>);
 
     impl<'a> Left<'a> {
-        /// Nothing, which the compiler is not to know: it would find out that the function and what may run instead of it
-        /// are the same, and use that ahead of the site.
+        /// Nothing, which the compiler is not to know: it would find out that the function and what
+        /// may run instead of it are the same, and use that ahead of the site.
         #[inline(always)]
         pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             core::hint::black_box(None)
@@ -133,8 +136,8 @@ mod chain {
 
 pub use chain::Left;
 
-/// The site of a function that may be replaced; the body of a function that answers with `Passed`. Asked, it names the probe, and is no
-/// site.
+/// The site of a function that may be replaced; the body of a function that answers with `Passed`.
+/// Asked, it names the probe, and is no site.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,12 +1,14 @@
-//! A hash table that only grows, so that a signal handler, or a hook that may run anywhere, can look into it at any time: no lock, no heap, no
-//! reclaiming. Keys are addresses.
+//! A hash table that only grows, so that a signal handler, or a hook that may run anywhere, can
+//! look into it at any time: no lock, no heap, no reclaiming. Keys are addresses.
 //!
-//! Its memory comes from the kernel, segment by segment, each twice as large as the one before. A key has a bucket of four places
-//! in each segment: it is in the first segment that had a free place in its bucket when it came. A place is taken once and for all, so
-//! a free one ends a search.
+//! Its memory comes from the kernel, segment by segment, each twice as large as the one before. A
+//! key has a bucket of four places in each segment: it is in the first segment that had a free
+//! place in its bucket when it came. A place is taken once and for all, so a free one ends a
+//! search.
 //!
-//! Cost: the entries, in segments that are mostly full but for the last; a look-up reads one cache line a segment where an entry has 16 bytes. A segment is
-//! added for each doubling: of 30,000 keys, one is found in the third on the average.
+//! Cost: the entries, in segments that are mostly full but for the last; a look-up reads one cache
+//! line a segment where an entry has 16 bytes. A segment is added for each doubling: of 30,000
+//! keys, one is found in the third on the average.
 
 // Safety: relies on segments that are never given back, of zeroed memory, which is free entries.
 #![expect(unsafe_code, reason = "see above")]
@@ -96,7 +98,8 @@ impl<E: Entry, const FIRST: usize, const SEGMENTS: usize> Table<E, FIRST, SEGMEN
 /// The entries of a segment where a key may be.
 #[inline]
 fn bucket<E>(entries: &'static [E], key: usize) -> &'static [E] {
-    // Fibonacci hashing: neighbouring addresses go to places far apart. A division would take longer than all the rest.
+    // Fibonacci hashing: neighbouring addresses go to places far apart. A division would take
+    // longer than all the rest.
     let home = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
     let start = home & (entries.len() - 1) & !(BUCKET - 1);
     &entries[start..start + BUCKET]

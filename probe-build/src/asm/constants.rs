@@ -1,11 +1,13 @@
-//! What each call of a function's may pass as its first argument: constant propagation over the control flow.
+//! What each call of a function's may pass as its first argument: constant propagation over the
+//! control flow.
 //!
-//! Going forward through the function, along every way that it may take: each register and slot has the set of the symbols whose
-//! addresses it may hold (`state`), and each line changes that (`transfer`, which says what all this rests on). Labels are reached by the line before,
-//! by the function's jumps, and as `targets` says.
+//! Going forward through the function, along every way that it may take: each register and slot has
+//! the set of the symbols whose addresses it may hold (`state`), and each line changes that
+//! (`transfer`, which says what all this rests on). Labels are reached by the line before, by the
+//! function's jumps, and as `targets` says.
 //!
-//! A set that is too large does no harm: where there are several, the address is compared at run time. None may be missing. So what is not
-//! understood may hold any symbol.
+//! A set that is too large does no harm: where there are several, the address is compared at run
+//! time. None may be missing. So what is not understood may hold any symbol.
 //!
 //! Cost: a few rounds over a function's lines, for the functions that have hooks only.
 
@@ -92,7 +94,8 @@ impl<'f, 'a> Flow<'f, 'a> {
         flow
     }
 
-    /// The labels that the function's jumps and its exception table name. Debug information has many more.
+    /// The labels that the function's jumps and its exception table name. Debug information has
+    /// many more.
     fn reached(&self, extent: &Extent, extents: &Extents<'a>, pads: &[[&'a str; 3]]) -> HashSet<&'a str> {
         let mut reached: HashSet<&'a str> = pads.iter().flatten().copied().collect();
         for at in extent.parts.iter().flat_map(|part| &extents.parts[*part].lines) {
@@ -216,7 +219,8 @@ impl<'f, 'a> Flow<'f, 'a> {
         work.known
     }
 
-    /// The blocks, numbered so that a block comes after those that lead to it, but for loops: reverse postorder.
+    /// The blocks, numbered so that a block comes after those that lead to it, but for loops:
+    /// reverse postorder.
     fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![u32::MAX; self.blocks.len()];
         let mut next = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX);
@@ -289,7 +293,8 @@ impl<'f, 'a> Flow<'f, 'a> {
             }
             Statement::Instruction(it) if is_jump(it) => {}
             Statement::Instruction(it) => transfer::apply(it, self.own, state),
-            // Its results are none of the compiler's constants, and it leaves the stack as it found it.
+            // Its results are none of the compiler's constants, and it leaves the stack as it found
+            // it.
             Statement::Inline => state.opaque(),
             Statement::Unclear(_) | Statement::Debug => *state = State::unknown(),
             Statement::Empty | Statement::Directive { .. } | Statement::App | Statement::NoApp => {}
@@ -366,8 +371,8 @@ impl<'r, 'a> Work<'r, 'a> {
     }
 }
 
-/// The functions one of which is passed as the first argument; empty if it is not known which. `is_no_function` tells the symbols that
-/// can't be.
+/// The functions one of which is passed as the first argument; empty if it is not known which.
+/// `is_no_function` tells the symbols that can't be.
 pub(super) fn first_argument<'a>(
     state: &State<'a>,
     is_no_function: impl Fn(&str) -> bool,

@@ -1,7 +1,8 @@
 //! What a file says of its source: `.file` and `.loc`, and how to take debug information out again.
 //!
-//! The compiler was asked for line numbers (`-g1`) for the sake of the definitions. Where the user did not ask for
-//! them, they and the `.debug_*` sections are removed, so that the object is what it would have been.
+//! The compiler was asked for line numbers (`-g1`) for the sake of the definitions. Where the user
+//! did not ask for them, they and the `.debug_*` sections are removed, so that the object is what
+//! it would have been.
 
 use super::emit::Edits;
 use super::line::{Line, Statement};
@@ -98,7 +99,8 @@ fn escape(characters: &mut core::str::Chars<'_>, bytes: &mut Vec<u8>) {
     }
 }
 
-/// For each line, whether it belongs to a procedure whose unwind table is printed with it, and is not removed again.
+/// For each line, whether it belongs to a procedure whose unwind table is printed with it, and is
+/// not removed again.
 pub(super) fn in_unwind_table(lines: &[Line<'_>], keep_debug: bool) -> Vec<bool> {
     let (mut inside, mut frames_only) = (false, false);
     let in_table = lines.iter().map(|line| {
@@ -145,8 +147,8 @@ pub(super) fn is_debug(section: &str) -> bool {
     section.starts_with(".debug_") && !section.starts_with(".debug_gdb_scripts")
 }
 
-/// Whether a directive puts bytes into the section, or aligns it; all else in a debug section is about symbols, or
-/// comes from the end of the file, and stays.
+/// Whether a directive puts bytes into the section, or aligns it; all else in a debug section is
+/// about symbols, or comes from the end of the file, and stays.
 pub(super) fn is_data(directive: &str) -> bool {
     matches!(
         directive,

@@ -1,5 +1,6 @@
-//! clang names a `vectorcall` function `f@@16`, after the bytes of its arguments, and prints that as it is: no assembler takes it
-//! in an expression, clang's own neither. In quotes, all of them do.
+//! clang names a `vectorcall` function `f@@16`, after the bytes of its arguments, and prints that
+//! as it is: no assembler takes it in an expression, clang's own neither. In quotes, all of them
+//! do.
 
 use super::line::symbolic;
 use std::borrow::Cow;

@@ -1,7 +1,9 @@
-//! Stubs, definitions and the note: what a file with sites has at its top and at its end (docs/abi.md).
+//! Stubs, definitions and the note: what a file with sites has at its top and at its end
+//! (docs/abi.md).
 //!
-//! Stub and definition of a probe form one COMDAT group, named by the probe's identity: of the many that several
-//! files emit for a function of a header the linker keeps one, and none if no site refers to them.
+//! Stub and definition of a probe form one COMDAT group, named by the probe's identity: of the many
+//! that several files emit for a function of a header the linker keeps one, and none if no site
+//! refers to them.
 
 use super::section::Section;
 use core::fmt::Write as _;
@@ -25,7 +27,8 @@ pub(super) enum Kind {
 /// A probe: two definitions that agree in all of this are one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
-    /// Whose function it is, where other files don't see it: those of two packages may agree in all else.
+    /// Whose function it is, where other files don't see it: those of two packages may agree in all
+    /// else.
     pub package: String,
     pub path: String,
     pub file: String,
@@ -86,8 +89,9 @@ impl Definitions {
         hash
     }
 
-    /// The line that makes a site of a probe that is known by its hash. A site that would be the `first` instruction of a symbol
-    /// has a NOP ahead of it: tracers put their breakpoints on first instructions, and write back what the file has there.
+    /// The line that makes a site of a probe that is known by its hash. A site that would be the
+    /// `first` instruction of a symbol has a NOP ahead of it: tracers put their breakpoints on
+    /// first instructions, and write back what the file has there.
     pub(super) fn site_of(&mut self, hash: u64, section: Section, first: bool) -> String {
         let number = self.sites;
         self.sites += 1;
@@ -114,8 +118,9 @@ impl Definitions {
     }
 }
 
-/// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All records of a section name the
-/// section's first site, so that they make one section: assemblers search those of one name from the first to the last.
+/// The record goes into the group of the site's section (`?`), and is dropped with it (`o`). All
+/// records of a section name the section's first site, so that they make one section: assemblers
+/// search those of one name from the first to the last.
 pub(super) const HEAD: &str = "\
 \t.macro __probe_site n, stub, anchor, ahead
 \t\\ahead

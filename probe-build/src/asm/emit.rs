@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Changes to lines, to be made all at once: the compiler's lines stay as they are, byte for byte, but for those
-/// that are removed or replaced. Cost: what changes, not what stays.
+/// Changes to lines, to be made all at once: the compiler's lines stay as they are, byte for byte,
+/// but for those that are removed or replaced. Cost: what changes, not what stays.
 #[derive(Default)]
 pub(super) struct Edits {
     before: BTreeMap<usize, String>,

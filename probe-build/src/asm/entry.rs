@@ -7,8 +7,9 @@ use super::line::Statement;
 use crate::outcome::Cause;
 
 impl Function<'_, '_> {
-    /// The line before which the entry's site goes: after the label, what opens the unwind table, the first
-    /// `.loc` (so that the site has the function's line) and `endbr64`; before any label that is jumped to.
+    /// The line before which the entry's site goes: after the label, what opens the unwind table,
+    /// the first `.loc` (so that the site has the function's line) and `endbr64`; before any label
+    /// that is jumped to.
     pub(super) fn entry(&self) -> Result<usize, (Cause, usize)> {
         let part = &self.extents.parts[self.extent.parts[0]];
         let (mut after, mut places) = (part.label, 0);
@@ -45,8 +46,8 @@ impl Function<'_, '_> {
         Ok(after + 1)
     }
 
-    /// Whether a line is of the eight bytes by which clang's `-fsanitize=function` tells what a pointer points to:
-    /// a jump over them, and a number.
+    /// Whether a line is of the eight bytes by which clang's `-fsanitize=function` tells what a
+    /// pointer points to: a jump over them, and a number.
     pub(super) fn is_signature(&self, part: &[usize], index: usize) -> bool {
         let long = |at: usize| match self.lines[at].statement {
             Statement::Directive { name: ".long", arguments } => Some(arguments),

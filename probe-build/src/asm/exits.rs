@@ -237,7 +237,8 @@ impl Function<'_, '_> {
             }
             let within = match self.family {
                 Family::Gnu => matches!(pattern(line.comment), Some("*tablejump_1" | "*indirect_jump")),
-                // Without comments clang would not say of a tail call, either. `lfence; jmp *` may be a return.
+                // Without comments clang would not say of a tail call, either. `lfence; jmp *` may
+                // be a return.
                 Family::Clang => !thunk && self.is_verbose() && !self.follows_fence(part, index),
             };
             return match is_tail_call(line.comment) {
@@ -255,8 +256,9 @@ impl Function<'_, '_> {
         if self.is_tail_call(target, line) { Ok(Flow::Leaves) } else { Err(jump(it)) }
     }
 
-    /// Whether a direct jump out of the function calls another one. Where the compiler says of each tail call that it is one, only
-    /// those are. No part of a function is another one, unless it is called somewhere.
+    /// Whether a direct jump out of the function calls another one. Where the compiler says of each
+    /// tail call that it is one, only those are. No part of a function is another one, unless it is
+    /// called somewhere.
     fn is_tail_call(&self, target: &str, line: &Line<'_>) -> bool {
         let says_all = match self.family {
             Family::Gnu => pattern(line.comment).is_some(),
@@ -265,7 +267,8 @@ impl Function<'_, '_> {
         is_tail_call(line.comment) || (!says_all && whole_of(target).is_none() && self.is_function(target))
     }
 
-    /// Whether a label is one of this function's, other than its start: jumping there is going round.
+    /// Whether a label is one of this function's, other than its start: jumping there is going
+    /// round.
     fn inside(&self, target: &str) -> bool {
         let target = unquoted(target);
         let Some(part) = self.extents.labels.get(target) else { return false };
@@ -331,7 +334,8 @@ fn called(it: &Instruction<'_>) -> Result<(), Cause> {
     Ok(())
 }
 
-/// Instructions that are invalid for good: `ud2`; clang's checks of undefined behaviour end in `ud1`, which says which it was.
+/// Instructions that are invalid for good: `ud2`; clang's checks of undefined behaviour end in
+/// `ud1`, which says which it was.
 pub(super) fn is_trap(mnemonic: &str) -> bool {
     matches!(
         mnemonic,
@@ -350,8 +354,8 @@ fn is_special(mnemonic: &str) -> bool {
         .any(|it| mnemonic.starts_with(it))
 }
 
-/// The name of the instruction's pattern, which gcc prints after its cost (`[c=4 l=2]  *tablejump_1`), older ones
-/// before its length (`*tablejump_1  [length = 2]`).
+/// The name of the instruction's pattern, which gcc prints after its cost
+/// (`[c=4 l=2]  *tablejump_1`), older ones before its length (`*tablejump_1  [length = 2]`).
 fn pattern(comment: &str) -> Option<&str> {
     let name = if let Some((_, rest)) = comment.split_once("[c=") {
         rest.split_once(']')?.1.split_whitespace().next()?

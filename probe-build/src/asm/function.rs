@@ -11,7 +11,8 @@
 //!     .size f.cold, .-f.cold
 //! ```
 //!
-//! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has its own open part.
+//! The parts' directives interleave: `.size f` may come after all of `f.cold`. So each section has
+//! its own open part.
 
 use super::debug::is_data;
 use super::directives::is_alignment;
@@ -57,7 +58,8 @@ pub(super) struct Extents<'a> {
     pub indirect: HashSet<&'a str>,
     /// Symbols that other files see.
     pub global: HashSet<&'a str>,
-    /// Whether each function's name stands beside its label, as clang prints it: it may print no comments.
+    /// Whether each function's name stands beside its label, as clang prints it: it may print no
+    /// comments.
     pub all_announced: bool,
 }
 
@@ -87,8 +89,8 @@ impl<'a> Extents<'a> {
         }
     }
 
-    /// Whether what is put before a line may be the first instruction of one of these parts. Inline assembly, and calls of
-    /// hooks, may make no bytes.
+    /// Whether what is put before a line may be the first instruction of one of these parts. Inline
+    /// assembly, and calls of hooks, may make no bytes.
     pub(super) fn begin_at(&self, parts: &[usize], line: usize, lines: &[Line<'_>]) -> bool {
         let makes_bytes = |at: &&usize| match &lines[**at].statement {
             Statement::Instruction(it) => it.operands.iter().all(|operand| !operand.contains(hooks::HOOK)),
@@ -233,7 +235,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Puts cold parts to their functions. One that is called is a function that the compiler took out of another.
+/// Puts cold parts to their functions. One that is called is a function that the compiler took out
+/// of another.
 fn group(parts: &[Part<'_>], called: &HashSet<&str>) -> Vec<Extent> {
     let cold = |part: &Part<'_>| {
         if called.contains(part.symbol) { None } else { whole_of(part.symbol).map(str::to_owned) }

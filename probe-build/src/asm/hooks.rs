@@ -1,8 +1,10 @@
 //! The calls of `__cyg_profile_func_enter` and `_exit`: whose they are, and what becomes of them.
 //!
-//! A call becomes a site of the function whose address it passes (`constants`). Compilers merge calls: where there may be several
-//! functions, the address is compared with each, and there is a site for each. `%rax` and the flags are free for that, where a
-//! function of two arguments is called. Latent, such a comparison costs what it costs; clang -O2 makes one of 100 calls of SQLite, gcc none.
+//! A call becomes a site of the function whose address it passes (`constants`). Compilers merge
+//! calls: where there may be several functions, the address is compared with each, and there is a
+//! site for each. `%rax` and the flags are free for that, where a function of two arguments is
+//! called. Latent, such a comparison costs what it costs; clang -O2 makes one of 100 calls of
+//! SQLite, gcc none.
 
 use super::constants::{Flow, first_argument};
 use super::definition::{Convention, Identity, Kind};
@@ -27,7 +29,8 @@ struct Hook<'a> {
     kind: Kind,
     /// A jump: it returns, too.
     tail: bool,
-    /// The functions one of which it speaks of: of two that were inlined, compilers may merge the calls. Empty if that is not known.
+    /// The functions one of which it speaks of: of two that were inlined, compilers may merge the
+    /// calls. Empty if that is not known.
     of: Vec<Symbol<'a>>,
 }
 
@@ -252,7 +255,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Puts a site in place of a hook's call. Where the call may be of several functions, the address that is passed tells.
+    /// Puts a site in place of a hook's call. Where the call may be of several functions, the
+    /// address that is passed tells.
     fn replace(
         &mut self,
         extent: &Extent,
@@ -308,7 +312,8 @@ impl<'a> File<'a> {
         self.edits.replace(hook.line, text);
     }
 
-    /// Every reference to a hook must be a call that was replaced: the program that this is linked into has none.
+    /// Every reference to a hook must be a call that was replaced: the program that this is linked
+    /// into has none.
     fn no_hook_is_left(&self, seen: &HashSet<usize>) -> Result<(), Unplaced> {
         let left = self.lines.iter().enumerate().find(|(at, line)| {
             let code = line.text.len() - if line.comment.is_empty() { 0 } else { line.comment.len() };

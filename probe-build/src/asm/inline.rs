@@ -1,15 +1,15 @@
 //! Whether a function's inline assembly leaves the function alone.
 //!
-//! It does if control comes in at its top and goes out at its bottom, or to labels of the function, and if it does
-//! nothing to the assembler that the lines after it could feel.
+//! It does if control comes in at its top and goes out at its bottom, or to labels of the function,
+//! and if it does nothing to the assembler that the lines after it could feel.
 
 use super::debug::is_data;
 use super::line::{Line, OPEN_COMMENT, operands};
 use super::section;
 use crate::outcome::Cause;
 
-/// Judges the lines between `#APP` and `#NO_APP`. `home` is what the `.section` said that the function stands in: clang prints
-/// `.pushsection` and `.popsection` as a switch there and back.
+/// Judges the lines between `#APP` and `#NO_APP`. `home` is what the `.section` said that the
+/// function stands in: clang prints `.pushsection` and `.popsection` as a switch there and back.
 pub(super) fn judge<'a>(lines: impl Iterator<Item = &'a Line<'a>>, home: Option<&str>) -> Result<(), Cause> {
     let mut elsewhere = Elsewhere { home, pushed: 0, switched: false };
     for line in lines {
@@ -85,7 +85,8 @@ fn leaves(mnemonic: &str, operands_text: &str) -> bool {
     jump && !near
 }
 
-/// Whether what a `.skip` leaves out is filled with one-byte NOPs, as `probe.h` has it: control passes them, as it does an alignment's.
+/// Whether what a `.skip` leaves out is filled with one-byte NOPs, as `probe.h` has it: control
+/// passes them, as it does an alignment's.
 fn is_nops(skipped: &str) -> bool {
     skipped.rsplit_once(',').is_some_and(|(_, fill)| fill.trim() == "0x90")
 }
@@ -162,8 +163,8 @@ pub(super) fn statements(text: &str) -> Result<Vec<&str>, Cause> {
     Ok(all)
 }
 
-/// Whether inline assembly leaves the assembler reading Intel syntax, 16- or 32-bit code, or macros by
-/// another rule: the compiler's own lines after it mean something else then.
+/// Whether inline assembly leaves the assembler reading Intel syntax, 16- or 32-bit code, or macros
+/// by another rule: the compiler's own lines after it mean something else then.
 pub(super) fn changes_the_language<'a>(lines: impl Iterator<Item = &'a Line<'a>>) -> Option<&'static str> {
     let (mut intel, mut other) = (false, None);
     for line in lines {

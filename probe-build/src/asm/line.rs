@@ -1,8 +1,9 @@
 //! One line of assembly, taken apart.
 //!
-//! Compilers print one statement a line. What a line holds beyond that (several statements, C comments, character
-//! constants) occurs in inline assembly only, which is between `#APP` and `#NO_APP` and not taken apart here;
-//! elsewhere it is [`Statement::Unclear`], and whatever it belongs to is left alone.
+//! Compilers print one statement a line. What a line holds beyond that (several statements, C
+//! comments, character constants) occurs in inline assembly only, which is between `#APP` and
+//! `#NO_APP` and not taken apart here; elsewhere it is [`Statement::Unclear`], and whatever it
+//! belongs to is left alone.
 
 /// A line, and what the assembler would see in it.
 #[derive(Debug)]
@@ -34,7 +35,8 @@ pub(super) enum Statement<'a> {
     NoApp,
     /// A line of inline assembly.
     Inline,
-    /// Lines of debug information: bytes and labels. There may be as many as all others, so that they are one.
+    /// Lines of debug information: bytes and labels. There may be as many as all others, so that
+    /// they are one.
     Debug,
     /// Not understood, and why.
     Unclear(&'static str),
@@ -77,8 +79,8 @@ pub(super) fn lines(source: &str) -> Vec<Line<'_>> {
     lines
 }
 
-/// Where clang's file-scope assembly ends. It keeps the comments of that assembly, so one of them may look like the end: the last
-/// one is.
+/// Where clang's file-scope assembly ends. It keeps the comments of that assembly, so one of them
+/// may look like the end: the last one is.
 fn last_end(source: &str) -> Option<usize> {
     let end = FILE_SCOPE[1];
     source.rmatch_indices(end).map(|(at, _)| at).find(|at| {

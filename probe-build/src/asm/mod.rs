@@ -11,10 +11,11 @@
 //!        ──▶ definition, emit     the text again, with sites, stubs and definitions
 //! ```
 //!
-//! What a function's lines do is understood wholly, or the function stays as the compiler made it and is named: a
-//! return or tail call is never guessed. In `EntryReturn` no line of the compiler's changes, but for a conditional
-//! tail call, which becomes a jump around an unconditional one. Entry and exits are the places where nothing lives
-//! below the stack pointer, so that an active site's CALL may write there.
+//! What a function's lines do is understood wholly, or the function stays as the compiler made it
+//! and is named: a return or tail call is never guessed. In `EntryReturn` no line of the compiler's
+//! changes, but for a conditional tail call, which becomes a jump around an unconditional one.
+//! Entry and exits are the places where nothing lives below the stack pointer, so that an active
+//! site's CALL may write there.
 
 mod constants;
 mod debug;
@@ -65,7 +66,8 @@ pub(crate) struct Request<'a> {
     pub package: &'a str,
     /// Whether a function is to have sites.
     pub wants: &'a dyn Fn(&Function) -> Result<(), Exclusion>,
-    /// The file's assembly as it is without hooks, if it can be had (`InstrumentFunctions`): asked for if a function may be naked.
+    /// The file's assembly as it is without hooks, if it can be had (`InstrumentFunctions`): asked
+    /// for if a function may be naked.
     pub without_hooks: &'a dyn Fn() -> Option<String>,
 }
 
@@ -82,7 +84,8 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// Whether its file and line are its own. One of which there is no code but what was inlined has those of its call.
+    /// Whether its file and line are its own. One of which there is no code but what was inlined
+    /// has those of its call.
     pub(crate) fn has_place(&self) -> bool {
         self.instructions != 0
     }
@@ -228,9 +231,10 @@ impl<'a> File<'a> {
         if is_global { String::new() } else { self.request.package.to_owned() }
     }
 
-    /// Unwind tables that say what is true of an exit's site and of the exit: the registers that the function has saved hold what
-    /// they held before. Compilers leave it at the slots below the stack pointer that the registers were restored from; the
-    /// site's CALL overwrites the first of them.
+    /// Unwind tables that say what is true of an exit's site and of the exit: the registers that
+    /// the function has saved hold what they held before. Compilers leave it at the slots below the
+    /// stack pointer that the registers were restored from; the site's CALL overwrites the first of
+    /// them.
     fn around_exit(&self, extent: &Extent) -> (String, &'static str) {
         let lines = extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines);
         let mut saved = BTreeSet::new();
@@ -357,7 +361,8 @@ fn check(lines: &[Line<'_>]) -> Result<(), Unplaced> {
     }
 }
 
-/// Directives of other syntaxes and processors, and such as give names a meaning that is not seen here.
+/// Directives of other syntaxes and processors, and such as give names a meaning that is not seen
+/// here.
 fn foreign(directive: &str, arguments: &str) -> Option<&'static str> {
     match directive {
         ".intel_syntax" => Some("Intel syntax"),

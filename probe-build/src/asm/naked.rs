@@ -1,8 +1,10 @@
-//! Naked functions that the compiler put hooks into: these clobber registers that nobody has saved, so they are taken out.
+//! Naked functions that the compiler put hooks into: these clobber registers that nobody has saved,
+//! so they are taken out.
 //!
-//! Neither gcc nor clang (14) says that a function is naked. One that may be is found by its lines: it has inline assembly
-//! and calls a hook, and yet nothing of the compiler's in it moves the stack pointer or returns. The same file without
-//! hooks decides: if the compiler has no instruction in the function there, all that it has here is the hooks'.
+//! Neither gcc nor clang (14) says that a function is naked. One that may be is found by its lines:
+//! it has inline assembly and calls a hook, and yet nothing of the compiler's in it moves the stack
+//! pointer or returns. The same file without hooks decides: if the compiler has no instruction in
+//! the function there, all that it has here is the hooks'.
 
 use super::exits::is_trap;
 use super::function::{Extent, Extents};
@@ -34,7 +36,8 @@ impl File<'_> {
         Ok(suspects.into_iter().collect())
     }
 
-    /// Takes the hooks and what leads to them out of a naked function. Returns the lines that called hooks.
+    /// Takes the hooks and what leads to them out of a naked function. Returns the lines that
+    /// called hooks.
     pub(super) fn without_hooks(&mut self, extent: &Extent) -> Vec<usize> {
         let mut calls = Vec::new();
         for &at in extent.parts.iter().flat_map(|part| &self.extents.parts[*part].lines) {

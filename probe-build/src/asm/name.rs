@@ -14,7 +14,8 @@ pub(super) struct Name<'a> {
 /// Copies of a function for certain arguments, or renamed: sites of the same probe.
 const CLONES: [&str; 5] = ["constprop", "isra", "llvm", "lto_priv", "cold"];
 
-/// The function that a symbol of a part belongs to: `f` of `f.cold`, `f.cold.3`, `f.__part.1` and, where handlers of exceptions lie apart, `f.eh`.
+/// The function that a symbol of a part belongs to: `f` of `f.cold`, `f.cold.3`, `f.__part.1` and,
+/// where handlers of exceptions lie apart, `f.eh`.
 pub(super) fn whole_of(symbol: &str) -> Option<&str> {
     if let Some(whole) = symbol.strip_suffix(".cold").or_else(|| symbol.strip_suffix(".eh")) {
         return Some(whole);
@@ -76,7 +77,8 @@ impl<'a> Name<'a> {
     }
 }
 
-/// Parts of a coroutine, as gcc names them: `…<the coroutine's symbol>.Frame.actor`. Where that symbol starts, and where it ends.
+/// Parts of a coroutine, as gcc names them: `…<the coroutine's symbol>.Frame.actor`. Where that
+/// symbol starts, and where it ends.
 fn frame_of(symbol: &str) -> Option<(usize, usize)> {
     let end = symbol.find(".Frame.")?;
     Some((symbol[..end].rfind("_Z")?, end))

@@ -41,7 +41,8 @@ pub(super) fn place<'s>(operand: &'s str, state: &State<'_>) -> Place<'s> {
     match state.get(register).frame {
         Frame::At(at) => offset.and_then(|offset| at.checked_add(offset)).map_or(Place::Frame, Place::Slot),
         Frame::Somewhere if register == Register::RSP => Place::Frame,
-        // A pointer of the program's: where a register is the frame pointer, it is on every way that leads there.
+        // A pointer of the program's: where a register is the frame pointer, it is on every way
+        // that leads there.
         Frame::No | Frame::Somewhere => Place::Memory,
     }
 }
@@ -106,7 +107,8 @@ fn computed<'a>(operand: &str, state: &State<'a>) -> Value<'a> {
     }
 }
 
-/// What is computed from operands: an address in the frame from one, a function's address from one in a table only.
+/// What is computed from operands: an address in the frame from one, a function's address from one
+/// in a table only.
 pub(super) fn result<'a>(operands: &[&'a str], state: &State<'a>) -> Value<'a> {
     let mut value = Value::default();
     for operand in operands {

@@ -1,7 +1,8 @@
 //! In which section each line stands.
 //!
-//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it found it. But clang's
-//! integrated assembler remembers where a file's own assembly has gone, and names the next section only if it is another.
+//! Inline assembly is not looked at: compilers themselves rely on it to leave the section as it
+//! found it. But clang's integrated assembler remembers where a file's own assembly has gone, and
+//! names the next section only if it is another.
 
 use super::inline::statements;
 use super::line::{self, Line, Statement, operands, unquoted};
@@ -52,7 +53,8 @@ impl<'a> Sections<'a> {
         self.of_line[line]
     }
 
-    /// The arguments of the `.section` that a line stands in; `None` where it was opened in another way.
+    /// The arguments of the `.section` that a line stands in; `None` where it was opened in another
+    /// way.
     pub(super) fn arguments(&self, line: usize) -> Option<&'a str> {
         self.arguments[self.of_line[line].0]
     }
@@ -108,7 +110,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Compilers leave flags and type away once they have said them, but repeat group and `unique` number.
+    /// Compilers leave flags and type away once they have said them, but repeat group and `unique`
+    /// number.
     fn named(&mut self, arguments: &'a str) -> Section {
         self.number(key(arguments), Some(arguments))
     }

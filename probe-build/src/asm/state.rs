@@ -1,7 +1,8 @@
 //! What registers and stack slots may hold at one place in a function.
 //!
-//! Two kinds of knowledge, joined in two ways. Which *symbols* a place may hold the address of: all that some way leads there with,
-//! so a join is a union. Where in the *frame* a register points: the same on every way, or unknown.
+//! Two kinds of knowledge, joined in two ways. Which *symbols* a place may hold the address of: all
+//! that some way leads there with, so a join is a union. Where in the *frame* a register points:
+//! the same on every way, or unknown.
 
 use super::register::Register;
 use std::collections::BTreeMap;
@@ -143,7 +144,8 @@ pub(super) struct State<'a> {
     registers: [Value<'a>; 16],
     /// What any of the other registers (vectors, masks) may hold.
     pub vectors: Symbols<'a>,
-    /// Eight bytes each, by their address in the frame; what is not here holds data. Most blocks change none: states share them.
+    /// Eight bytes each, by their address in the frame; what is not here holds data. Most blocks
+    /// change none: states share them.
     slots: Rc<BTreeMap<i64, Value<'a>>>,
     /// Whether a symbol was stored somewhere in the frame.
     lost: bool,
@@ -192,7 +194,8 @@ impl<'a> State<'a> {
     /// A store at an address in the frame, of at least `bytes` bytes. A value is eight.
     pub(super) fn store(&mut self, at: i64, bytes: i64, value: Value<'a>) {
         let end = at.saturating_add(bytes);
-        // Slots of the other side of a realignment may be the same memory, or not: they keep what they may hold.
+        // Slots of the other side of a realignment may be the same memory, or not: they keep what
+        // they may hold.
         let touched: Vec<i64> = self.slots.range(at.saturating_sub(7)..end).map(|(slot, _)| *slot).collect();
         if !touched.is_empty() {
             let slots = Rc::make_mut(&mut self.slots);
@@ -239,8 +242,9 @@ impl<'a> State<'a> {
         self.vectors = Symbols::None;
     }
 
-    /// After code whose changes are not seen: any register but stack and frame pointer may hold something else than an address in the
-    /// frame. clang keeps such an address in `%rbx`, for the slots of realigned frames; what is in them is not known from now on.
+    /// After code whose changes are not seen: any register but stack and frame pointer may hold
+    /// something else than an address in the frame. clang keeps such an address in `%rbx`, for the
+    /// slots of realigned frames; what is in them is not known from now on.
     pub(super) fn opaque(&mut self) {
         let base = matches!(self.get(Register::RBX).frame, Frame::At(at) if at < -APART / 2);
         for register in Register::all().filter(|it| ![Register::RSP, Register::RBP].contains(it)) {
@@ -273,7 +277,8 @@ impl<'a> State<'a> {
         self.join_frame(other) || more
     }
 
-    /// The same of the frame only: the other comes back to here by `longjmp`, with the registers of here.
+    /// The same of the frame only: the other comes back to here by `longjmp`, with the registers of
+    /// here.
     pub(super) fn join_frame(&mut self, other: &Self) -> bool {
         let mut more = other.lost && !self.lost;
         self.lost |= other.lost;

@@ -16,7 +16,8 @@ use std::collections::{HashMap, HashSet};
 /// The labels of a file that something else than a jump names.
 #[derive(Default)]
 pub(super) struct Targets<'a> {
-    /// First and last label of ranges, and where an exception within them goes: by the part that the first one is in.
+    /// First and last label of ranges, and where an exception within them goes: by the part that
+    /// the first one is in.
     pub pads: HashMap<usize, Vec<[&'a str; 3]>>,
     pub by_table: HashSet<&'a str>,
     pub by_own: HashSet<&'a str>,
@@ -76,8 +77,9 @@ impl<'a> Targets<'a> {
         [&self.by_table, &self.by_own, &self.by_other].iter().any(|by| by.contains(label))
     }
 
-    /// A directive in an exception table. A row is three differences: from the function's start to the first label, from
-    /// that to the last one, from the function's start to the landing pad; or 0 where there is none.
+    /// A directive in an exception table. A row is three differences: from the function's start to
+    /// the first label, from that to the last one, from the function's start to the landing pad; or
+    /// 0 where there is none.
     fn exception(
         &mut self,
         name: &str,
@@ -105,7 +107,8 @@ impl<'a> Targets<'a> {
             }
             return;
         }
-        // What is left of a row without a landing pad, perhaps after a header; anything else is no such table.
+        // What is left of a row without a landing pad, perhaps after a header; anything else is no
+        // such table.
         let is_plain = match row[..] {
             [.., (first, _), (_, from)] if row.len() <= 3 => from == first,
             _ => row.len() < 2,
@@ -161,7 +164,8 @@ pub(super) fn is_jump(it: &Instruction<'_>) -> bool {
     it.mnemonic.starts_with('j') || it.mnemonic.starts_with("loop") || it.mnemonic == "xbegin"
 }
 
-/// Whether a jump goes to where a register or memory says, itself or by way of a thunk. One that returns leads to no label.
+/// Whether a jump goes to where a register or memory says, itself or by way of a thunk. One that
+/// returns leads to no label.
 pub(super) fn is_indirect(it: &Instruction<'_>) -> bool {
     let target = it.operands.first().copied().unwrap_or_default();
     let by_thunk = exits::is_thunk(target) && target != exits::RETURN_THUNK;

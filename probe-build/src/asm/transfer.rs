@@ -1,17 +1,21 @@
 //! What one instruction does to what registers and slots may hold.
 //!
-//! Instructions are known by name, with what they change. Any other is taken to move whatever its operands hold to all of them.
+//! Instructions are known by name, with what they change. Any other is taken to move whatever its
+//! operands hold to all of them.
 //!
 //! What this rests on:
-//! - What a hook is called with is a constant, a function's address. On each way that is taken to the call, the compiler has loaded
-//!   it as that, in an instruction of this function's, and since then has only moved it, between registers and slots.
-//! - It is not among what the function got from elsewhere: parameters, results of calls, data of the program, results
-//!   of inline assembly. So there a register holds no symbol, whatever it holds.
-//! - Constants that the compiler has made a table of are behind a symbol of its own (`.L…`, `CSWTCH…`). What is read from there or computed
-//!   from such an address may be any symbol.
-//! - Slots where the register allocator has put something have no address that a program could hold: they are written and read at a
-//!   fixed distance from the stack pointer, or from a register that is known to point into the frame on every way that leads
-//!   there (frame pointer, base pointer). So stores through other pointers leave them alone.
+//! - What a hook is called with is a constant, a function's address. On each way that is taken to
+//!   the call, the compiler has loaded it as that, in an instruction of this function's, and since
+//!   then has only moved it, between registers and slots.
+//! - It is not among what the function got from elsewhere: parameters, results of calls, data of
+//!   the program, results of inline assembly. So there a register holds no symbol, whatever it
+//!   holds.
+//! - Constants that the compiler has made a table of are behind a symbol of its own (`.L…`,
+//!   `CSWTCH…`). What is read from there or computed from such an address may be any symbol.
+//! - Slots where the register allocator has put something have no address that a program could
+//!   hold: they are written and read at a fixed distance from the stack pointer, or from a register
+//!   that is known to point into the frame on every way that leads there (frame pointer, base
+//!   pointer). So stores through other pointers leave them alone.
 
 use super::exits::is_trap;
 use super::line::Instruction;
@@ -91,7 +95,8 @@ const LAST: [&str; 61] = [
     "cmpp",
 ];
 
-/// Applies an instruction that is not a jump. `own` are the functions that are defined in this file.
+/// Applies an instruction that is not a jump. `own` are the functions that are defined in this
+/// file.
 pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut State<'a>) {
     let repeats = it.prefixes.iter().any(|prefix| prefix.starts_with("rep"));
     if (repeats && is_string(it.mnemonic)) || it.operands.iter().any(|operand| operand.starts_with("%es:")) {
@@ -134,7 +139,8 @@ pub(super) fn apply<'a>(it: &Instruction<'a>, own: &HashSet<&str>, state: &mut S
         ("xorl" | "xorq" | "xor" | "subl" | "subq" | "sub", [from, to]) if from == to => {
             write(to, Value::default(), state);
         }
-        // Less than an address, even in a table: from distances, addresses are computed with that of the table.
+        // Less than an address, even in a table: from distances, addresses are computed with that
+        // of the table.
         (name, [from, to]) if is_narrow(name) && from.contains('(') && Register::any(to).is_some() => {
             write(to, Value::default(), state);
         }
@@ -159,7 +165,8 @@ fn half(value: Value<'_>) -> Value<'_> {
     Value { symbols, frame: if value.frame == Frame::No { Frame::No } else { Frame::Somewhere } }
 }
 
-/// The compiler of the caller may have seen what a function of the same file leaves alone (gcc: `-fipa-ra`).
+/// The compiler of the caller may have seen what a function of the same file leaves alone (gcc:
+/// `-fipa-ra`).
 fn call(target: &str, own: &HashSet<&str>, state: &mut State<'_>) {
     let symbol = target.trim_end_matches("@PLT");
     if own.contains(symbol) {
@@ -254,7 +261,8 @@ fn width(register: &str) -> i64 {
     }
 }
 
-/// It may move what its operands hold to any of them, and leave data in the registers that instructions change unsaid.
+/// It may move what its operands hold to any of them, and leave data in the registers that
+/// instructions change unsaid.
 fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     let mut value = Value::default();
     for operand in operands {
@@ -282,7 +290,8 @@ fn unknown<'a>(name: &str, operands: &[&'a str], state: &mut State<'a>) {
     }
 }
 
-/// The string instructions change the registers that they go by, and copy what may have been spilled nowhere.
+/// The string instructions change the registers that they go by, and copy what may have been
+/// spilled nowhere.
 fn strings<'a>(it: &Instruction<'a>, state: &mut State<'a>) {
     if is_string(it.mnemonic) {
         strings_alone(state);

@@ -1,6 +1,7 @@
 //! Functions that are written in assembly, in a file's `asm("…")`: named, and left alone.
 //!
-//! Such a function keeps to no convention that is known here: it may return flags, or expect a register to survive.
+//! Such a function keeps to no convention that is known here: it may return flags, or expect a
+//! register to survive.
 
 use super::line::{Line, Statement, operands, unquoted};
 use std::collections::HashSet;

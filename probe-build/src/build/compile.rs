@@ -23,15 +23,15 @@ fn is_off() -> bool {
 }
 
 impl Build {
-    /// Compiles the files, with their sites, to the static library `lib<name>.a`, and tells cargo to link it. See
-    /// [`cc::Build::compile`] for names.
+    /// Compiles the files, with their sites, to the static library `lib<name>.a`, and tells cargo
+    /// to link it. See [`cc::Build::compile`] for names.
     ///
-    /// What has no sites though it was to have some is named in warnings: a few lines for each file, the rest
-    /// counted. [`try_compile`](Self::try_compile) returns all of it.
+    /// What has no sites though it was to have some is named in warnings: a few lines for each
+    /// file, the rest counted. [`try_compile`](Self::try_compile) returns all of it.
     ///
     /// # Panics
-    /// If the code does not compile, and for the other reasons of [`Error`]. A reason that only keeps sites away is
-    /// a warning.
+    /// If the code does not compile, and for the other reasons of [`Error`]. A reason that only
+    /// keeps sites away is a warning.
     pub fn compile(&self, name: &str) -> Report {
         self.try_compile(name).unwrap_or_else(|error| panic!("lib{name}.a can't be built: {error}"))
     }

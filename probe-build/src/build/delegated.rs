@@ -1,11 +1,13 @@
-//! The builder methods of cc's that are passed on as they are: a list, and the macro that makes methods of it.
+//! The builder methods of cc's that are passed on as they are: a list, and the macro that makes
+//! methods of it.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use super::Build;
 
-/// Makes a method that calls cc's of the same name, for each line: its name, its generics, its arguments.
+/// Makes a method that calls cc's of the same name, for each line: its name, its generics, its
+/// arguments.
 macro_rules! delegate {
     ($($name:ident [$($generics:tt)*] ($($argument:ident: $type:ty),*);)*) => {
         /// Methods of cc's, unchanged.

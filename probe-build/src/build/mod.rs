@@ -14,9 +14,10 @@ use crate::filter::Exclusions;
 
 /// [`cc::Build`], whose C and C++ code has probes.
 ///
-/// Every builder method of [`cc::Build`] is here under its name and does what it does there; its getters are reached by
-/// `Deref`, and what a later cc brings by [`configure_cc`](Self::configure_cc). The settings of probes come on top. See the
-/// [crate's documentation](crate) for what is done with the files.
+/// Every builder method of [`cc::Build`] is here under its name and does what it does there; its
+/// getters are reached by `Deref`, and what a later cc brings by
+/// [`configure_cc`](Self::configure_cc). The settings of probes come on top. See the [crate's
+/// documentation](crate) for what is done with the files.
 ///
 /// ```no_run
 /// probe_build::Build::new()

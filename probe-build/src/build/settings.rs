@@ -10,15 +10,16 @@ use crate::Sites;
 
 /// Which functions get sites.
 impl Build {
-    /// Where sites are placed: at each entry and exit of the compiler's untouched code by default. See [`Sites`] for
-    /// when to take which.
+    /// Where sites are placed: at each entry and exit of the compiler's untouched code by default.
+    /// See [`Sites`] for when to take which.
     pub fn sites(&mut self, sites: Sites) -> &mut Self {
         self.sites = sites;
         self
     }
 
-    /// Functions whose path matches the glob get no sites. A path is the symbol of a C function, and the demangled name of a
-    /// C++ function without parameters; `*` goes over `::`. May be said again. What is not a glob is an error when compiling.
+    /// Functions whose path matches the glob get no sites. A path is the symbol of a C function,
+    /// and the demangled name of a C++ function without parameters; `*` goes over `::`. May be said
+    /// again. What is not a glob is an error when compiling.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -29,9 +30,10 @@ impl Build {
         self
     }
 
-    /// Functions that are defined in a file that matches the glob get no sites; a header is such a file, too. The file is named as
-    /// the compiler names it, which is mostly how the build or an `#include` names it. `*` stays within one
-    /// directory, `**` does not. May be said again. What is not a glob is an error when compiling.
+    /// Functions that are defined in a file that matches the glob get no sites; a header is such a
+    /// file, too. The file is named as the compiler names it, which is mostly how the build or an
+    /// `#include` names it. `*` stays within one directory, `**` does not. May be said again. What
+    /// is not a glob is an error when compiling.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -42,15 +44,16 @@ impl Build {
         self
     }
 
-    /// Whether functions from the system's headers get sites: mostly instances of the standard library's templates. False by
-    /// default. The system's headers are those in directories that the compiler searches by itself, or by `-isystem`.
+    /// Whether functions from the system's headers get sites: mostly instances of the standard
+    /// library's templates. False by default. The system's headers are those in directories that
+    /// the compiler searches by itself, or by `-isystem`.
     pub fn system_headers(&mut self, has_sites: bool) -> &mut Self {
         self.exclusions.system_headers = has_sites;
         self
     }
 
-    /// Functions of fewer machine instructions get no sites. 0 by default. What is this small is often called so often that its
-    /// probes say little and, while active, cost much.
+    /// Functions of fewer machine instructions get no sites. 0 by default. What is this small is
+    /// often called so often that its probes say little and, while active, cost much.
     pub fn min_instructions(&mut self, count: usize) -> &mut Self {
         self.exclusions.min_instructions = count;
         self
@@ -58,9 +61,10 @@ impl Build {
 
     /// Anything of cc's, as it is there.
     ///
-    /// Files and the output directory are better given by [`file`](Self::file) and [`out_dir`](Self::out_dir), and so are the
-    /// settings about what is printed: cc does not tell what was set here. A file that is given here is compiled with its sites,
-    /// and once more, in vain, for each file that is none of C or C++.
+    /// Files and the output directory are better given by [`file`](Self::file) and
+    /// [`out_dir`](Self::out_dir), and so are the settings about what is printed: cc does not tell
+    /// what was set here. A file that is given here is compiled with its sites, and once more, in
+    /// vain, for each file that is none of C or C++.
     ///
     /// ```
     /// # let mut build = probe_build::Build::new();
@@ -104,14 +108,16 @@ impl Build {
         self
     }
 
-    /// [`cc::Build::cargo_metadata`]. Without it there are no warnings about what has no sites, either.
+    /// [`cc::Build::cargo_metadata`]. Without it there are no warnings about what has no sites,
+    /// either.
     pub fn cargo_metadata(&mut self, cargo_metadata: bool) -> &mut Self {
         self.console.metadata = cargo_metadata;
         self.cc_mut().cargo_metadata(cargo_metadata);
         self
     }
 
-    /// [`cc::Build::cargo_warnings`]. Without it there are no warnings about what has no sites, either.
+    /// [`cc::Build::cargo_warnings`]. Without it there are no warnings about what has no sites,
+    /// either.
     pub fn cargo_warnings(&mut self, cargo_warnings: bool) -> &mut Self {
         self.console.warnings = cargo_warnings;
         self.cc_mut().cargo_warnings(cargo_warnings);
@@ -125,8 +131,8 @@ impl Build {
         self
     }
 
-    /// [`cc::Build::message_logger`]. It gets our warnings, too. Files that have sites are no entries of a compilation
-    /// database: their commands end in assembly.
+    /// [`cc::Build::message_logger`]. It gets our warnings, too. Files that have sites are no
+    /// entries of a compilation database: their commands end in assembly.
     pub fn message_logger(&mut self, logger: Option<Arc<dyn BuildMessageLogger>>) -> &mut Self {
         self.console.logger.clone_from(&logger);
         self.cc_mut().message_logger(logger);

@@ -1,8 +1,9 @@
 //! Further threads, each with a token of cargo's jobserver while it works.
 //!
 //! # Safety: file descriptors from the environment
-//! `jobserver::Client::from_env` takes over file descriptors whose numbers stand in the environment. Cargo opens them
-//! for its build scripts and leaves them open; nothing in this process closes descriptors that it has not opened.
+//! `jobserver::Client::from_env` takes over file descriptors whose numbers stand in the
+//! environment. Cargo opens them for its build scripts and leaves them open; nothing in this
+//! process closes descriptors that it has not opened.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::env;
@@ -16,8 +17,8 @@ use jobserver::Client;
 /// How often a thread without a token asks for one.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// Runs `own` on this thread and, beside it, `step` on further ones as long as it returns true. At most as many
-/// threads as there are `units`, or as `NUM_JOBS` says.
+/// Runs `own` on this thread and, beside it, `step` on further ones as long as it returns true. At
+/// most as many threads as there are `units`, or as `NUM_JOBS` says.
 pub(super) fn beside(
     units: usize,
     is_done: &(dyn Fn() -> bool + Sync),

@@ -1,4 +1,5 @@
-//! Letting other attribute macros go first: they are to see an `async fn`, not what `#[probe]` makes of it.
+//! Letting other attribute macros go first: they are to see an `async fn`, not what `#[probe]`
+//! makes of it.
 
 use std::iter;
 
@@ -57,7 +58,8 @@ pub(crate) fn is_early(settings: &Settings, function: &Function) -> bool {
     !settings.is_deferred && function.attributes.iter().any(is_macro)
 }
 
-/// The first attribute on a block that is somebody's macro, and has to go before the block's functions have probes.
+/// The first attribute on a block that is somebody's macro, and has to go before the block's
+/// functions have probes.
 pub(crate) fn early<'a>(settings: &Settings, block: &'a Block) -> Option<&'a Group> {
     block.attributes.iter().find(|attribute| !settings.is_deferred && is_macro(attribute))
 }
@@ -74,7 +76,8 @@ pub(crate) fn deferred(krate: &TokenStream, args: TokenStream, function: &Functi
     last(krate, args, function.head.clone(), function.attributes.len(), &body)
 }
 
-/// The same of a block, so that its functions are what macros have made of them: `#[async_trait]`, say.
+/// The same of a block, so that its functions are what macros have made of them: `#[async_trait]`,
+/// say.
 pub(crate) fn deferred_block(krate: &TokenStream, args: TokenStream, block: &Block) -> TokenStream {
     last(krate, args, block.head.clone(), block.attributes.len(), &block.body.clone().into())
 }

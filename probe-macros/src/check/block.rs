@@ -1,4 +1,5 @@
-//! What becomes of each function in a block: probed, or left out and why. No function is left out in silence.
+//! What becomes of each function in a block: probed, or left out and why. No function is left out
+//! in silence.
 //!
 //! The first rule that applies decides:
 //! ```text
@@ -115,7 +116,8 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
     Plan { block, parts }
 }
 
-/// A block inside with a macro on it, which is to see what is written: it has a `#[probe]` of its own after that, with what surrounds it.
+/// A block inside with a macro on it, which is to see what is written: it has a `#[probe]` of its
+/// own after that, with what surrounds it.
 fn left_to_itself(
     scope: &Scope<'_>,
     mut settings: Settings,
@@ -199,7 +201,8 @@ fn unfit(function: &Function) -> Option<&'static str> {
     }
 }
 
-/// Why it is too small for a probe that nobody asked for by name. Of an `async` function, what is written tells nothing: it is polled.
+/// Why it is too small for a probe that nobody asked for by name. Of an `async` function, what is
+/// written tells nothing: it is polled.
 fn light(function: &Function) -> Option<&'static str> {
     if function.is("async") {
         return None;

@@ -1,4 +1,5 @@
-//! `args(…)` and `ret`, where the settings meet the function: which fields its probes get, and what can't be recorded.
+//! `args(…)` and `ret`, where the settings meet the function: which fields its probes get, and what
+//! can't be recorded.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -13,7 +14,8 @@ use crate::errors::Errors;
 use crate::model::{ArgsList, Captures, ExitCaptures, Field, Function, RetList, Settings, Style};
 use crate::parse;
 
-/// What the probes of `function` record. Nothing, and no error, if nothing is asked for: its signature is then not looked at.
+/// What the probes of `function` record. Nothing, and no error, if nothing is asked for: its
+/// signature is then not looked at.
 pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Errors) -> Captures {
     if settings.args.is_none() && settings.ret.is_none() {
         return Captures::default();
@@ -53,7 +55,8 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
     }
 }
 
-/// An argument that is there in some builds only could be neither a field nor moved: the macro does not see which build this is.
+/// An argument that is there in some builds only could be neither a field nor moved: the macro does
+/// not see which build this is.
 fn conditional(signature: &Signature, settings: &Settings, is_future: bool, errors: &mut Errors) {
     let takes_all = settings.args.as_ref().is_some_and(|args| args.all);
     let may_move = settings.ret.is_some() && !is_future;
@@ -264,11 +267,13 @@ fn unit() -> Type {
     syn::parse_quote_spanned!(proc_macro2::Span::mixed_site()=> ())
 }
 
-/// Which variables the closure that becomes of the body takes by value, although the body may only borrow them.
-/// - `&mut`: what is borrowed through a variable that is borrowed itself can't be returned, up to the edition 2018.
-/// - Several owned ones: what is moved on one way out only would be dropped before those that are never moved, whatever their
-///   order. The closure drops what it has taken in the order in which it mentions them; arguments are dropped in the
-///   reverse of theirs.
+/// Which variables the closure that becomes of the body takes by value, although the body may only
+/// borrow them.
+/// - `&mut`: what is borrowed through a variable that is borrowed itself can't be returned, up to
+///   the edition 2018.
+/// - Several owned ones: what is moved on one way out only would be dropped before those that are
+///   never moved, whatever their order. The closure drops what it has taken in the order in which
+///   it mentions them; arguments are dropped in the reverse of theirs.
 fn moves(variables: &[Variable]) -> Vec<Ident> {
     let is_owned = |variable: &&Variable| matches!(variable.hold, Hold::Owned | Hold::OwnedSelf);
     let several = variables.iter().filter(is_owned).count() > 1;
@@ -280,9 +285,9 @@ fn moves(variables: &[Variable]) -> Vec<Ident> {
     variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
 }
 
-/// Which variables the closure around a call that returns a future mentions first: all that may have to be dropped, so that they are
-/// in the order that [`moves`] tells of, whichever the body uses first or not at all. One that is there in some builds only can't be
-/// named.
+/// Which variables the closure around a call that returns a future mentions first: all that may
+/// have to be dropped, so that they are in the order that [`moves`] tells of, whichever the body
+/// uses first or not at all. One that is there in some builds only can't be named.
 pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
     let mut signature = signature.clone();
     let is_conditional = |attributes: &[Attribute]| attributes.iter().any(|it| it.path().is_ident("cfg"));
@@ -309,7 +314,8 @@ fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// Leaves to the compiler what can't be written outside of a signature: `impl Trait`, and what may expand to it.
+/// Leaves to the compiler what can't be written outside of a signature: `impl Trait`, and what may
+/// expand to it.
 struct Nameable;
 
 impl VisitMut for Nameable {

@@ -1,7 +1,8 @@
 //! `only("handle_*", …)` and `except("get_*", …)`: which functions of a block.
 //!
-//! A glob is held against a function's name, one with a `::` against `Type::method`. A `*` stands for any number of letters, and
-//! not for a `::`. A glob that names no function is an error: most likely a typing error.
+//! A glob is held against a function's name, one with a `::` against `Type::method`. A `*` stands
+//! for any number of letters, and not for a `::`. A glob that names no function is an error: most
+//! likely a typing error.
 
 use std::cell::{Cell, RefCell};
 

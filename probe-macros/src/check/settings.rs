@@ -37,8 +37,8 @@ const KEYS: [Key; 11] = [
     Key { word: "replace", form: "replace", take: take_replace },
 ];
 
-/// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the expansion doesn't
-/// add errors of its own.
+/// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the
+/// expansion doesn't add errors of its own.
 pub(crate) fn settings(args: &[Arg], errors: &mut Errors) -> Settings {
     let mut settings = Settings::default();
     let mut seen: Vec<&Ident> = Vec::new();

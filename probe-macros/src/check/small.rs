@@ -1,18 +1,22 @@
-//! Which bodies are one short expression: those of getters, setters, constructors, conversions, delegates.
+//! Which bodies are one short expression: those of getters, setters, constructors, conversions,
+//! delegates.
 //!
-//! A site costs one NOP wherever the function's code lands, and stops the compiler from vectorising a loop around it. That is
-//! nothing beside a function that does something, and a multiple of one that reads a field (the bench `blocks`).
+//! A site costs one NOP wherever the function's code lands, and stops the compiler from vectorising
+//! a loop around it. That is nothing beside a function that does something, and a multiple of one
+//! that reads a field (the bench `blocks`).
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// How many tokens it may have: `self.entries.get(index).map(|entry| &entry.value)` has 17, a bracket and its partner counting as one.
+/// How many tokens it may have: `self.entries.get(index).map(|entry| &entry.value)` has 17, a
+/// bracket and its partner counting as one.
 const MAX_TOKENS: usize = 20;
 
 /// What a short expression doesn't have: it branches, loops, leaves or waits.
 const WORDS: [&str; 10] =
     ["async", "await", "break", "continue", "for", "if", "loop", "match", "return", "while"];
 
-/// Whether the contents of these braces are at most one short expression, with or without a semicolon.
+/// Whether the contents of these braces are at most one short expression, with or without a
+/// semicolon.
 pub(super) fn is_small(body: &TokenStream) -> bool {
     let mut trees: Vec<TokenTree> = body.clone().into_iter().collect();
     if matches!(trees.last(), Some(TokenTree::Punct(punct)) if punct.as_char() == ';') {

@@ -1,8 +1,8 @@
-//! The rules for the value of a field: it is evaluated only while the probe is active, so the program must
-//! not notice whether it was.
+//! The rules for the value of a field: it is evaluated only while the probe is active, so the
+//! program must not notice whether it was.
 //!
-//! What can be seen in the syntax is refused. A call can do anything, of course; that it must not is said in
-//! the documentation.
+//! What can be seen in the syntax is refused. A call can do anything, of course; that it must not
+//! is said in the documentation.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -199,8 +199,8 @@ impl<'ast> Visit<'ast> for Search<'_> {
         visit::visit_pat_ident(self, node);
     }
 
-    /// Most macros (`format!`, `matches!`, `vec!`) take expressions; what doesn't look like that is left
-    /// alone.
+    /// Most macros (`format!`, `matches!`, `vec!`) take expressions; what doesn't look like that is
+    /// left alone.
     fn visit_macro(&mut self, node: &'ast syn::Macro) {
         let expressions = Punctuated::<Expr, Token![,]>::parse_terminated;
         for expr in expressions.parse2(node.tokens.clone()).into_iter().flatten() {

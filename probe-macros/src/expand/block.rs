@@ -1,4 +1,5 @@
-//! A block with its probes: each function as if it had `#[probe]`, or with the definition that says why it has none.
+//! A block with its probes: each function as if it had `#[probe]`, or with the definition that says
+//! why it has none.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -45,7 +46,8 @@ pub(super) fn block(plan: Plan) -> TokenStream {
     quote!(#head #body #(#conditions)* const _: () = { #beside };)
 }
 
-/// Whether such a function's body can hold a definition: a naked one is one instruction of the compiler's.
+/// Whether such a function's body can hold a definition: a naked one is one instruction of the
+/// compiler's.
 fn has_statements(reason: &str) -> bool {
     !["naked", "bodiless"].contains(&reason)
 }

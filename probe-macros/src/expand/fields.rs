@@ -10,7 +10,8 @@ use super::string;
 use crate::body;
 use crate::model::{ExitCaptures, Field, Function, Style};
 
-/// What stands after the name of a probe or of a result: whether the fields have to be contained, and the fields.
+/// What stands after the name of a probe or of a result: whether the fields have to be contained,
+/// and the fields.
 pub(crate) fn list(fields: &[Field]) -> TokenStream {
     let contained = contained(fields);
     let fields = fields.iter().map(field);
@@ -56,7 +57,8 @@ pub(crate) fn exit(ExitCaptures { result, fields, .. }: &ExitCaptures) -> TokenS
     quote!(#result #list)
 }
 
-/// The body of a function whose result is recorded, as a closure. `krate` is shown at the function's name.
+/// The body of a function whose result is recorded, as a closure. `krate` is shown at the
+/// function's name.
 pub(crate) fn closure(
     ExitCaptures { ty, moves, is_assigned, .. }: &ExitCaptures,
     body: &Group,
@@ -68,7 +70,8 @@ pub(crate) fn closure(
     let moving =
         (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
     let block = body::rebuilt(body, quote!(#moving #statements));
-    // What a closure has taken and drops, rustc does not count as used then, as it does of an argument: a guard that is disarmed.
+    // What a closure has taken and drops, rustc does not count as used then, as it does of an
+    // argument: a guard that is disarmed.
     let quiet = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));
     quote!(#quiet || -> #ty #block)
 }

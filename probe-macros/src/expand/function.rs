@@ -1,4 +1,5 @@
-//! A function with its probes: at the beginning of its body, around it where the result is recorded, or around its future.
+//! A function with its probes: at the beginning of its body, around it where the result is
+//! recorded, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -50,13 +51,15 @@ pub(crate) fn arguments(settings: &Settings) -> TokenStream {
     quote!(#(#arguments),*)
 }
 
-/// The body with the entry and exit probe as its first statement, or around it, if its result is recorded.
+/// The body with the entry and exit probe as its first statement, or around it, if its result is
+/// recorded.
 fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> Group {
     let probe = named(settings, &function.name, "");
     let span = function.name.span();
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
-    // Placed at the function's name, the probe's location is that of `fn`, not that of the attribute.
+    // Placed at the function's name, the probe's location is that of `fn`, not that of the
+    // attribute.
     let krate = krate_at(settings.krate.as_ref(), span);
     let entry = entry(captures);
     let statements = match &captures.exit {
@@ -83,8 +86,9 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &
     rebuilt
 }
 
-/// The braces of a body. Clippy wants those of `clone` and `partial_cmp` to hold one expression, of `Copy` and of `Ord` types, and can't
-/// tell whether they still do; where they come from a macro, it does not ask.
+/// The braces of a body. Clippy wants those of `clone` and `partial_cmp` to hold one expression, of
+/// `Copy` and of `Ord` types, and can't tell whether they still do; where they come from a macro,
+/// it does not ask.
 fn place_of(function: &Ident, body: Span) -> Span {
     if function == "clone" || function == "partial_cmp" { Span::mixed_site().located_at(body) } else { body }
 }

@@ -1,7 +1,7 @@
 //! The inside of an `impl`, `trait` or `mod`: its functions, its own blocks, and whatever else.
 //!
-//! Scanned, as functions are: what is not known goes through as it is. An item ends at its braces or at a semicolon outside
-//! of all brackets, angle brackets too.
+//! Scanned, as functions are: what is not known goes through as it is. An item ends at its braces
+//! or at a semicolon outside of all brackets, angle brackets too.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 
@@ -43,7 +43,8 @@ fn elements(body: TokenStream) -> Vec<Element> {
     elements
 }
 
-/// A `$item` of a `macro_rules!` comes in a group without delimiters: puts its contents in place of that.
+/// A `$item` of a `macro_rules!` comes in a group without delimiters: puts its contents in place of
+/// that.
 fn splice_item(trees: &mut Vec<TokenTree>, start: usize) {
     loop {
         let at = start + attributes_len(&trees[start..]);

@@ -104,7 +104,8 @@ fn not_functions() {
     assert_eq!(keyword(quote!()), None);
 }
 
-/// Each element of a block, as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the arguments of its own `#[probe]`.
+/// Each element of a block, as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the
+/// arguments of its own `#[probe]`.
 fn elements(tokens: TokenStream) -> Vec<String> {
     fn shown(elements: &[Element]) -> Vec<String> {
         let own = |own: &[Own]| own.first().map_or_else(String::new, |own| format!(" probe({})", own.args));

@@ -1,5 +1,5 @@
-//! What an `impl`'s methods are named after: the last segment of its type, without generics. Types without a name get a
-//! word: `ref-Type`, `slice-u8`, `dyn-Trait`, `tuple`.
+//! What an `impl`'s methods are named after: the last segment of its type, without generics. Types
+//! without a name get a word: `ref-Type`, `slice-u8`, `dyn-Trait`, `tuple`.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;

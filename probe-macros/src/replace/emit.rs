@@ -33,7 +33,8 @@ impl Names {
         };
         Self {
             owner: if is_method { Ident::new("Self", span) } else { function.clone() },
-            // What the compiler says of it in an `impl` of a trait is all that it can be told there.
+            // What the compiler says of it in an `impl` of a trait is all that it can be told
+            // there.
             site: if is_method {
                 format_ident!("__probe_replace_is_for_inherent_impls_{name}", span = span)
             } else {
@@ -52,8 +53,8 @@ impl Names {
     }
 }
 
-/// The function, and what belongs to it. `krate` is the runtime's path, `probe` its name and notes, `body` the function's, with its
-/// probes.
+/// The function, and what belongs to it. `krate` is the runtime's path, `probe` its name and notes,
+/// `body` the function's, with its probes.
 pub(crate) fn emit(
     subject: &Replaceable,
     krate: &TokenStream,
@@ -140,7 +141,8 @@ fn function(subject: &Replaceable, names: &Names) -> TokenStream {
     }
 }
 
-/// The body, as a function of its own. What a lint says of the signature, it says of the function itself.
+/// The body, as a function of its own. What a lint says of the signature, it says of the function
+/// itself.
 fn original(subject: &Replaceable, names: &Names, body: &Group) -> TokenStream {
     let lints = ["allow", "warn", "deny", "forbid", "expect", "track_caller"];
     let attributes = subject.attributes_named(&lints).map(softened);

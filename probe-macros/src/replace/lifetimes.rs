@@ -1,9 +1,10 @@
 //! The lifetimes of a signature, all with a name, so that a closure's type can be written from it.
 //!
-//! In `fn f(a: &A, b: &B<'_>) -> …` each elided lifetime gets one: `fn f<'__0, '__1>(a: &'__0 A, b: &B<'__1>)`. The closure's type has
-//! each of them twice, once for its own call and once for calls of `original`:
-//! `for<'__call_0> Fn(&dyn for<'__original_0> Fn(&'__original_0 A), &'__call_0 A)`. A lifetime that is part of a bound, or stands in a
-//! `where` can't be bound by `for`, whatever its bounds; `original` then takes the call's own.
+//! In `fn f(a: &A, b: &B<'_>) -> …` each elided lifetime gets one:
+//! `fn f<'__0, '__1>(a: &'__0 A, b: &B<'__1>)`. The closure's type has each of them twice, once for
+//! its own call and once for calls of `original`: `for<'__call_0> Fn(&dyn for<'__original_0>
+//! Fn(&'__original_0 A), &'__call_0 A)`. A lifetime that is part of a bound, or stands in a `where`
+//! can't be bound by `for`, whatever its bounds; `original` then takes the call's own.
 
 use std::collections::BTreeSet;
 

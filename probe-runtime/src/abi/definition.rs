@@ -1,11 +1,12 @@
 //! The definition: one for each probe in the source, shared by all its sites.
 //!
-//! Life: built at compile time; collected by the linker, in the section of a slice of `linkme`, so it exists even where every site
-//! was optimised away; untouched until a probe is listed. Its text lies inside it, so it needs no relocation.
+//! Life: built at compile time; collected by the linker, in the section of a slice of `linkme`, so
+//! it exists even where every site was optimised away; untouched until a probe is listed. Its text
+//! lies inside it, so it needs no relocation.
 //! Cost: 192 bytes in the file and in the address space; none of it is read before the first use.
 
-// Safety: relies on definitions being built by `Definition::new` only, which keeps the text's lengths
-// within the text and cuts it at the borders of the `str`s that it was given.
+// Safety: relies on definitions being built by `Definition::new` only, which keeps the text's
+// lengths within the text and cuts it at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::mem::{offset_of, size_of};
@@ -23,9 +24,9 @@ pub const INLINE_TEXT: usize = 144;
 
 /// One probe of the source: what it is called, where it stands, and who listens.
 ///
-/// The first two words are all that a hit reads. `entry` is the code that an active site calls (with the
-/// definition in `rdi`, see `docs/abi.md`); it is set before the first site becomes active and is never
-/// cleared. `hook` belongs to the runtime that owns `entry`.
+/// The first two words are all that a hit reads. `entry` is the code that an active site calls
+/// (with the definition in `rdi`, see `docs/abi.md`); it is set before the first site becomes
+/// active and is never cleared. `hook` belongs to the runtime that owns `entry`.
 #[repr(C, align(64))]
 pub struct Definition {
     entry: AtomicPtr<()>,
@@ -62,12 +63,13 @@ const _: () = {
 unsafe impl Sync for Definition {}
 
 impl Definition {
-    /// A definition from its text: path, file, the fields' names and the notes (each of both ended by a line feed),
-    /// one after the other. The parts are given again, but for the fields: their lengths are asked for here, and not by each
-    /// expansion, for the time of those who compile.
+    /// A definition from its text: path, file, the fields' names and the notes (each of both ended
+    /// by a line feed), one after the other. The parts are given again, but for the fields: their
+    /// lengths are asked for here, and not by each expansion, for the time of those who compile.
     ///
     /// # Panics
-    /// At compile time, if a part is longer than 65,535 bytes or the parts are longer than the text.
+    /// At compile time, if a part is longer than 65,535 bytes or the parts are longer than the
+    /// text.
     #[expect(clippy::cast_possible_truncation, reason = "asserted, at compile time")]
     pub const fn new(
         kind: Kind,
@@ -88,7 +90,8 @@ impl Definition {
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
         let mut inline = [0; INLINE_TEXT];
         if bytes.len() <= INLINE_TEXT {
-            // Not by a slice's method: the compiler evaluates this for each probe, and each call inside takes it some microseconds.
+            // Not by a slice's method: the compiler evaluates this for each probe, and each call
+            // inside takes it some microseconds.
             // SAFETY: both have as many bytes.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), inline.as_mut_ptr(), bytes.len()) };
         }
@@ -137,7 +140,8 @@ impl Definition {
         ]
     }
 
-    /// The definition of a discovered probe: as [`new`](Self::new), for sites where the compiler expects a call.
+    /// The definition of a discovered probe: as [`new`](Self::new), for sites where the compiler
+    /// expects a call.
     #[cfg(probe_discovers)]
     pub(crate) const fn discovered(
         kind: Kind,
@@ -165,7 +169,8 @@ impl Definition {
         };
     }
 
-    /// Whether this reader understands the definition: its version, size, kind and convention are known.
+    /// Whether this reader understands the definition: its version, size, kind and convention are
+    /// known.
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
@@ -231,7 +236,8 @@ impl Definition {
         self.notes().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// Why the function was left out of a block with `#[probe]`: such a definition never has a site.
+    /// Why the function was left out of a block with `#[probe]`: such a definition never has a
+    /// site.
     pub fn skipped(&self) -> Option<&str> {
         self.note("skipped")
     }
@@ -270,7 +276,8 @@ impl Definition {
         !self.hook.load(Ordering::Relaxed).is_null()
     }
 
-    /// Where its text lies, if not in here: an address that the dynamic linker fills in, and may not have yet.
+    /// Where its text lies, if not in here: an address that the dynamic linker fills in, and may
+    /// not have yet.
     #[cfg(all(feature = "std", probe_backend = "x86_64"))]
     pub(crate) fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
         let is_known = self.version == super::VERSION && usize::from(self.size) == size_of::<Self>();

@@ -1,4 +1,5 @@
-//! The names of a probe's fields, as a definition holds them: one after the other, each ended by a line feed.
+//! The names of a probe's fields, as a definition holds them: one after the other, each ended by a
+//! line feed.
 
 use core::str::SplitTerminator;
 

@@ -1,8 +1,10 @@
-//! Values that format themselves, when a consumer asks for it, and both ends of the interface that their text crosses.
+//! Values that format themselves, when a consumer asks for it, and both ends of the interface that
+//! their text crosses.
 //!
 //! Cost: nothing but the value's two words, until it is shown.
 
-// Safety: relies on a value's two words being made by [`debug`] and [`display`], and on its lifetime, which keeps what it borrows alive.
+// Safety: relies on a value's two words being made by [`debug`] and [`display`], and on its
+// lifetime, which keeps what it borrows alive.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::fmt::{self, Debug, Display, Write};
@@ -12,8 +14,8 @@ use core::slice;
 use super::passage::{Formatting, Passage};
 use crate::capture::{Kept, contained};
 
-/// Where a [`Type::Format`](super::Type::Format) value writes to. It crosses from one compiler's code to another's (a plugin's,
-/// say), so it is a C interface.
+/// Where a [`Type::Format`](super::Type::Format) value writes to. It crosses from one compiler's
+/// code to another's (a plugin's, say), so it is a C interface.
 #[repr(C)]
 pub struct Sink {
     /// Takes UTF-8 text; returns whether it wants more.
@@ -74,7 +76,8 @@ const PANICKED: &str = "(panicked)";
 /// `format` was made for what lies at `data`.
 pub(super) unsafe fn show(data: *const (), format: FormatFn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut sink = FormatterSink::new(f);
-    // SAFETY: the caller's promise; the sink is alive for the call. A site whose library has no `std` lets panics through to here.
+    // SAFETY: the caller's promise; the sink is alive for the call. A site whose library has no
+    // `std` lets panics through to here.
     let formatted = contained(|| unsafe { format(data, (&raw mut sink).cast()) });
     sink.finish(formatted)
 }
@@ -94,7 +97,8 @@ impl Write for Writer {
 struct FormatterSink<'f, 'o> {
     sink: Sink,
     out: &'f mut fmt::Formatter<'o>,
-    /// A panic of the consumer's own writer: it must neither end in the field's formatting nor count as its.
+    /// A panic of the consumer's own writer: it must neither end in the field's formatting nor
+    /// count as its.
     #[cfg(feature = "std")]
     panic: Option<Box<dyn core::any::Any + Send>>,
 }

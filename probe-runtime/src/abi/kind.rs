@@ -1,4 +1,5 @@
-//! What a probe marks, and how its sites reach who listens: the two numbers of a definition that are enumerations.
+//! What a probe marks, and how its sites reach who listens: the two numbers of a definition that
+//! are enumerations.
 
 use core::fmt;
 
@@ -18,9 +19,11 @@ pub enum Kind {
     Point = 0,
     /// The entry of a function that has `#[probe]`.
     Entry = 1,
-    /// The exit of a function that has `#[probe]`, by return or by unwinding. Of a future: the end of its last poll.
+    /// The exit of a function that has `#[probe]`, by return or by unwinding. Of a future: the end
+    /// of its last poll.
     Exit = 2,
-    /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its exit: it was cancelled.
+    /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its
+    /// exit: it was cancelled.
     Drop = 3,
     /// A poll of such a future ends without a result: the thread leaves it, for now.
     Suspend = 4,
@@ -67,18 +70,21 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How active sites reach the definition's `entry`, and so what of the processor's state they need to find again.
+/// How active sites reach the definition's `entry`, and so what of the processor's state they need
+/// to find again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Convention {
     /// By a JMP to a cold block, which steps over the red zone, and gives up the vector registers.
     ColdBlock = 0,
-    /// By a CALL that the compiler knows nothing of, at the entry of a function, before a return or before a tail call:
-    /// everything is kept, vector registers too.
+    /// By a CALL that the compiler knows nothing of, at the entry of a function, before a return or
+    /// before a tail call: everything is kept, vector registers too.
     Hidden = 1,
-    /// By a CALL where the compiler expects one: the registers that a callee may change are given up.
+    /// By a CALL where the compiler expects one: the registers that a callee may change are given
+    /// up.
     Call = 2,
-    /// As `ColdBlock`, but vector registers are kept, too: for compilers that would spill them on the hot path.
+    /// As `ColdBlock`, but vector registers are kept, too: for compilers that would spill them on
+    /// the hot path.
     KeptColdBlock = 3,
 }
 

@@ -1,11 +1,13 @@
 //! How a field's value goes from its site to the stack, and which types can.
 //!
-//! One or two values go word by word, through registers ([`InRegisters`]); more go as an array in memory
-//! ([`InMemory`]). The difference is in the constants, the type and the unused word: the compiler makes a constant that a
-//! register is to hold ahead of a loop, in the hot path, and one that memory is to hold where it is stored.
+//! One or two values go word by word, through registers ([`InRegisters`]); more go as an array in
+//! memory ([`InMemory`]). The difference is in the constants, the type and the unused word: the
+//! compiler makes a constant that a register is to hold ahead of a loop, in the hot path, and one
+//! that memory is to hold where it is stored.
 
-// Safety: relies on instructions that write their output register and nothing else, and read at most the global offset table, which
-// is constant; and on values that format themselves being made by `value`, which says what their first word is.
+// Safety: relies on instructions that write their output register and nothing else, and read at
+// most the global offset table, which is constant; and on values that format themselves being made
+// by `value`, which says what their first word is.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::marker::PhantomData;
@@ -144,8 +146,9 @@ fn constant<const VALUE: u64>() -> u64 {
     value
 }
 
-/// The address of a text, in the same way: from the global offset table, which the linker does without where it can. It can't in a
-/// shared library of Rust, which exports the text, nor in whoever has it from there.
+/// The address of a text, in the same way: from the global offset table, which the linker does
+/// without where it can. It can't in a shared library of Rust, which exports the text, nor in
+/// whoever has it from there.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn text<const AT: usize>() -> u64 {

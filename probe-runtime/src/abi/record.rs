@@ -1,15 +1,17 @@
 //! The record: one for each site, that is for each machine-code copy of a probe.
 //!
-//! It lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code it describes, so that the
-//! linker drops it with a discarded function and keeps the table in the order of the code.
+//! It lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code it describes, so
+//! that the linker drops it with a discarded function and keeps the table in the order of the code.
 
 use core::mem::{offset_of, size_of};
 
 use super::value::Type;
 
-/// A site that is a JMP while it is active: to a cold block, which calls the stub. What macros make, of Rust and of `probe.h`.
+/// A site that is a JMP while it is active: to a cold block, which calls the stub. What macros
+/// make, of Rust and of `probe.h`.
 pub const SITE_JUMP: u8 = 1;
-/// A site that is a CALL while it is active, of the stub itself: where nothing lives below the stack pointer.
+/// A site that is a CALL while it is active, of the stub itself: where nothing lives below the
+/// stack pointer.
 pub const SITE_CALL: u8 = 2;
 
 /// No site, but the type of a field, as one of the probe's sites passes it: [`FieldRecord`].
@@ -42,8 +44,9 @@ const _: () = {
     assert!(offset_of!(Record, stub) == 12);
 };
 
-/// The type of one field, said by the code that passes it: nothing else knows what the compiler has inferred. It lies among the
-/// records, linked to that code; copies of a generic function may disagree.
+/// The type of one field, said by the code that passes it: nothing else knows what the compiler has
+/// inferred. It lies among the records, linked to that code; copies of a generic function may
+/// disagree.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FieldRecord {

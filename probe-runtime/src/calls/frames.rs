@@ -1,7 +1,8 @@
 //! The stack of calls under way on one thread.
 //!
-//! Only its thread writes it; atomics, since anybody may look. A frame of C code that may end unseen is *watched*: `watch` is
-//! the stack pointer of the innermost of them, and a hit from above it finds that call over.
+//! Only its thread writes it; atomics, since anybody may look. A frame of C code that may end
+//! unseen is *watched*: `watch` is the stack pointer of the innermost of them, and a hit from above
+//! it finds that call over.
 
 // Safety: relies on zeroes being an empty stack.
 #![expect(unsafe_code, reason = "see above")]
@@ -11,10 +12,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::per_thread::Zeroed;
 
-/// Calls that a thread may have under way; what is called in deeper ones is counted, and not measured.
+/// Calls that a thread may have under way; what is called in deeper ones is counted, and not
+/// measured.
 pub(super) const DEPTH: usize = 8192;
 
-/// No frame is watched. (Zero, as the field begins, lasts until the first hit, which belongs to another generation.)
+/// No frame is watched. (Zero, as the field begins, lasts until the first hit, which belongs to
+/// another generation.)
 const UNWATCHED: usize = usize::MAX;
 
 /// A call that began.
@@ -42,7 +45,8 @@ const WATCHED: u64 = 1 << 33;
 pub(super) struct Frames<const N: usize> {
     /// Which thread's it is.
     pub(super) thread: AtomicU64,
-    /// The generation, while nothing is watched, and there has been room for all: most hits need to know no more. Else 0.
+    /// The generation, while nothing is watched, and there has been room for all: most hits need to
+    /// know no more. Else 0.
     pub(super) plain: AtomicU32,
     len: AtomicU32,
     /// Of which generation all its frames are.
@@ -60,7 +64,8 @@ pub(super) struct Frames<const N: usize> {
 // SAFETY: atomics only.
 unsafe impl<const N: usize> Zeroed for Frames<N> {}
 
-/// Which call a hit belongs to, apart from its function: a future, or a stack pointer; 0 where the function says it all.
+/// Which call a hit belongs to, apart from its function: a future, or a stack pointer; 0 where the
+/// function says it all.
 pub(super) type Mark = usize;
 
 impl<const N: usize> Frames<N> {
@@ -86,7 +91,8 @@ impl<const N: usize> Frames<N> {
         self.stack.get(depth.wrapping_sub(1))
     }
 
-    /// A frame for a call that begins, and that of its caller; `None`, and counted, where there is no room.
+    /// A frame for a call that begins, and that of its caller; `None`, and counted, where there is
+    /// no room.
     pub(super) fn push(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let Some(frame) = self.stack.get(len) else {
@@ -103,7 +109,8 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// The same of a call that its function alone tells, where there is room, and `now` is known: without a way that leads elsewhere.
+    /// The same of a call that its function alone tells, where there is room, and `now` is known:
+    /// without a way that leads elsewhere.
     #[inline(always)]
     pub(super) fn push_plain(
         &self,
@@ -121,7 +128,8 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// Takes off the innermost call, if it is one of this function, and its function alone tells it. With it, the call around it.
+    /// Takes off the innermost call, if it is one of this function, and its function alone tells
+    /// it. With it, the call around it.
     #[inline(always)]
     pub(super) fn pop_plain(&self, function: u32) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
@@ -194,8 +202,8 @@ impl<const N: usize> Frames<N> {
         }
     }
 
-    /// Takes off, innermost first, the calls that a hit with this stack pointer finds over. One that begins where another one's frame is
-    /// finds that one over, too.
+    /// Takes off, innermost first, the calls that a hit with this stack pointer finds over. One
+    /// that begins where another one's frame is finds that one over, too.
     #[cold]
     pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool, mut dropped: impl FnMut(u32)) {
         let is_dead = |at: usize| at < stack_pointer || (begins && at == stack_pointer);
@@ -297,8 +305,8 @@ impl<const N: usize> Frame<N> {
     }
 }
 
-/// Adds to a number that only this thread writes, and others read: no locked instruction. For what consumers keep
-/// [for each thread](crate::PerThread).
+/// Adds to a number that only this thread writes, and others read: no locked instruction. For what
+/// consumers keep [for each thread](crate::PerThread).
 ///
 /// ```
 /// let hits = std::sync::atomic::AtomicU64::new(1);

@@ -1,12 +1,15 @@
-//! Futures that have been entered and not ended: when that was, and how long their polls have taken since.
+//! Futures that have been entered and not ended: when that was, and how long their polls have taken
+//! since.
 //!
-//! A table for each thread, of the futures that were entered there; only that thread adds to it. A future's hits come one after the
-//! other, ordered by whoever moves it between threads, so whichever thread polls it may write its entry, and free it, with plain
-//! stores. Who does not find a future in its own table looks through those of all threads.
+//! A table for each thread, of the futures that were entered there; only that thread adds to it. A
+//! future's hits come one after the other, ordered by whoever moves it between threads, so
+//! whichever thread polls it may write its entry, and free it, with plain stores. Who does not find
+//! a future in its own table looks through those of all threads.
 //!
-//! A future that is leaked, neither polled to its end nor dropped, keeps its place until another one of its address and function is entered
-//! on the same thread, or the sites are switched. (One that is entered on another thread, in memory that was given back in spite of the leak,
-//! and polled on a third, would be taken for it: `unsafe` code alone can do that.)
+//! A future that is leaked, neither polled to its end nor dropped, keeps its place until another
+//! one of its address and function is entered on the same thread, or the sites are switched. (One
+//! that is entered on another thread, in memory that was given back in spite of the leak, and
+//! polled on a third, would be taken for it: `unsafe` code alone can do that.)
 
 // Safety: relies on zeroes being an empty table.
 #![expect(unsafe_code, reason = "see above")]
@@ -62,7 +65,8 @@ impl<const N: usize> Futures<N> {
         self.places(which.future).find(|pending| pending.is(which))
     }
 
-    /// Takes note of one that is entered. `dropped` is told of those whose place it takes: their end was missed.
+    /// Takes note of one that is entered. `dropped` is told of those whose place it takes: their
+    /// end was missed.
     pub(super) fn enter(&self, which: Which, now: [u64; N], mut dropped: impl FnMut(u32)) {
         let is_gone = |pending: &&Pending<N>| {
             let future = pending.future.load(Acquire);

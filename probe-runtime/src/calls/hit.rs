@@ -14,8 +14,9 @@ use crate::per_thread::{Local, PerThread};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
 use crate::period::{Period, Since};
 
-/// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in [`Consumer::prepare`](crate::Consumer::prepare);
-/// each hit of the consumer is handed to [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
+/// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in
+/// [`Consumer::prepare`](crate::Consumer::prepare); each hit of the consumer is handed to
+/// [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -145,8 +146,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         unpaired
     }
 
-    /// How many calls were not measured, because their thread had too many under way (8192), too many pending futures (4096,
-    /// more or less), or no memory: the last counts hits.
+    /// How many calls were not measured, because their thread had too many under way (8192), too
+    /// many pending futures (4096, more or less), or no memory: the last counts hits.
     pub fn lost(&self) -> u64 {
         let heads = self.memory.iter().map(|local| local.head());
         let of =
@@ -158,7 +159,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
-        // Most hits take a way without a call, and so without registers to be kept over one; for the others all is done anew.
+        // Most hits take a way without a call, and so without registers to be kept over one; for
+        // the others all is done anew.
         if step == Step::Begin {
             if self.begin_plain(event, meter, function).is_none() {
                 self.begin(event, meter, function);
@@ -286,7 +288,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// The thread of this hit, with its stack up to date: calls that the hit finds over are taken off. `None` where it has no partner.
+    /// The thread of this hit, with its stack up to date: calls that the hit finds over are taken
+    /// off. `None` where it has no partner.
     fn thread(&self, event: &Event<'_>, function: u32, begins: bool) -> Option<Thread<'_, N, M>> {
         let local = self.memory.of(event)?;
         let thread: Thread<'_, N, M> = Thread { memory: &self.memory, local };
@@ -295,7 +298,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let is_known = frames.generation.load(Relaxed) == event.generation()
             && frames.thread.load(Relaxed) == local.thread();
         if !is_known {
-            // Another thread has the memory, or the sites were switched: what is under way can't be paired any more.
+            // Another thread has the memory, or the sites were switched: what is under way can't be
+            // paired any more.
             frames.clear(dropped);
             let is_settled = !event.generation().is_multiple_of(2);
             frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());

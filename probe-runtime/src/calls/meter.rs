@@ -2,7 +2,8 @@
 
 use crate::per_thread::{Local, Zeroed};
 
-/// What is measured of calls: `N` numbers that only grow, read where a call begins and where it ends.
+/// What is measured of calls: `N` numbers that only grow, read where a call begins and where it
+/// ends.
 ///
 /// Its methods are called on hits: no heap, no lock, no panic.
 ///
@@ -72,15 +73,17 @@ pub trait Meter<const N: usize> {
     /// The numbers as they are now, on this thread, for which it keeps `local`.
     fn read(&self, local: Local<'_, Self::Head, ()>) -> [u64; N];
 
-    /// The same, of numbers for which nothing is kept, if that takes no call of another function: then most hits need none, and no registers
-    /// are kept over one; and a call's end is read before all else. `None` sends a hit the long way, which uses [`read`](Self::read).
+    /// The same, of numbers for which nothing is kept, if that takes no call of another function:
+    /// then most hits need none, and no registers are kept over one; and a call's end is read
+    /// before all else. `None` sends a hit the long way, which uses [`read`](Self::read).
     #[inline(always)]
     fn glance(&self) -> Option<[u64; N]> {
         None
     }
 
-    /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the calls inside as `outer`. The outermost
-    /// calls of a thread get 0. Called if [`NOTES`](Self::NOTES) says so.
+    /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the
+    /// calls inside as `outer`. The outermost calls of a thread get 0. Called if
+    /// [`NOTES`](Self::NOTES) says so.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
         let _ = (local, function, outer);
         0
@@ -144,7 +147,8 @@ pub struct Ended<'a, const N: usize, H, P> {
     pub note: u64,
     /// Whether it is a poll of a future.
     pub is_poll: bool,
-    /// The whole of it, if this was its end. `None` of a poll that ends without a result, and of a future whose entry was not seen.
+    /// The whole of it, if this was its end. `None` of a poll that ends without a result, and of a
+    /// future whose entry was not seen.
     pub whole: Option<Whole<N>>,
 }
 
@@ -169,7 +173,8 @@ impl<const N: usize, H, P> Ended<'_, N, H, P> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Whole<const N: usize> {
-    /// From entry to exit. Of a future, only a clock tells something in between its polls; they may be on several threads.
+    /// From entry to exit. Of a future, only a clock tells something in between its polls; they may
+    /// be on several threads.
     pub total: [u64; N],
     /// In all its polls. Of other calls the same as `total`.
     pub busy: [u64; N],
@@ -186,7 +191,8 @@ pub struct Whole<const N: usize> {
 pub struct Unpaired {
     /// Exits, of calls that began before the sites were switched on.
     pub without_entry: u64,
-    /// Entries, of calls whose exits can't come any more: the sites were switched, or the call was left by `longjmp` or an exception.
+    /// Entries, of calls whose exits can't come any more: the sites were switched, or the call was
+    /// left by `longjmp` or an exception.
     pub without_exit: u64,
     /// Futures that were dropped before their end. They had an entry, and have no exit.
     pub cancelled: u64,

@@ -9,7 +9,8 @@ use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 
-/// A consumer's [`Calls`], which are made when it is attached: what a [`Meter`] holds, to be a consumer.
+/// A consumer's [`Calls`], which are made when it is attached: what a [`Meter`] holds, to be a
+/// consumer.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,7 +60,8 @@ impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
         Self(OnceLock::new())
     }
 
-    /// Gets ready for the hits of these probes: from [`Consumer::prepare`](crate::Consumer::prepare), which is called once.
+    /// Gets ready for the hits of these probes: from
+    /// [`Consumer::prepare`](crate::Consumer::prepare), which is called once.
     ///
     /// # Errors
     /// As [`Calls::new`].

@@ -103,7 +103,8 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         }
     }
 
-    /// The frame of the call or poll that ends, taken off its stack, and that of the call around it.
+    /// The frame of the call or poll that ends, taken off its stack, and that of the call around
+    /// it.
     pub(super) fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
         let taken = frames.pop_if(function, mark).or_else(|| {

@@ -1,8 +1,9 @@
 //! Values of any type, without asking for a bound: `args(*)` and `ret`.
 //!
-//! What a type can do is found out where the function is compiled, generic or not: the compiler looks for the method
-//! [`capture`](Capturing::capture) first here, then, along `Deref`, where less is asked of the type. Of a generic parameter it knows what
-//! the function's own bounds say, so an instance for a type that could do more is recorded like all others.
+//! What a type can do is found out where the function is compiled, generic or not: the compiler
+//! looks for the method [`capture`](Capturing::capture) first here, then, along `Deref`, where less
+//! is asked of the type. Of a generic parameter it knows what the function's own bounds say, so an
+//! instance for a type that could do more is recorded like all others.
 
 use core::any::type_name;
 use core::fmt::Debug;
@@ -137,8 +138,8 @@ impl Captured for AsName {
     }
 }
 
-/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and (`Other`) of
-/// everything else that it did.
+/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and
+/// (`Other`) of everything else that it did.
 #[derive(Debug)]
 pub struct Returned<'a, T: ?Sized>(Other<'a, T>);
 

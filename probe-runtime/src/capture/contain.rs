@@ -1,7 +1,8 @@
-//! A panic in a capture ends in its cold block: the program goes on, the hit is delivered without the values, and the panic is counted.
+//! A panic in a capture ends in its cold block: the program goes on, the hit is delivered without
+//! the values, and the panic is counted.
 //!
-//! Captures are the user's code, run because somebody listens; they must not change what the program does. Without the feature
-//! `std` nothing can end a panic, and it passes through.
+//! Captures are the user's code, run because somebody listens; they must not change what the
+//! program does. Without the feature `std` nothing can end a panic, and it passes through.
 
 #[cfg(feature = "std")]
 use {
@@ -12,15 +13,16 @@ use {
 #[cfg(feature = "std")]
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// Captures that panicked, in this process so far: the expression of a field, or its `Debug` or `Display` while a consumer had it
-/// formatted.
+/// Captures that panicked, in this process so far: the expression of a field, or its `Debug` or
+/// `Display` while a consumer had it formatted.
 ///
-/// The program has not noticed, apart from the panic hook's message. Where an expression panicked, all fields of that hit are
-/// [`ValueRef::Failed`](crate::ValueRef::Failed), and the hit is delivered and counted like any other. Where formatting did, its text
-/// goes on with `(panicked)`.
+/// The program has not noticed, apart from the panic hook's message. Where an expression panicked,
+/// all fields of that hit are [`ValueRef::Failed`](crate::ValueRef::Failed), and the hit is
+/// delivered and counted like any other. Where formatting did, its text goes on with `(panicked)`.
 ///
-/// Each copy of this crate counts what its own sites capture; a plugin may have one of its own. A site of a library without
-/// the feature `std`, in a program where nobody asks for it, contains nothing.
+/// Each copy of this crate counts what its own sites capture; a plugin may have one of its own. A
+/// site of a library without the feature `std`, in a program where nobody asks for it, contains
+/// nothing.
 ///
 /// ```
 /// use probe_runtime::{Count, failed_captures, probe, select};
@@ -40,8 +42,8 @@ pub fn failed_captures() -> u64 {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// Runs a site's captures and its hit, which sets the flag; returns whether the hit is still to be made, because a capture
-/// panicked before.
+/// Runs a site's captures and its hit, which sets the flag; returns whether the hit is still to be
+/// made, because a capture panicked before.
 #[inline(always)]
 pub fn contain(capture: impl FnOnce(&mut bool)) -> bool {
     let mut is_hit = false;

@@ -1,11 +1,12 @@
 //! Copies of small values, made in the cold block.
 //!
-//! A value that formats itself does so through its address. A variable whose address leaves the function has to lie in memory
-//! wherever the site is reached from, hot path included; a copy of it need not. So what is not large, and may be copied, is
-//! copied first. A function's result that may not be copied is moved, and moved back.
+//! A value that formats itself does so through its address. A variable whose address leaves the
+//! function has to lie in memory wherever the site is reached from, hot path included; a copy of it
+//! need not. So what is not large, and may be copied, is copied first. A function's result that may
+//! not be copied is moved, and moved back.
 
-// Safety: relies on a value being read only once while it is kept, and on being written back before anybody else looks
-// at it: its owner is borrowed mutably meanwhile.
+// Safety: relies on a value being read only once while it is kept, and on being written back before
+// anybody else looks at it: its owner is borrowed mutably meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::fmt::{Debug, Display};
@@ -27,8 +28,8 @@ const fn is_moved<T>() -> bool {
 }
 
 /// A value that is about to be formatted: [`keep`](Self::keep) copies it if it can be copied, else
-/// (`Borrowed::keep`) borrows it. The choice is the compiler's search for a method: a step whose bound does not hold is passed
-/// over.
+/// (`Borrowed::keep`) borrows it. The choice is the compiler's search for a method: a step whose
+/// bound does not hold is passed over.
 #[derive(Debug)]
 pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
 
@@ -117,8 +118,8 @@ impl<T> Deref for Kept<'_, T> {
     }
 }
 
-/// What the compiler finds where a field can't be recorded as it was asked to be, which it has said by then, at the field. So it says
-/// nothing more.
+/// What the compiler finds where a field can't be recorded as it was asked to be, which it has said
+/// by then, at the field. So it says nothing more.
 #[derive(Debug)]
 pub struct Refused;
 
@@ -167,7 +168,8 @@ impl<T: ?Sized> Deref for Plain<'_, T> {
     }
 }
 
-/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else (`Uncopied::keep`) moves it.
+/// The result of a function at its exit: [`keep`](Self::keep) copies it if it can be copied, else
+/// (`Uncopied::keep`) moves it.
 #[derive(Debug)]
 pub struct Resulting<'a, T>(Uncopied<'a, T>);
 
@@ -183,7 +185,8 @@ impl<'a, T> Resulting<'a, T> {
     }
 }
 
-// `Debug` is what a future has not: whether that can be copied, the compiler does not know while it looks for the method.
+// `Debug` is what a future has not: whether that can be copied, the compiler does not know while it
+// looks for the method.
 impl<T: Copy + Debug> Resulting<'_, T> {
     /// A copy, if it is small.
     #[inline(always)]
@@ -216,7 +219,8 @@ impl<T> Uncopied<'_, T> {
     }
 }
 
-/// The result of a function, out of the way while an exit's fields are made of it; back in its place when this is dropped.
+/// The result of a function, out of the way while an exit's fields are made of it; back in its
+/// place when this is dropped.
 #[derive(Debug)]
 pub struct Moved<'a, T> {
     place: &'a mut T,

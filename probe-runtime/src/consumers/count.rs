@@ -8,7 +8,8 @@ use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
 use crate::dispatch::Event;
 
-/// Counts the hits of each probe: exactly, under any number of threads, without a shared cache line.
+/// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
+/// line.
 ///
 /// Its attachment prints as a table: probe, kind, sites, hits.
 ///
@@ -49,12 +50,14 @@ impl Attachment<Count> {
         self.counts().total()
     }
 
-    /// Begins anew: what is counted from now on is all that [`counts`](Self::counts), [`total`](Self::total) and its reports tell.
-    /// Returns what was counted until now, since it was attached or last reset.
+    /// Begins anew: what is counted from now on is all that [`counts`](Self::counts),
+    /// [`total`](Self::total) and its reports tell. Returns what was counted until now, since it
+    /// was attached or last reset.
     ///
-    /// Exact, while threads hit: each hit is in one of two successive results, or in the counts after them. Nothing is written where
-    /// hits count, and a `metrics::Exporter` goes on with all that was ever counted. Who wants a difference of his own,
-    /// beside others who read the same attachment, keeps an earlier look: [`Counts::since`].
+    /// Exact, while threads hit: each hit is in one of two successive results, or in the counts
+    /// after them. Nothing is written where hits count, and a `metrics::Exporter` goes on with all
+    /// that was ever counted. Who wants a difference of his own, beside others who read the same
+    /// attachment, keeps an earlier look: [`Counts::since`].
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};

@@ -1,4 +1,5 @@
-//! The consumers that come with the runtime, each written against the public [`Consumer`](crate::Consumer) only.
+//! The consumers that come with the runtime, each written against the public
+//! [`Consumer`](crate::Consumer) only.
 
 mod count;
 mod counts;

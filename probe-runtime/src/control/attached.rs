@@ -49,7 +49,8 @@ pub(super) struct Attached {
     pub(super) growth: Option<Growth>,
 }
 
-/// Which counters the probes of a growing attachment have: one for each definition that was discovered.
+/// Which counters the probes of a growing attachment have: one for each definition that was
+/// discovered.
 #[cfg(probe_discovers)]
 #[derive(Default)]
 pub(super) struct Growth {

@@ -1,10 +1,12 @@
 //! Where readings begin: what was read at the last reset.
 //!
-//! A reset writes nothing where hits count. It keeps a reading, and later readings are told less that one. So no hit waits for a reset,
-//! none is lost by it, and none is counted on both sides of it.
+//! A reset writes nothing where hits count. It keeps a reading, and later readings are told less
+//! that one. So no hit waits for a reset, none is lost by it, and none is counted on both sides of
+//! it.
 //!
-//! Life: none until the first reset, and no cost until then ▸ each reset replaces it ▸ dropped with its owner. It is kept under the
-//! control lock, which is held across forks: a child finds it whole, and the lock free.
+//! Life: none until the first reset, and no cost until then ▸ each reset replaces it ▸ dropped with
+//! its owner. It is kept under the control lock, which is held across forks: a child finds it
+//! whole, and the lock free.
 
 use std::any::Any;
 use std::fmt;
@@ -34,7 +36,8 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
         }
     }
 
-    /// The same; what is read becomes the baseline. Of several at the same time, each begins where another one ends.
+    /// The same; what is read becomes the baseline. Of several at the same time, each begins where
+    /// another one ends.
     pub(crate) fn reset(&self, read: impl Fn() -> T, since: fn(&T, &T) -> T) -> T {
         loop {
             let began = self.kept();

@@ -6,7 +6,8 @@ use super::lock::lock;
 use crate::dispatch::TallyAt;
 use crate::error::Error;
 
-/// A few words of each slot, zero at first; given back when it is dropped, when nobody uses them any more.
+/// A few words of each slot, zero at first; given back when it is dropped, when nobody uses them
+/// any more.
 #[derive(Debug)]
 pub(crate) struct Cells<const N: usize> {
     range: Range<usize>,

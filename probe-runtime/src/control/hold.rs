@@ -10,9 +10,11 @@ use super::retired::settle;
 use crate::patch::Report;
 use crate::registry::ProbeId;
 
-/// Keeps probes latent while it lives, whoever is attached to them. From [`ProbeSet::hold`](super::ProbeSet::hold).
+/// Keeps probes latent while it lives, whoever is attached to them. From
+/// [`ProbeSet::hold`](super::ProbeSet::hold).
 ///
-/// No consumer is taken away, so neither holding probes nor letting them go waits for one: a hit that is in a consumer goes on.
+/// No consumer is taken away, so neither holding probes nor letting them go waits for one: a hit
+/// that is in a consumer goes on.
 #[must_use = "dropping the hold lets the probes go"]
 pub struct Hold {
     ids: Arc<[ProbeId]>,
@@ -32,8 +34,8 @@ impl Hold {
         &self.report
     }
 
-    /// Lets the probes go, as dropping does, and tells what that did: sites that somebody listens to, and nobody else holds,
-    /// become active.
+    /// Lets the probes go, as dropping does, and tells what that did: sites that somebody listens
+    /// to, and nobody else holds, become active.
     ///
     /// ```
     /// # use probe_runtime::{Count, point, select};

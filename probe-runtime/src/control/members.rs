@@ -64,7 +64,8 @@ impl Members {
         Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
     }
 
-    /// Has an attachment's hits counted, or delivered, from here on; those under way may do either. No hook is published anew.
+    /// Has an attachment's hits counted, or delivered, from here on; those under way may do either.
+    /// No hook is published anew.
     pub(super) fn set_counting(
         &self,
         parts: &mut Parts,
@@ -87,8 +88,8 @@ impl Members {
         self.holds -= 1;
     }
 
-    /// The parts that are in the hook. A sole part's hook is published even while it is paused or off, so that switching it takes its sites
-    /// alone.
+    /// The parts that are in the hook. A sole part's hook is published even while it is paused or
+    /// off, so that switching it takes its sites alone.
     #[inline]
     pub(super) fn hooked<'a>(
         &self,
@@ -110,7 +111,8 @@ impl Members {
         if cfg!(probe_backend = "x86_64") {
             self.show(definitions, true);
         } else if let Some(hook) = &self.hook {
-            // The switch that follows shows or hides it; what is shown already must not be the old one.
+            // The switch that follows shows or hides it; what is shown already must not be the old
+            // one.
             for definition in definitions.filter(|definition| definition.is_hooked()) {
                 definition.hook().store(hook.as_ptr(), Ordering::Release);
             }
@@ -118,8 +120,9 @@ impl Members {
         old
     }
 
-    /// Shows the present hook to the probe's definitions, or hides it: there it is the switch where there are no sites
-    /// to patch. Returns how many began or ceased to be hooked, and how many did not.
+    /// Shows the present hook to the probe's definitions, or hides it: there it is the switch where
+    /// there are no sites to patch. Returns how many began or ceased to be hooked, and how many did
+    /// not.
     #[inline]
     pub(super) fn show(
         &self,
@@ -142,7 +145,8 @@ impl Members {
     }
 }
 
-/// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has it.
+/// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has
+/// it.
 #[inline]
 pub(super) fn claim(definition: &Definition) -> bool {
     let ours = backend::entry(definition);

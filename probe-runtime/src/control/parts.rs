@@ -1,6 +1,7 @@
 //! Attachments' parts in probes: all in one piece of memory, chained by probe, oldest first. Pure.
 //!
-//! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an attachment's. What is removed is used again.
+//! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
+//! attachment's. What is removed is used again.
 
 use crate::dispatch::Action;
 

@@ -1,11 +1,14 @@
-//! What must be in place before the first operation: this code stays loaded, and threads' ends and forks are noticed.
+//! What must be in place before the first operation: this code stays loaded, and threads' ends and
+//! forks are noticed.
 //!
-//! Life: the first operation of any kind, be it on probes or on text, keeps this code loaded and installs all hooks; later
-//! ones find that done. It is one state for all of the crate, so that nothing has hooks that another part lacks.
+//! Life: the first operation of any kind, be it on probes or on text, keeps this code loaded and
+//! installs all hooks; later ones find that done. It is one state for all of the crate, so that
+//! nothing has hooks that another part lacks.
 //!
-//! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects, threads that end and
-//! `fork` reach into it from then on. Where the dynamic linker does not allow that, nothing of the kind is set up, and
-//! nothing can be attached; each attempt to attach tries again.
+//! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects,
+//! threads that end and `fork` reach into it from then on. Where the dynamic linker does not allow
+//! that, nothing of the kind is set up, and nothing can be attached; each attempt to attach tries
+//! again.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -23,8 +26,8 @@ const UNPINNED: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(NEW);
 
-/// Gets ready, if that has not been tried yet. Whoever holds a lock of this crate's, or is frozen, has called it before: it
-/// waits for constructors.
+/// Gets ready, if that has not been tried yet. Whoever holds a lock of this crate's, or is frozen,
+/// has called it before: it waits for constructors.
 #[inline]
 pub(crate) fn prepare() {
     if STATE.load(Ordering::Acquire) == NEW {
@@ -49,8 +52,8 @@ pub(crate) fn require() -> Result<(), Error> {
     }
     // Loading and saying why not may be cancellation points.
     let _whole = Uncancellable::new();
-    // Not within the `Once`, nor under the control lock: it waits for constructors, and these may wait for either. Several
-    // threads may do it.
+    // Not within the `Once`, nor under the control lock: it waits for constructors, and these may
+    // wait for either. Several threads may do it.
     match pin() {
         Ok(()) => {
             install();
@@ -77,8 +80,8 @@ fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         dispatch::prepare();
-        // Before the control's own: hooks before a fork run in the reverse order of their installation, and the control's
-        // lock is taken before that of the pages.
+        // Before the control's own: hooks before a fork run in the reverse order of their
+        // installation, and the control's lock is taken before that of the pages.
         #[cfg(probe_backend = "x86_64")]
         crate::patch::cross_forks();
         os::fork::install(lock::before_fork, lock::after_fork_in_parent, lock::after_fork_in_child);

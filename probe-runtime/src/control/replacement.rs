@@ -18,16 +18,19 @@ use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibil
 use crate::registry::ProbeInfo;
 use crate::replaced::Passed;
 
-/// A closure that runs instead of a function, from the `install` that [`#[probe(replace)]`](macro@crate::probe) gives to it.
-/// Dropping it removes the closure; several for one function are removed in any order.
+/// A closure that runs instead of a function, from the `install` that
+/// [`#[probe(replace)]`](macro@crate::probe) gives to it. Dropping it removes the closure; several
+/// for one function are removed in any order.
 ///
-/// When the drop returns, no call of the function that begins runs the closure any more. Calls that are in it go on, whatever they
-/// may be waiting for: each keeps all that it runs alive, and the last of them drops the closure; where a consumer's hit is under
-/// way meanwhile, a later operation may. So the guard may be dropped anywhere, also inside of the closure.
+/// When the drop returns, no call of the function that begins runs the closure any more. Calls that
+/// are in it go on, whatever they may be waiting for: each keeps all that it runs alive, and the
+/// last of them drops the closure; where a consumer's hit is under way meanwhile, a later operation
+/// may. So the guard may be dropped anywhere, also inside of the closure.
 ///
-/// Of objects that come and go, forks, the end of the process and cancelled threads holds what [`Attachment`](crate::Attachment)
-/// says; a forked child has the replacement, too. Objects that hold a function that was replaced, or a closure that was installed, stay
-/// loaded until the process ends.
+/// Of objects that come and go, forks, the end of the process and cancelled threads holds what
+/// [`Attachment`](crate::Attachment) says; a forked child has the replacement, too. Objects that
+/// hold a function that was replaced, or a closure that was installed, stay loaded until the
+/// process ends.
 ///
 /// ```
 /// use probe_runtime::probe;
@@ -56,7 +59,8 @@ impl Replacement {
         &self.report
     }
 
-    /// What became of copies of its sites that were loaded later, as [`Attachment::late_report`](crate::Attachment::late_report) tells.
+    /// What became of copies of its sites that were loaded later, as
+    /// [`Attachment::late_report`](crate::Attachment::late_report) tells.
     pub fn late_report(&self) -> Report {
         operate(|control| {
             let attached = self.number.and_then(|number| control.attached(number));
@@ -98,8 +102,9 @@ impl fmt::Debug for Replacement {
     }
 }
 
-/// What the macro's `install` calls: puts a closure of the type `W` in the way of calls of the function of `O`. `boxed` makes the closure a `W`; it
-/// is code of the object that the closure is of.
+/// What the macro's `install` calls: puts a closure of the type `W` in the way of calls of the
+/// function of `O`. `boxed` makes the closure a `W`; it is code of the object that the closure is
+/// of.
 ///
 /// # Errors
 /// [`Error::WithoutProbes`], [`Error::Unpinned`], [`Error::NotReplaced`].
@@ -112,7 +117,8 @@ where
     #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
     crate::registry::see(definition);
     ready::require()?;
-    // Nobody could find the function again under its address, nor drop the closure, once they are unloaded.
+    // Nobody could find the function again under its address, nor drop the closure, once they are
+    // unloaded.
     ready::keep(std::ptr::from_ref(definition).addr())?;
     ready::keep((boxed as *const ()).addr())?;
     let call: Box<dyn Any + Send + Sync> = Box::new(boxed(closure));

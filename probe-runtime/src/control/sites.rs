@@ -47,8 +47,8 @@ impl Control {
             [run] if self.sites_of_run(run).is_sorted_by_key(|site| site.addr) => {
                 batch.switch(self.sites_of_run(run), access);
             }
-            // Each run of pages is opened once if its sites stand together. Those of one probe lie apart where it was inlined, those
-            // of several runs wherever they are.
+            // Each run of pages is opened once if its sites stand together. Those of one probe lie
+            // apart where it was inlined, those of several runs wherever they are.
             runs => {
                 let mut sites: Vec<Site> =
                     runs.iter().flat_map(|run| self.sites_of_run(run)).copied().collect();
@@ -70,8 +70,9 @@ impl Control {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
-    /// The same for what is looked at one by one: real calls, which have no bytes to switch, those across two words, which are
-    /// switched in their own way, and sites that were discovered lately.
+    /// The same for what is looked at one by one: real calls, which have no bytes to switch, those
+    /// across two words, which are switched in their own way, and sites that were discovered
+    /// lately.
     #[cfg(probe_discovers)]
     #[inline(never)]
     fn switch_calls(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
@@ -151,7 +152,8 @@ pub(super) fn close_text(text: HeldText, report: &mut Report) {
     }
 }
 
-/// What was unloaded may have been loaded again at the same place, sealed, or its place may be the program's own by now.
+/// What was unloaded may have been loaded again at the same place, sealed, or its place may be the
+/// program's own by now.
 pub(super) fn forget_unloaded_text(unloaded: &[Range<usize>]) {
     patch::forget_gone(unloaded);
 }

@@ -32,7 +32,8 @@ pub(super) struct Control {
     /// The attachment that discovered probes are added to.
     #[cfg(probe_discovers)]
     pub(super) growing: Option<usize>,
-    /// What was discovered and is yet to be looked at, between its naming and the next [`refresh`](Self::refresh).
+    /// What was discovered and is yet to be looked at, between its naming and the next
+    /// [`refresh`](Self::refresh).
     #[cfg(probe_discovers)]
     pub(super) news: finstrument::News,
     #[cfg(probe_discovers)]
@@ -175,7 +176,8 @@ impl Control {
         Ok((attachment, report))
     }
 
-    /// Adds an attachment to its probes, with an action for each, and makes their sites what they should be.
+    /// Adds an attachment to its probes, with an action for each, and makes their sites what they
+    /// should be.
     pub(super) fn enlist(
         &mut self,
         attached: Attached,
@@ -257,7 +259,8 @@ impl Control {
         report
     }
 
-    /// In a forked child: fails the attachments that need a thread of the parent's; returns whether there are any.
+    /// In a forked child: fails the attachments that need a thread of the parent's; returns whether
+    /// there are any.
     pub(super) fn orphan(&self) -> bool {
         let attached = self.attachments.iter().flatten();
         attached.filter(|attached| attached.subscription.orphan()).count() != 0

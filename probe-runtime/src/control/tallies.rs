@@ -58,8 +58,9 @@ impl Tallies {
     }
 }
 
-/// What all threads, also those that have ended, have counted at each of these places, if it is one. Slot by slot: a slot's counters lie together,
-/// and slots lie so far apart that one counter's in all of them would share a line of the caches.
+/// What all threads, also those that have ended, have counted at each of these places, if it is
+/// one. Slot by slot: a slot's counters lie together, and slots lie so far apart that one counter's
+/// in all of them would share a line of the caches.
 pub(super) fn counts(numbers: &(impl ExactSizeIterator<Item = Option<usize>> + Clone)) -> Vec<u64> {
     let mut counts = vec![0_u64; numbers.len()];
     for slot in slots() {

@@ -1,6 +1,7 @@
 //! The wrapper around a future.
 
-// Safety: relies on structural pinning: `future` is never moved once it is pinned, and has no other way out.
+// Safety: relies on structural pinning: `future` is never moved once it is pinned, and has no other
+// way out.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::future::Future;
@@ -12,7 +13,8 @@ use core::task::{Context, Poll};
 use super::context::Entered;
 use super::{Sites, Stage};
 
-/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0: `E` always is, `G` for what an `async` block makes.
+/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0: `E` always
+/// is, `G` for what an `async` block makes.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Probed<F, S, G, E>
 where
@@ -79,7 +81,8 @@ where
             S::resume(at);
         }
         let mut entered;
-        // Each poll has it, whichever is the first: what the future reads does not rest on the stage.
+        // Each poll has it, whichever is the first: what the future reads does not rest on the
+        // stage.
         let context = if S::ENTERS_INSIDE {
             entered = Entered::new(context, at);
             entered.lend()

@@ -1,12 +1,14 @@
 //! How far a future is: whether a poll is its first, and a drop a cancellation.
 //!
-//! An `async` block knows: which of its awaits it stands at is its discriminant, and [`mem::discriminant`] reads it. For types
-//! that are no enums the value is unspecified, not undefined; what rustc gives is tested in here: 0 before the first poll, 1 after
-//! the end, 2 after a panic, 3 and more at an await. Other futures have no such thing; beside them stands a byte of our own.
+//! An `async` block knows: which of its awaits it stands at is its discriminant, and
+//! [`mem::discriminant`] reads it. For types that are no enums the value is unspecified, not
+//! undefined; what rustc gives is tested in here: 0 before the first poll, 1 after the end, 2 after
+//! a panic, 3 and more at an await. Other futures have no such thing; beside them stands a byte of
+//! our own.
 //!
-//! Reading it borrows the whole future, shared, where variables of its own may be borrowed mutably, across an await. So each such
-//! block holds an [`Unfrozen`]: what is borrowed shared may then change, as far as the future's memory goes, and its own borrows stay
-//! valid.
+//! Reading it borrows the whole future, shared, where variables of its own may be borrowed mutably,
+//! across an await. So each such block holds an [`Unfrozen`]: what is borrowed shared may then
+//! change, as far as the future's memory goes, and its own borrows stay valid.
 
 // Safety: `Unfrozen` has nothing that could be shared between threads.
 #![expect(unsafe_code, reason = "see above")]
@@ -62,8 +64,8 @@ impl<F> Stage<F> for Told {
     fn end(&mut self) {}
 }
 
-/// A variable of a future that tells, from its first statement on: makes its type one of interior mutability, at no byte. Borrowed, so
-/// that the compiler keeps it across awaits.
+/// A variable of a future that tells, from its first statement on: makes its type one of interior
+/// mutability, at no byte. Borrowed, so that the compiler keeps it across awaits.
 #[derive(Debug)]
 pub struct Unfrozen(UnsafeCell<()>);
 

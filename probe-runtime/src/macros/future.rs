@@ -1,7 +1,9 @@
-//! What the macros of `probe-macros` expand to of futures. As in [`macros`](super), nothing is public API.
+//! What the macros of `probe-macros` expand to of futures. As in [`macros`](super), nothing is
+//! public API.
 
-/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block, `Noted::Fresh` of another. The entry's site is
-/// here (`outside`) or, where it has fields besides the address, in the future (`inside`: `entered!`).
+/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block,
+/// `Noted::Fresh` of another. The entry's site is here (`outside`) or, where it has fields besides
+/// the address, in the future (`inside`: `entered!`).
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -121,7 +123,8 @@ macro_rules! __probe_v1_unfrozen {
     };
 }
 
-/// The future as it is; in a block, since clippy would have the user write `async fn` for a body that is an `async` block.
+/// The future as it is; in a block, since clippy would have the user write `async fn` for a body
+/// that is an `async` block.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]
 #[macro_export]

@@ -19,8 +19,9 @@ const THREAD_SCHEDULER: libc::clockid_t = 4 | 2;
 /// Whether threads' ids are the kernel's, and it tells of them.
 const KNOWS_THREADS: bool = cfg!(all(target_os = "linux", probe_backend = "x86_64"));
 
-/// Nanoseconds that a thread has used so far, of this process, by the kernel's id; `None` if there is none, or no telling. Unlike
-/// [`process`], which knows of others what they had used at the last tick, exact to the microsecond.
+/// Nanoseconds that a thread has used so far, of this process, by the kernel's id; `None` if there
+/// is none, or no telling. Unlike [`process`], which knows of others what they had used at the last
+/// tick, exact to the microsecond.
 pub(crate) fn of_thread(id: u32) -> Option<u64> {
     if !KNOWS_THREADS {
         return None;

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
-/// Keeps one value for this thread. Without a destructor, so that the last destructors of a thread may fork, and no lock is taken to
-/// register one.
+/// Keeps one value for this thread. Without a destructor, so that the last destructors of a thread
+/// may fork, and no lock is taken to register one.
 pub(crate) struct Kept<T>(RefCell<ManuallyDrop<Option<T>>>);
 
 impl<T> Kept<T> {

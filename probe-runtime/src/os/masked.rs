@@ -1,18 +1,20 @@
 //! Threads that the program's signal handlers never run on, and that wake when they asked to.
 
-// Safety: relies on calls that read and write signal sets of this thread, and one that takes numbers.
+// Safety: relies on calls that read and write signal sets of this thread, and one that takes
+// numbers.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Signals that the kernel raises for what the thread itself does: blocked, they would end the process.
+/// Signals that the kernel raises for what the thread itself does: blocked, they would end the
+/// process.
 const OWN: [libc::c_int; 6] =
     [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS];
 
-/// While it lives, this thread takes no signals but its own, and threads that it starts never do. The C library's own, by which it
-/// reaches all threads, are let through.
+/// While it lives, this thread takes no signals but its own, and threads that it starts never do.
+/// The C library's own, by which it reaches all threads, are let through.
 pub(crate) struct Masked {
     before: Option<libc::sigset_t>,
     // Signals are blocked for one thread.
@@ -23,7 +25,8 @@ impl Masked {
     pub(crate) fn new() -> Self {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: `sigfillset` makes a set, from which signals are taken; where the last call succeeds, it has written `before`.
+        // SAFETY: `sigfillset` makes a set, from which signals are taken; where the last call
+        // succeeds, it has written `before`.
         let before = unsafe {
             libc::sigfillset(all.as_mut_ptr());
             for signal in OWN {
@@ -45,8 +48,8 @@ impl Drop for Masked {
     }
 }
 
-/// This thread's sleeps end when they are asked to. Otherwise the kernel may let them last 50 µs longer, to wake for several at once
-/// (prctl(2), `PR_SET_TIMERSLACK`).
+/// This thread's sleeps end when they are asked to. Otherwise the kernel may let them last 50 µs
+/// longer, to wake for several at once (prctl(2), `PR_SET_TIMERSLACK`).
 #[cfg(feature = "profiler")]
 pub(crate) fn wake_in_time() {
     #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -25,7 +25,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
             error
         }
     })?;
-    // SAFETY: the descriptor is the file's, and has been opened here, so that the flags are nobody else's.
+    // SAFETY: the descriptor is the file's, and has been opened here, so that the flags are nobody
+    // else's.
     let is_blocking = unsafe {
         let flags = libc::fcntl(file.as_raw_fd(), libc::F_GETFL);
         flags != -1 && libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) != -1

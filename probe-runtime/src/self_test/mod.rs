@@ -1,4 +1,5 @@
-//! Proof, on the machine at hand, that patching works: for programs that want it before they arm anything.
+//! Proof, on the machine at hand, that patching works: for programs that want it before they arm
+//! anything.
 
 use std::fmt;
 
@@ -25,16 +26,18 @@ pub struct SelfTest {
     pub calls: u64,
     /// Traps of threads that ran into a patch under way.
     pub traps: u64,
-    /// Whether membarrier(2) makes threads see a change. Where not, changing a page's rights has to do.
+    /// Whether membarrier(2) makes threads see a change. Where not, changing a page's rights has to
+    /// do.
     pub has_membarrier: bool,
 }
 
-/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies across two cache lines,
-/// at once and through a trap, with this thread running into it, and with another thread executing it throughout. Checks each
-/// result, and, before each patch, the bytes.
+/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies
+/// across two cache lines, at once and through a trap, with this thread running into it, and with
+/// another thread executing it throughout. Checks each result, and, before each patch, the bytes.
 ///
-/// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps needs. In builds that
-/// don't patch (other targets, `--cfg probe_portable`, `--cfg probe_off`) there is nothing to test.
+/// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps
+/// needs. In builds that don't patch (other targets, `--cfg probe_portable`, `--cfg probe_off`)
+/// there is nothing to test.
 ///
 /// # Errors
 /// [`Error::SelfTest`] names the path that does not work here, and why.

@@ -1,6 +1,7 @@
 //! The test itself, where sites are patched.
 
-// Safety: patches `subject`'s functions alone, which nobody else calls, one `mov eax, imm32` for another.
+// Safety: patches `subject`'s functions alone, which nobody else calls, one `mov eax, imm32` for
+// another.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::slice;

@@ -1,6 +1,7 @@
 //! The functions that the self-test patches: each returns the number in its one `mov`.
 
-// Safety: relies on each returning the number in `eax`, as its type says, and touching nothing else.
+// Safety: relies on each returning the number in `eax`, as its type says, and touching nothing
+// else.
 #![allow(unsafe_code, reason = "see above; on the oldest Rust that is supported there is nothing to allow")]
 
 use std::arch::naked_asm;

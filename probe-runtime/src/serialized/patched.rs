@@ -22,7 +22,8 @@ fn report(report: &Report) -> Row<'_> {
         .with("unmatched", report.unmatched().iter().map(term).collect::<Cell<'_>>())
 }
 
-/// The site, a word for the reason, what goes with that, and all of it as a sentence. Bytes are hexadecimal.
+/// The site, a word for the reason, what goes with that, and all of it as a sentence. Bytes are
+/// hexadecimal.
 pub(super) fn refusal(refusal: &Refusal) -> Row<'_> {
     let row = |reason: &'static str| Row::new().with("site", refusal.site()).with("reason", reason);
     let failed = |reason, errno: i32| row(reason).with("errno", u64::from(errno.unsigned_abs()));

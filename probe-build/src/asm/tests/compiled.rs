@@ -1,4 +1,5 @@
-//! What the compilers of this machine print, placed and assembled: the bytes before every return are a site.
+//! What the compilers of this machine print, placed and assembled: the bytes before every return
+//! are a site.
 
 use super::*;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
@@ -50,7 +51,8 @@ fn object(compiler: &str, source: &str, flags: &[&str], sites: Sites, folder: &P
     (placed, object)
 }
 
-/// Every function is placed, as many records as sites, a site before each return, no reference to a hook.
+/// Every function is placed, as many records as sites, a site before each return, no reference to a
+/// hook.
 fn check(compiler: &str, source: &str, flags: &[&str], sites: Sites) {
     let folder = folder(&format!("{compiler}-{sites:?}-{}", flags.concat()));
     let (placed, bytes) = object(compiler, source, flags, sites, &folder);

@@ -1,10 +1,12 @@
-//! Which functions hooks speak of: one for each way in which a compiler may bring an address to a call.
+//! Which functions hooks speak of: one for each way in which a compiler may bring an address to a
+//! call.
 
 use super::*;
 
 const HOOK: &str = "\tcall\t__cyg_profile_func_exit\n";
 
-/// The sites in place of the hooks of a function with this body, in order: the functions' paths, `?` where it is not known.
+/// The sites in place of the hooks of a function with this body, in order: the functions' paths,
+/// `?` where it is not known.
 fn told(body: &str) -> Vec<String> {
     let source = format!("\t.text\n\t.type\tf, @function\nf:\n{body}\t.size\tf, .-f\n");
     told_by(&source)
@@ -68,7 +70,8 @@ fn moved_between_registers_and_slots() {
     }
 }
 
-/// A jump through a table leads to its labels; a return by way of a thunk does not, though both leave by a jump.
+/// A jump through a table leads to its labels; a return by way of a thunk does not, though both
+/// leave by a jump.
 #[test]
 fn a_return_by_a_thunk_is_no_jump_through_a_table() {
     let body = "\tpushq\t%rbx\n\tleaq\tf(%rip), %rbx\n\tleaq\t.L4(%rip), %rax\n\tmovslq\t(%rax,%rsi,4), %rdx\n\taddq\t%rdx, %rax\n\tjmp\t*%rax\n\

@@ -1,13 +1,16 @@
-//! The call of a probe's stub, out of a cold block: with the fields' values on the stack (docs/abi.md, "Values").
+//! The call of a probe's stub, out of a cold block: with the fields' values on the stack
+//! (docs/abi.md, "Values").
 //!
-//! Everything is inlined into the cold block. It is made here, and not by the site's macros, for the time of those who compile: a
-//! call names some seventy registers, which the compiler checks once here, instead of once at each site.
+//! Everything is inlined into the cold block. It is made here, and not by the site's macros, for
+//! the time of those who compile: a call names some seventy registers, which the compiler checks
+//! once here, instead of once at each site.
 //!
-//! One or two fields go to the stack word by word, from registers: their address is never taken, so nothing is computed outside of the
-//! cold block. More go through an array of the compiler's.
+//! One or two fields go to the stack word by word, from registers: their address is never taken, so
+//! nothing is computed outside of the cold block. More go through an array of the compiler's.
 
-// Safety: relies on the stub entering the owner of the probe, which keeps every register that is not named here (docs/abi.md, "Entry")
-// and reads the values, which the caller keeps alive. The red zone is stepped over, and the stack pointer is what it was.
+// Safety: relies on the stub entering the owner of the probe, which keeps every register that is
+// not named here (docs/abi.md, "Entry") and reads the values, which the caller keeps alive. The red
+// zone is stepped over, and the stack pointer is what it was.
 #![expect(unsafe_code, reason = "see above")]
 
 use crate::abi::Value;
@@ -21,8 +24,9 @@ pub trait Stub {
 
 /// Steps over the red zone, calls the stub, steps back.
 ///
-/// The x87 stack is not named, for the time of those who compile. It is empty here, since Rust has no value that lives there and
-/// C's functions find it empty where they begin; and it is empty again afterwards, as after any function. So it has not changed.
+/// The x87 stack is not named, for the time of those who compile. It is empty here, since Rust has
+/// no value that lives there and C's functions find it empty where they begin; and it is empty
+/// again afterwards, as after any function. So it has not changed.
 macro_rules! call_stub {
     ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
         core::arch::asm!(
@@ -118,8 +122,8 @@ pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
 /// As many as a probe has fields at most.
 const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
-/// The hit of a probe with fields, one of which panicked: with values that say so. Both places for values are filled, whatever their
-/// number.
+/// The hit of a probe with fields, one of which panicked: with values that say so. Both places for
+/// values are filled, whatever their number.
 ///
 /// # Safety
 /// This is the cold block of a site of the probe, and it is the stub of the probe.

@@ -14,26 +14,30 @@
 //!          jmp [rdi]
 //! ```
 //!
-//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf function. The
-//!   cold block steps over the red zone itself, so the compiler need not keep it free: a leaf function stays one,
-//!   without a frame. Who unwinds through a hit finds the stack pointer as it was before that step (the unwind
-//!   tables of `enter` say so); only a signal that interrupts the cold block between its `add` and its `call`, or
-//!   after it, sees frames that are off by the step.
-//! - At least one byte stands ahead of each site, so that none begins at a function's first byte. Tracers put their
-//!   breakpoints there, and the kernel's uprobes write back what the file has when they are taken away.
-//!   `.p2align 3, , 5` pads with one NOP from the offsets 3 to 7 of a word to the next word. At the offsets 0 to 2 it
-//!   pads nothing, and `.skip` adds a byte. In both cases the site's five bytes lie in one aligned word, which has no
-//!   room for a second site.
-//! - That byte is a NOP, an instruction of its own for the tracer. An asm can't know whether it comes first in its
-//!   function, and functions that are compiled for size begin at any address, so all sites have it, but for the
-//!   guards' exits: those come after an entry, or in the drop glue of the guard, which nobody traces. Theirs is a CS
-//!   prefix of the site's own instruction, which it does not change: one instruction less on the hot path.
-//! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes it for his.
-//! - All general registers survive a hit: one that did not would cost a copy on the hot path. Vector registers are
-//!   clobbered in the cold block, so the compiler spills what lives in them there and nowhere else.
-//! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function* links in
-//!   every kind of output, also from a generic function that another shared object instantiates, where a
-//!   reference to data would need a copy relocation or fail to link.
+//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf
+//!   function. The cold block steps over the red zone itself, so the compiler need not keep it
+//!   free: a leaf function stays one, without a frame. Who unwinds through a hit finds the stack
+//!   pointer as it was before that step (the unwind tables of `enter` say so); only a signal that
+//!   interrupts the cold block between its `add` and its `call`, or after it, sees frames that are
+//!   off by the step.
+//! - At least one byte stands ahead of each site, so that none begins at a function's first byte.
+//!   Tracers put their breakpoints there, and the kernel's uprobes write back what the file has
+//!   when they are taken away. `.p2align 3, , 5` pads with one NOP from the offsets 3 to 7 of a
+//!   word to the next word. At the offsets 0 to 2 it pads nothing, and `.skip` adds a byte. In both
+//!   cases the site's five bytes lie in one aligned word, which has no room for a second site.
+//! - That byte is a NOP, an instruction of its own for the tracer. An asm can't know whether it
+//!   comes first in its function, and functions that are compiled for size begin at any address, so
+//!   all sites have it, but for the guards' exits: those come after an entry, or in the drop glue
+//!   of the guard, which nobody traces. Theirs is a CS prefix of the site's own instruction, which
+//!   it does not change: one instruction less on the hot path.
+//! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes
+//!   it for his.
+//! - All general registers survive a hit: one that did not would cost a copy on the hot path.
+//!   Vector registers are clobbered in the cold block, so the compiler spills what lives in them
+//!   there and nowhere else.
+//! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function*
+//!   links in every kind of output, also from a generic function that another shared object
+//!   instantiates, where a reference to data would need a copy relocation or fail to link.
 
 // Safety: relies on a NOP having no effect, and on what each macro says where it stands.
 #![expect(unsafe_code, reason = "see above")]
@@ -74,8 +78,8 @@ macro_rules! __probe_v1_stub {
     };
 }
 
-/// The sites of an entry and an exit without fields. Their definitions are one static, since the compiler takes longer for a static than
-/// for all else here.
+/// The sites of an entry and an exit without fields. Their definitions are one static, since the
+/// compiler takes longer for a static than for all else here.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_entry_and_exit {
@@ -123,13 +127,13 @@ macro_rules! __probe_v1_place {
 macro_rules! __probe_v1_active {
     // The byte that stands ahead where alignment leaves none.
     ($ahead:literal, $cold:block) => {
-        // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to the
-        // cold block, which is declared as a label and states its own effects.
+        // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to
+        // the cold block, which is declared as a label and states its own effects.
         unsafe {
             $crate::__private::v1::asm!(
-                // Once per assembler context: the note that finds the tables, and the macro for a site.
-                // `\@` restarts in every asm block, so a counter makes the labels unique; a numeric label
-                // is refused as the linked-to symbol of an "o" section.
+                // Once per assembler context: the note that finds the tables, and the macro for a
+                // site. `\@` restarts in every asm block, so a counter makes the labels unique; a
+                // numeric label is refused as the linked-to symbol of an "o" section.
                 ".ifndef .Lprobe_v1_n",
                 ".set .Lprobe_v1_n, 0",
                 ".weak __start_probe_sites, __stop_probe_sites",
@@ -238,7 +242,8 @@ macro_rules! __probe_v1_deliver_failed {
     };
 }
 
-/// A site without fields, in one piece: each function that is made for a probe is one more for the compiler to make.
+/// A site without fields, in one piece: each function that is made for a probe is one more for the
+/// compiler to make.
 macro_rules! bare {
     ($ahead:literal) => {
         active! {

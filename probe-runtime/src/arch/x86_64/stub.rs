@@ -5,8 +5,8 @@
 //! 48 8d 3d rel32   lea rdi, [rip + rel32]      the definition
 //! ff 27            jmp [rdi]                   its entry
 //! ```
-//! A generic function that another shared object instantiates reaches its stub through that object's PLT:
-//! `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, but for `read`.
+//! A generic function that another shared object instantiates reaches its stub through that
+//! object's PLT: `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, but for `read`.
 
 /// Bytes of a stub.
 pub(crate) const STUB_LEN: usize = 10;

@@ -1,5 +1,6 @@
-//! A passage that also says the type of what it passes: a record among the sites', and not one instruction. Nothing but the code that is
-//! made for a type knows it, and that lies wherever the compiler put the cold block.
+//! A passage that also says the type of what it passes: a record among the sites', and not one
+//! instruction. Nothing but the code that is made for a type knows it, and that lies wherever the
+//! compiler put the cold block.
 
 // Safety: relies on directives for other sections, and a label, being no instruction.
 #![expect(unsafe_code, reason = "see above")]

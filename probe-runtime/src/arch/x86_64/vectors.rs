@@ -1,12 +1,15 @@
-//! Where vector, mask and x87 registers are kept while a hit of a site is delivered that the compiler knows nothing of.
+//! Where vector, mask and x87 registers are kept while a hit of a site is delivered that the
+//! compiler knows nothing of.
 //!
-//! At the entry of a function its arguments may lie in `xmm0` to `xmm7`, in the wider registers around them too, before its
-//! return its result, before a tail call the next function's arguments. A consumer may use all of them. So all that
-//! the processor has of them is kept: with `XSAVEC`, which leaves out what is not in use, else with `XSAVE`, else, on
-//! processors that have no more than SSE, with `FXSAVE`. (Intel SDM vol. 1, 13.7 to 13.11; AMD APM vol. 2, 11.5.)
+//! At the entry of a function its arguments may lie in `xmm0` to `xmm7`, in the wider registers
+//! around them too, before its return its result, before a tail call the next function's arguments.
+//! A consumer may use all of them. So all that the processor has of them is kept: with `XSAVEC`,
+//! which leaves out what is not in use, else with `XSAVE`, else, on processors that have no more
+//! than SSE, with `FXSAVE`. (Intel SDM vol. 1, 13.7 to 13.11; AMD APM vol. 2, 11.5.)
 //!
-//! Life: the processor is asked before the first definition with [`Convention::Hidden`](crate::abi::Convention) gets its
-//! entry; then nothing changes. Cost: none for a probe that is only counted; else some 30 ns, and up to 2.7 KB of stack.
+//! Life: the processor is asked before the first definition with
+//! [`Convention::Hidden`](crate::abi::Convention) gets its entry; then nothing changes. Cost: none
+//! for a probe that is only counted; else some 30 ns, and up to 2.7 KB of stack.
 
 // Safety: relies on every x86-64 processor having `cpuid`.
 #![expect(unsafe_code, reason = "see above")]
@@ -33,8 +36,8 @@ pub(super) enum Way {
     Fxsave,
 }
 
-/// x87, SSE, AVX, and AVX-512's masks and both of its vector parts: `XCR0` bits 0 to 2 and 5 to 7. Not a function's to expect:
-/// protection keys and tiles, which are no arguments or results of C.
+/// x87, SSE, AVX, and AVX-512's masks and both of its vector parts: `XCR0` bits 0 to 2 and 5 to 7.
+/// Not a function's to expect: protection keys and tiles, which are no arguments or results of C.
 const COMPONENTS: u64 = 0b1110_0111;
 /// Bytes of the area's legacy part and header.
 const LEGACY_AND_HEADER: u64 = 512 + 64;
@@ -57,7 +60,8 @@ pub(super) fn prepare() -> Way {
             AREA.size.store(LEGACY_AND_HEADER + ALIGNMENT, Ordering::Relaxed);
             return Way::Fxsave;
         }
-        // Leaf 13: the components that exist; then where each one ends uncompacted, which is never less than compacted.
+        // Leaf 13: the components that exist; then where each one ends uncompacted, which is never
+        // less than compacted.
         let leaf = cpuid(13, 0);
         let components = (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS;
         let end = |component: u32| {

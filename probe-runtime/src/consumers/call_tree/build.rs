@@ -16,7 +16,8 @@ struct Merged {
     polls: u64,
     own: u64,
     total: u64,
-    /// Of the calls, those inside of another one at this place; and how many such lie inside of each other.
+    /// Of the calls, those inside of another one at this place; and how many such lie inside of
+    /// each other.
     recursive: u64,
     levels: usize,
 }

@@ -1,5 +1,5 @@
-//! The flame graph: the tree as an SVG image. Callers are above, so that it opens at its roots. A script of its own zooms and searches;
-//! without it the image is whole.
+//! The flame graph: the tree as an SVG image. Callers are above, so that it opens at its roots. A
+//! script of its own zooms and searches; without it the image is whole.
 
 use std::fmt::Write;
 
@@ -14,7 +14,8 @@ const ROW: f64 = 18.0;
 const HEADER: f64 = 52.0;
 /// Of a letter, in the font that is asked for.
 const LETTER: f64 = 6.7;
-/// What is narrower is not in the image: one would have to zoom in twenty times to see it. The image says how many places that are.
+/// What is narrower is not in the image: one would have to zoom in twenty times to see it. The
+/// image says how many places that are.
 const NARROWEST: f64 = 0.01;
 
 /// The image.
@@ -78,7 +79,8 @@ fn tip(node: &TreeNode, all: u64) -> String {
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 
-/// The module says the hue, the function the lightness: both are the same everywhere. Threads are grey.
+/// The module says the hue, the function the lightness: both are the same everywhere. Threads are
+/// grey.
 fn colour(node: &TreeNode) -> String {
     if node.is_thread() {
         return "#c8ccd4".to_owned();
@@ -92,7 +94,8 @@ fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A path without its last segment; `::` in what `<` and `>` enclose separates nothing. All of a path that has one segment.
+/// A path without its last segment; `::` in what `<` and `>` enclose separates nothing. All of a
+/// path that has one segment.
 fn module(path: &str) -> &str {
     let mut open = 0_usize;
     for (at, pair) in path.as_bytes().windows(2).enumerate().rev() {
@@ -106,7 +109,8 @@ fn module(path: &str) -> &str {
     path
 }
 
-/// A call's part of the image: when it starts and how long it takes, in nanoseconds, and in which row.
+/// A call's part of the image: when it starts and how long it takes, in nanoseconds, and in which
+/// row.
 struct Bar {
     start: u64,
     total: u64,

@@ -21,10 +21,12 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Local;
 
-/// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for each thread, and merged.
+/// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for
+/// each thread, and merged.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Its attachment prints as a
-/// text tree, `format!("{attachment:100}")` in no more than 100 columns; [`tree`](Self::tree) gives it as folded stacks, a flame graph, JSON and CSV, too.
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
+/// `kind`). Its attachment prints as a text tree, `format!("{attachment:100}")` in no more than 100
+/// columns; [`tree`](Self::tree) gives it as folded stacks, a flame graph, JSON and CSV, too.
 ///
 /// | column | of |
 /// |---|---|
@@ -34,11 +36,12 @@ use crate::per_thread::Local;
 /// | `calls` | calls that have ended; a future's call is all of its polls, and counts where its last poll was |
 /// | `polls` | futures only, if there are any: their polls that have ended, below whatever has polled them |
 ///
-/// Calls that have not ended are in the tree, with a time of their own as soon as they end; the calls inside of them are there before. Recursion is
-/// [folded](Self::unfolded).
+/// Calls that have not ended are in the tree, with a time of their own as soon as they end; the
+/// calls inside of them are there before. Recursion is [folded](Self::unfolded).
 ///
-/// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each thread that hits, two megabytes of addresses, of which
-/// the pages that are touched are real; room for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
+/// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each
+/// thread that hits, two megabytes of addresses, of which the pages that are touched are real; room
+/// for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -85,8 +88,8 @@ impl CallTree {
         Self::default()
     }
 
-    /// Limits the tree to this many levels, at least one. A place at the last level has all of its time, and [says](TreeNode::below) how many places are
-    /// below it.
+    /// Limits the tree to this many levels, at least one. A place at the last level has all of its
+    /// time, and [says](TreeNode::below) how many places are below it.
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};
@@ -112,8 +115,9 @@ impl CallTree {
         self
     }
 
-    /// Gives each level of a recursion a place of its own. Without it, recursion is folded: a call of a function inside of itself counts at the
-    /// place of the outer call, which [says](TreeNode::recursive_calls) so.
+    /// Gives each level of a recursion a place of its own. Without it, recursion is folded: a call
+    /// of a function inside of itself counts at the place of the outer call, which
+    /// [says](TreeNode::recursive_calls) so.
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};

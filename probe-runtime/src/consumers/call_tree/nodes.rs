@@ -1,7 +1,7 @@
 //! The tree of one thread's memory, while it grows.
 //!
-//! Only the thread writes; others may read at any time: a node is written before it is counted in, and never moves. Threads that had
-//! the same memory one after the other have a root each.
+//! Only the thread writes; others may read at any time: a node is written before it is counted in,
+//! and never moves. Threads that had the same memory one after the other have a root each.
 
 // Safety: relies on zeroes being an empty tree.
 #![expect(unsafe_code, reason = "see above")]

@@ -23,7 +23,8 @@ pub struct Counts {
 unsafe impl Zeroed for Counts {}
 
 impl Counts {
-    /// A call has ended; `elapsed` is what was counted from its beginning to its end, or in all its polls.
+    /// A call has ended; `elapsed` is what was counted from its beginning to its end, or in all its
+    /// polls.
     #[inline]
     pub(super) fn call(&self, elapsed: &Numbers) {
         if elapsed[BREAKS] != 0 {

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use crate::os::perf::{Wanted, paranoid};
 
-/// What [`Perf`](super::Perf) counts, for each thread alone. The first four are the processor's; the others are the kernel's, which every
-/// machine has.
+/// What [`Perf`](super::Perf) counts, for each thread alone. The first four are the processor's;
+/// the others are the kernel's, which every machine has.
 ///
 /// ```
 /// use probe_runtime::{Perf, PerfEvent};
@@ -28,7 +28,8 @@ pub enum PerfEvent {
     TaskClock,
     /// Accesses to pages that were not there, or not writable yet.
     PageFaults,
-    /// Times that another thread was given the processor: because this one waited, or had had its share.
+    /// Times that another thread was given the processor: because this one waited, or had had its
+    /// share.
     ContextSwitches,
     /// Times that the thread went on on another processor.
     Migrations,
@@ -89,7 +90,8 @@ impl PerfEvent {
         Wanted { of_type, config, user_mode_only }
     }
 
-    /// Whether it can be opened without the permission to count what the kernel does. Switching threads is the kernel's.
+    /// Whether it can be opened without the permission to count what the kernel does. Switching
+    /// threads is the kernel's.
     pub(super) fn has_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches | Self::Migrations)
     }

@@ -48,7 +48,8 @@ impl FunctionEvents {
         &self.function
     }
 
-    /// Calls that have ended: exactly, without an error. Where calls are [sampled](super::Perf::sampled), those that began, estimated.
+    /// Calls that have ended: exactly, without an error. Where calls are
+    /// [sampled](super::Perf::sampled), those that began, estimated.
     pub fn calls(&self) -> Estimated {
         self.calls
     }
@@ -63,20 +64,21 @@ impl FunctionEvents {
         self.sums.uncounted
     }
 
-    /// An event's sum over all [counted](Self::counted) calls, from entry to exit; `None` if it is not counted. Calls of a function inside of
-    /// itself count twice.
+    /// An event's sum over all [counted](Self::counted) calls, from entry to exit; `None` if it is
+    /// not counted. Calls of a function inside of itself count twice.
     pub fn total(&self, event: PerfEvent) -> Option<u64> {
         Some(self.sums.total[self.place(event)?])
     }
 
-    /// The part of that in no other function that is measured; of futures also in polls of those that have not ended. `None` if
-    /// it is not counted, or calls are sampled.
+    /// The part of that in no other function that is measured; of futures also in polls of those
+    /// that have not ended. `None` if it is not counted, or calls are sampled.
     pub fn own(&self, event: PerfEvent) -> Option<u64> {
         let place = self.place(event)?;
         self.has_own.then_some(self.sums.own[place])
     }
 
-    /// An event's mean over calls, from entry to exit; `None` if there are none, or it is not counted.
+    /// An event's mean over calls, from entry to exit; `None` if there are none, or it is not
+    /// counted.
     pub fn mean(&self, event: PerfEvent) -> Option<f64> {
         self.per_call(self.total(event)?)
     }
@@ -107,7 +109,8 @@ impl FunctionEvents {
         self.events.iter().position(|it| *it == event)
     }
 
-    /// The first event in the function itself, as far as that is known: what the table is sorted by.
+    /// The first event in the function itself, as far as that is known: what the table is sorted
+    /// by.
     #[expect(clippy::cast_precision_loss, reason = "to compare")]
     pub(super) fn weight(&self) -> f64 {
         if self.has_own {

@@ -8,10 +8,12 @@
 //! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
 //! fork ▶ the child's thread opens its own; what it inherited is closed
 //! ```
-//! Who gives back is decided by one exchange of the owner's number, which no other thread ever has: the next owner of the memory, and
-//! whoever looks for threads that have ended, may be at it at once.
+//! Who gives back is decided by one exchange of the owner's number, which no other thread ever has:
+//! the next owner of the memory, and whoever looks for threads that have ended, may be at it at
+//! once.
 
-// Safety: relies on zeroes being a thread without events, and on pages being read by the thread that has mapped them, in the process that has.
+// Safety: relies on zeroes being a thread without events, and on pages being read by the thread
+// that has mapped them, in the process that has.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::array;
@@ -32,8 +34,8 @@ const _: () = assert!(PerfEvent::ALL.len() <= EVENTS);
 pub(super) const NUMBERS: usize = EVENTS + 1;
 pub(super) type Numbers = [u64; NUMBERS];
 
-/// How often the thread's counts began anew, or could not be read: if that has changed between two readings, their difference says
-/// nothing.
+/// How often the thread's counts began anew, or could not be read: if that has changed between two
+/// readings, their difference says nothing.
 pub(super) const BREAKS: usize = EVENTS;
 
 /// How a thread's events are read; 0, as memory begins, is none of these.
@@ -66,7 +68,8 @@ pub struct Group {
     state: AtomicU32,
     breaks: AtomicU64,
     kept: [Kept; EVENTS],
-    /// Of this thread, and of those that had the memory before: for how long events were to count, and did.
+    /// Of this thread, and of those that had the memory before: for how long events were to count,
+    /// and did.
     times: [AtomicU64; 2],
     times_before: [AtomicU64; 2],
     /// Threads that could get no events, and the last one's error.
@@ -100,7 +103,8 @@ pub(super) struct Threads {
 }
 
 impl Group {
-    /// The counts as they are now, on the thread with this number, whose group it is. `opened` is called if it is opened for that.
+    /// The counts as they are now, on the thread with this number, whose group it is. `opened` is
+    /// called if it is opened for that.
     #[inline]
     pub(super) fn read(&self, thread: u64, plan: &Plan, opened: impl FnOnce()) -> Numbers {
         let mut numbers = [0; NUMBERS];
@@ -114,7 +118,8 @@ impl Group {
                 }
                 let mut times = self.read_own(plan, &mut numbers);
                 if times.is_none() && self.state.load(Relaxed) == State::Pages as u32 {
-                    // Processors' counters or their time may no longer be read in user space. It is found out anew what may.
+                    // Processors' counters or their time may no longer be read in user space. It is
+                    // found out anew what may.
                     keeping_errno(|| self.open(thread, process.get(), plan));
                     times = self.read_own(plan, &mut numbers);
                 }
@@ -166,8 +171,9 @@ impl Group {
             self.refuse(EBADF);
             return None;
         };
-        // The event itself loses time when threads are switched, unless it leads its group (seen on Linux 6.18). What the kernel says of
-        // the group does not: it goes on while the thread is on a processor.
+        // The event itself loses time when threads are switched, unless it leads its group (seen on
+        // Linux 6.18). What the kernel says of the group does not: it goes on while the thread is
+        // on a processor.
         if let Some(at) = plan.counted.iter().position(|counted| counted.event == PerfEvent::TaskClock) {
             numbers[at] = times.enabled;
         }
@@ -211,7 +217,8 @@ impl Group {
         self.state.store(State::Refused as u32, Relaxed);
     }
 
-    /// Closes what is open, of a thread that is over, or of one that makes no hit any more. `is_over` is asked after it was looked whose it is.
+    /// Closes what is open, of a thread that is over, or of one that makes no hit any more.
+    /// `is_over` is asked after it was looked whose it is.
     pub(super) fn close(&self, plan: &Plan, is_over: impl FnOnce() -> bool) {
         let Source::Kernel(process) = plan.source else { return };
         if self.owner.load(Relaxed) != 0
@@ -274,7 +281,8 @@ impl Opened {
             let descriptor = Descriptor::open(wanted, leader).inspect_err(|_| opened.give_back(process))?;
             let id = descriptor.id().unwrap_or_default();
             opened.kept[at] = (0, descriptor.number() + 1, id);
-            // The page keeps the event alive. Where the user may have no more of them, the descriptor does.
+            // The page keeps the event alive. Where the user may have no more of them, the
+            // descriptor does.
             let Ok(page) = descriptor.map() else {
                 is_readable = false;
                 continue;

@@ -32,11 +32,13 @@ use crate::error::Error;
 use crate::os::perf::process;
 use crate::per_thread::Local;
 
-/// Counts events of the processor and the kernel for each function: cycles, instructions, misses; where a machine has no counters, as virtual
-/// ones often don't, the thread's time on processors, page faults, context switches. Needs Linux; elsewhere attaching it is an error.
+/// Counts events of the processor and the kernel for each function: cycles, instructions, misses;
+/// where a machine has no counters, as virtual ones often don't, the thread's time on processors,
+/// page faults, context switches. Needs Linux; elsewhere attaching it is an error.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Of a future, what its
-/// polls take is counted, not its waiting. Its attachment prints as a table, the function with most of the first event in itself first;
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
+/// `kind`). Of a future, what its polls take is counted, not its waiting. Its attachment prints as
+/// a table, the function with most of the first event in itself first;
 /// [`event_counts`](Self::event_counts) is the same for programs:
 ///
 /// | column | of |
@@ -47,34 +49,44 @@ use crate::per_thread::Local;
 /// | `self` | the part of that in no other function that is measured |
 /// | `uncounted`, `unpaired` | calls without counts (see below); hits that found no partner |
 ///
-/// Below it stands what could not be counted, and why, how counts were read, and what threads had none.
+/// Below it stands what could not be counted, and why, how counts were read, and what threads had
+/// none.
 ///
-/// Processor's events are those of user mode, unless [said otherwise](Self::in_kernel), so what the kernel does for a call is not in
-/// them. Reading is not subtracted: about half of it is in the call's own counts, all of it in its caller's.
+/// Processor's events are those of user mode, unless [said otherwise](Self::in_kernel), so what the
+/// kernel does for a call is not in them. Reading is not subtracted: about half of it is in the
+/// call's own counts, all of it in its caller's.
 ///
 /// # Which system calls a hit makes
-/// - Where the kernel lets programs read the processor's counters (`rdpmc`; it does so on bare metal, if nobody has turned it off): none.
-/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all events of the thread together. No other consumer that comes
-///   with this crate makes system calls on hits. The table says if it is so, and what a reading takes; a [budget](Self::budget) limits it.
-/// - A thread's first hit opens its events. If it can't (no descriptor left, say), the thread's calls are paired and counted as
-///   [uncounted](FunctionEvents::uncounted), and the table says why. It also closes what threads that have ended have left open.
+/// - Where the kernel lets programs read the processor's counters (`rdpmc`; it does so on bare
+///   metal, if nobody has turned it off): none.
+/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all
+///   events of the thread together. No other consumer that comes with this crate makes system calls
+///   on hits. The table says if it is so, and what a reading takes; a [budget](Self::budget) limits
+///   it.
+/// - A thread's first hit opens its events. If it can't (no descriptor left, say), the thread's
+///   calls are paired and counted as [uncounted](FunctionEvents::uncounted), and the table says
+///   why. It also closes what threads that have ended have left open.
 ///
-/// What is open: for each thread a page for each event, and, unless all are read in user space, one file descriptor. A thread that ends
-/// keeps these until the next thread's first hit, a report, or the end of the attachment.
+/// What is open: for each thread a page for each event, and, unless all are read in user space, one
+/// file descriptor. A thread that ends keeps these until the next thread's first hit, a report, or
+/// the end of the attachment.
 ///
 /// # Programs that close descriptors they don't know
-/// as daemons do when they start: the threads whose descriptors these were have no events from then on, which the table says. Attach after
-/// that. Descriptors are kept under high numbers (from 1024 on, or half of `RLIMIT_NOFILE`, if these are free), which files that the program
-/// opens then don't get before hundreds of others. A file that does get one, or that is put there by `dup2`, is taken for the events by the
-/// thread's next hit, once: up to 96 bytes of it are read, and where there are none, as in an empty pipe, the hit waits for them.
+/// as daemons do when they start: the threads whose descriptors these were have no events from then
+/// on, which the table says. Attach after that. Descriptors are kept under high numbers (from 1024
+/// on, or half of `RLIMIT_NOFILE`, if these are free), which files that the program opens then
+/// don't get before hundreds of others. A file that does get one, or that is put there by `dup2`,
+/// is taken for the events by the thread's next hit, once: up to 96 bytes of it are read, and where
+/// there are none, as in an empty pipe, the hit waits for them.
 ///
 /// # Forks
-/// A forked child goes on, with events of its own; calls that were under way are uncounted there. (With a budget, it has no
-/// [daemon](Profiler), and so its attachment [has failed](crate::Attachment::failure).) `exec` closes all.
+/// A forked child goes on, with events of its own; calls that were under way are uncounted there.
+/// (With a budget, it has no [daemon](Profiler), and so its attachment [has
+/// failed](crate::Attachment::failure).) `exec` closes all.
 ///
 /// # Cost
-/// See the figure `perf`. Memory: for each thread that hits, two megabytes of addresses and 200 bytes for each function, of which the pages that are touched are
-/// real.
+/// See the figure `perf`. Memory: for each thread that hits, two megabytes of addresses and
+/// 200 bytes for each function, of which the pages that are touched are real.
 ///
 /// ```
 /// use probe_runtime::{Error, Perf, PerfEvent, probe, select};
@@ -127,8 +139,8 @@ impl Default for Perf {
 }
 
 impl Perf {
-    /// One that counts the [processor's events](PerfEvent::HARDWARE), as far as this machine has them; if it has none, the
-    /// [kernel's](PerfEvent::SOFTWARE).
+    /// One that counts the [processor's events](PerfEvent::HARDWARE), as far as this machine has
+    /// them; if it has none, the [kernel's](PerfEvent::SOFTWARE).
     pub fn new() -> Self {
         Self {
             options: Options::default(),
@@ -139,24 +151,27 @@ impl Perf {
         }
     }
 
-    /// One that counts these events, as far as they can be counted. Processors count some four at once; where there are more, they take turns, and the
-    /// counts are too low: the table [says by how much](EventCounts::share).
+    /// One that counts these events, as far as they can be counted. Processors count some four at
+    /// once; where there are more, they take turns, and the counts are too low: the table [says by
+    /// how much](EventCounts::share).
     pub fn of(events: impl IntoIterator<Item = PerfEvent>) -> Self {
         let mut perf = Self::new();
         perf.options.events = Some(events.into_iter().collect());
         perf
     }
 
-    /// One whose counts come from this function, which is called on hits: numbers that never become less on a thread, or an error number, of
-    /// `perf_event_open(2)`, for what can't be counted. For simulations and tests.
+    /// One whose counts come from this function, which is called on hits: numbers that never become
+    /// less on a thread, or an error number, of `perf_event_open(2)`, for what can't be counted.
+    /// For simulations and tests.
     #[must_use]
     pub fn with_counts(mut self, count: fn(PerfEvent) -> Result<u64, i32>) -> Self {
         self.options.count = Some(count);
         self
     }
 
-    /// Whether processor's events are also counted while the kernel is at work for the thread, which takes the permission to do so, and counts
-    /// the system calls of reading. Not if not said otherwise.
+    /// Whether processor's events are also counted while the kernel is at work for the thread,
+    /// which takes the permission to do so, and counts the system calls of reading. Not if not said
+    /// otherwise.
     #[must_use]
     pub fn in_kernel(mut self, in_kernel: bool) -> Self {
         self.options.in_kernel = in_kernel;
@@ -169,23 +184,25 @@ impl Perf {
         self.sampled(Profiler::new().budget(budget))
     }
 
-    /// Counts the calls that this profiler times, which is not attached itself: it makes functions latent once they have a sample, arms
-    /// them again each epoch, keeps to its budget, in which readings of events are included, and estimates the number of calls. There is no `self` then, since calls
-    /// inside are timed by chance.
+    /// Counts the calls that this profiler times, which is not attached itself: it makes functions
+    /// latent once they have a sample, arms them again each epoch, keeps to its budget, in which
+    /// readings of events are included, and estimates the number of calls. There is no `self` then,
+    /// since calls inside are timed by chance.
     #[must_use]
     pub fn sampled(mut self, profiler: Profiler) -> Self {
         self.sampled = Some(Sampled::new(profiler));
         self
     }
 
-    /// The profiler that chooses the calls, if they are [sampled](Self::sampled): to [step](Profiler::look) it, or for its own
-    /// [profile](Profiler::profile), in whose times the readings are.
+    /// The profiler that chooses the calls, if they are [sampled](Self::sampled): to
+    /// [step](Profiler::look) it, or for its own [profile](Profiler::profile), in whose times the
+    /// readings are.
     pub fn profiler(&self) -> Option<&Profiler> {
         self.sampled.as_ref().map(|sampled| &sampled.profiler)
     }
 
-    /// What has been counted so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
-    /// go on meanwhile.
+    /// What has been counted so far, by all threads, also those that have ended. Calls that have
+    /// ended before are in it, whole; threads go on meanwhile.
     pub fn event_counts(&self) -> EventCounts {
         self.close_ended();
         EventCounts::new(self)

@@ -1,4 +1,5 @@
-//! Which events are counted: found out once, when the consumer is attached, on the thread that attaches it.
+//! Which events are counted: found out once, when the consumer is attached, on the thread that
+//! attaches it.
 
 use super::event::{MissingEvent, PerfEvent};
 use crate::os::perf::{Descriptor, Number};
@@ -21,8 +22,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Whether what the kernel does is left out. Never of the time on processors: that is for how long the group was to count, however it
-    /// was opened.
+    /// Whether what the kernel does is left out. Never of the time on processors: that is for how
+    /// long the group was to count, however it was opened.
     pub(super) fn leaves_kernel_out(self) -> bool {
         self.user_mode_only && self.event != PerfEvent::TaskClock
     }
@@ -37,8 +38,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Of those that are wanted, the events that can be counted together. Without a wish: those of the processor, or, where there are none,
-    /// the kernel's.
+    /// Of those that are wanted, the events that can be counted together. Without a wish: those of
+    /// the processor, or, where there are none, the kernel's.
     pub(super) fn new(source: Source, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
         let (counted, missing) = match source {
             Source::Kernel(_) => {

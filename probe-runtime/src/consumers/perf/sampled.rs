@@ -1,4 +1,5 @@
-//! Events of the calls that a profiler times: it says which, and keeps to its budget; their events are read at the same two hits.
+//! Events of the calls that a profiler times: it says which, and keeps to its budget; their events
+//! are read at the same two hits.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]

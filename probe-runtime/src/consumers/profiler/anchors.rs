@@ -1,11 +1,15 @@
-//! Functions whose calls are known whole, by which those of others are estimated: a ratio in place of a rate.
+//! Functions whose calls are known whole, by which those of others are estimated: a ratio in place
+//! of a rate.
 //!
-//! While a function is latent, others' calls go on being counted. Where it is called so many times for each of theirs, as a callee of theirs is, that
-//! says how often it was called, however much threads were slowed down meanwhile, and whatever they were busy with: the ratio estimator of
-//! sampling theory (Cochran, "Sampling Techniques", 3rd ed., chapter 6), with another's calls as the auxiliary variable in place of time.
+//! While a function is latent, others' calls go on being counted. Where it is called so many times
+//! for each of theirs, as a callee of theirs is, that says how often it was called, however much
+//! threads were slowed down meanwhile, and whatever they were busy with: the ratio estimator of
+//! sampling theory (Cochran, "Sampling Techniques", 3rd ed., chapter 6), with another's calls as
+//! the auxiliary variable in place of time.
 //!
-//! Which one is good for it is seen from the windows: each window's calls are foretold from the ratio in those before, and by how much that is off
-//! is remembered. Where nobody's calls foretell better than time, time it is.
+//! Which one is good for it is seen from the windows: each window's calls are foretold from the
+//! ratio in those before, and by how much that is off is remembered. Where nobody's calls foretell
+//! better than time, time it is.
 
 /// As many are tried for each function.
 pub(super) const TRIED: usize = 8;
@@ -57,7 +61,8 @@ struct Ratio {
     calls: f64,
     amount: f64,
     record: Record,
-    /// The anchor's calls in gaps that are not filled yet; `None` if they are not known of all of these.
+    /// The anchor's calls in gaps that are not filled yet; `None` if they are not known of all of
+    /// these.
     pending: Option<f64>,
 }
 
@@ -155,7 +160,8 @@ mod tests {
     #[test]
     fn who_foretells_best_is_taken() {
         let mut anchors = Anchors::default();
-        // Ten calls for each of the second's; the first goes its own ways, and the third is known from the second window on.
+        // Ten calls for each of the second's; the first goes its own ways, and the third is known
+        // from the second window on.
         for (window, first) in [5.0, 1.0, 9.0, 2.0, 7.0, 3.0].into_iter().enumerate() {
             let calls = 100.0 + 10.0 * f64::from(u32::try_from(window).unwrap());
             let mut amounts = vec![amount(1, 50.0, first), amount(2, 40.0, calls / 10.0)];

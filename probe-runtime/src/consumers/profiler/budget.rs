@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
 
-/// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or calls a second that it is told of.
+/// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or
+/// calls a second that it is told of.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler};
@@ -26,14 +27,14 @@ impl Budget {
     /// No limit but the sample size.
     pub const UNLIMITED: Self = Self(Limit::Unlimited);
 
-    /// So many percent of the CPU time that all threads of the process use. What is not a number, or less than 0, is 0: one sample of each
-    /// function, and no more.
+    /// So many percent of the CPU time that all threads of the process use. What is not a number,
+    /// or less than 0, is 0: one sample of each function, and no more.
     pub const fn percent(percent: f64) -> Self {
         Self(Limit::Percent(if percent > 0.0 { percent } else { 0.0 }))
     }
 
-    /// So many calls a second, timed or only counted. What is not a number, or less than 0, is 0: one sample of each function, and
-    /// no more.
+    /// So many calls a second, timed or only counted. What is not a number, or less than 0, is 0:
+    /// one sample of each function, and no more.
     pub const fn calls_per_second(calls: f64) -> Self {
         Self(Limit::Calls(if calls > 0.0 { calls } else { 0.0 }))
     }
@@ -68,7 +69,8 @@ impl FromStr for Budget {
 
 /// As many epochs' worth may be spent at once.
 const BURST: f64 = 10.0;
-/// What is owed is at most so many times that: a program that has waited for long need not pay for it all.
+/// What is owed is at most so many times that: a program that has waited for long need not pay for
+/// it all.
 const DEBT: f64 = 20.0;
 /// So much of it may be spent on calls that are counted all the time, and on an epoch's windows.
 const ALWAYS: f64 = 0.25;
@@ -107,8 +109,9 @@ impl Sub for Spent {
     }
 }
 
-/// A leaky bucket: it fills as time passes, up to a burst, and is emptied by what is spent, below zero where that could not be known
-/// before. As long as it is not above zero, nothing that can be avoided is spent: so the debts of a burst are paid before the next.
+/// A leaky bucket: it fills as time passes, up to a burst, and is emptied by what is spent, below
+/// zero where that could not be known before. As long as it is not above zero, nothing that can be
+/// avoided is spent: so the debts of a burst are paid before the next.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     limit: Limit,
@@ -145,7 +148,8 @@ impl Bucket {
         if self.has_room() { 0.0 } else { -self.level / rate.max(f64::MIN_POSITIVE) }
     }
 
-    /// Whether that much, a tick of the program's, may be spent all the time; `busy` processors are used.
+    /// Whether that much, a tick of the program's, may be spent all the time; `busy` processors are
+    /// used.
     pub(super) fn sustains(&self, each: Spent, busy: f64) -> bool {
         match self.limit {
             Limit::Percent(_) => !self.is_closed() && each.cost <= ALWAYS * self.rate,
@@ -154,7 +158,8 @@ impl Bucket {
         }
     }
 
-    /// For how long in an epoch that much, a tick of the program's, may be spent besides; in ticks of the clock.
+    /// For how long in an epoch that much, a tick of the program's, may be spent besides; in ticks
+    /// of the clock.
     pub(super) fn affords(&self, each: Spent, epoch: f64, busy: f64) -> f64 {
         let income = match self.limit {
             Limit::Percent(_) => self.rate * busy * epoch,

@@ -1,12 +1,16 @@
-//! What hits take: rehearsed, on the machine that it is, with a sampler like the one that is at work.
+//! What hits take: rehearsed, on the machine that it is, with a sampler like the one that is at
+//! work.
 //!
-//! No clock says what a hit of the program takes: most of it lies outside of what could read one. So some are made that are none of the
-//! program's ([`rehearsal`](crate::dispatch::rehearsal)), first before it is attached, and then now and then by who looks, beside the program, since a processor that two
-//! threads share takes longer. What is known is the middle of the last of them.
+//! No clock says what a hit of the program takes: most of it lies outside of what could read one.
+//! So some are made that are none of the program's ([`rehearsal`](crate::dispatch::rehearsal)),
+//! first before it is attached, and then now and then by who looks, beside the program, since a
+//! processor that two threads share takes longer. What is known is the middle of the last of them.
 //!
-//! In a program, a hit takes more than here where its code has left the caches, and less where a processor does it beside the function's own work. On
-//! the examples' programs a call that is counted takes between 0.6 times of that and 1.3 times: [`DOUBT`]. Hits that are delivered are
-//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth; where there is no such order, [`DOUBT`] is theirs, too.
+//! In a program, a hit takes more than here where its code has left the caches, and less where a
+//! processor does it beside the function's own work. On the examples' programs a call that is
+//! counted takes between 0.6 times of that and 1.3 times: [`DOUBT`]. Hits that are delivered are
+//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth;
+//! where there is no such order, [`DOUBT`] is theirs, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,12 +27,14 @@ use crate::error::Error;
 
 /// By how much what is taken for a hit that is counted may be off, as a part of it.
 pub(super) const DOUBT: f64 = 0.4;
-/// The same of what is taken off a call that is timed, between whose readings all is done in order, where that is so.
+/// The same of what is taken off a call that is timed, between whose readings all is done in order,
+/// where that is so.
 const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
 
 /// Rehearsals that are remembered.
 const KEPT: usize = 15;
-/// As often one is tried at first; and what hits are taken to cost while none came about: [`Costs`], in nanoseconds, as on a slow machine.
+/// As often one is tried at first; and what hits are taken to cost while none came about:
+/// [`Costs`], in nanoseconds, as on a slow machine.
 const TRIES: usize = 200;
 const GUESS: [f64; 4] = [4.0, 15.0, 15.0, 20.0];
 

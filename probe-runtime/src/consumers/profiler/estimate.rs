@@ -1,27 +1,33 @@
 //! From what was seen while a function was armed to what there was while it was latent, too.
 //!
-//! A function's time is a row of *windows*, in which each call is counted, with *gaps* between them where it was latent. In some windows the
-//! first calls are timed.
+//! A function's time is a row of *windows*, in which each call is counted, with *gaps* between them
+//! where it was latent. In some windows the first calls are timed.
 //!
-//! - **Calls** of windows are known. Those of a gap are taken to have come at the rate of the window after it, and of some before that, taken together as one. How long a window goes on was
-//!   decided before it began, not when enough calls had come, which would tell a rate that is too high; and how long the gap was has
-//!   nothing to do with what was seen after it. So what is off in one gap is made up for in others. Where another function's calls, which are known,
-//!   foretell them better than time does, they do ([`anchors`](super::anchors)).
-//! - **Times**: calls up to a window in which some were timed took as long as those, on average; of these, cold ones and long ones stand
-//!   apart ([`times`](super::times)). Long ones that are too many to have been interrupted are added as often as they were seen.
-//! - **Hits** take time: while hot functions are armed, threads get less done. What they take ([`costs`](super::costs)) is taken off the windows'
-//!   lengths, and off the times of calls. A window in which hits were delivered for much of the time says too little of rates, and is passed
-//!   over where there is another.
+//! - **Calls** of windows are known. Those of a gap are taken to have come at the rate of the
+//!   window after it, and of some before that, taken together as one. How long a window goes on was
+//!   decided before it began, not when enough calls had come, which would tell a rate that is too
+//!   high; and how long the gap was has nothing to do with what was seen after it. So what is off
+//!   in one gap is made up for in others. Where another function's calls, which are known, foretell
+//!   them better than time does, they do ([`anchors`](super::anchors)).
+//! - **Times**: calls up to a window in which some were timed took as long as those, on average; of
+//!   these, cold ones and long ones stand apart ([`times`](super::times)). Long ones that are too
+//!   many to have been interrupted are added as often as they were seen.
+//! - **Hits** take time: while hot functions are armed, threads get less done. What they take
+//!   ([`costs`](super::costs)) is taken off the windows' lengths, and off the times of calls. A
+//!   window in which hits were delivered for much of the time says too little of rates, and is
+//!   passed over where there is another.
 //!
-//! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and of how much they differ from one window to
-//! the next; of times, their spread over the calls that were timed. To it comes what hits may take more or less than they are taken to.
+//! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and
+//! of how much they differ from one window to the next; of times, their spread over the calls that
+//! were timed. To it comes what hits may take more or less than they are taken to.
 
 use super::anchors::{Amount, Anchors};
 use super::costs::Costs;
 use super::rate::{Pool, Rate};
 use super::window::Window;
 
-/// A thread is interrupted so often a second, by clocks, devices and other threads, and for so many nanoseconds at least.
+/// A thread is interrupted so often a second, by clocks, devices and other threads, and for so many
+/// nanoseconds at least.
 const INTERRUPTIONS: f64 = 2000.0;
 const INTERRUPTION: f64 = 1000.0;
 
@@ -69,11 +75,13 @@ pub(super) struct Estimate {
     samples: f64,
     time: f64,
     squares: f64,
-    /// Those that took much longer, and by how much; what that is of all calls before the last window that timed some.
+    /// Those that took much longer, and by how much; what that is of all calls before the last
+    /// window that timed some.
     long: f64,
     more_of_long: f64,
     total_of_long: f64,
-    /// The time of all calls before the last window that timed some; by what the variance of a call's time is to be multiplied.
+    /// The time of all calls before the last window that timed some; by what the variance of a
+    /// call's time is to be multiplied.
     total: f64,
     weight_of_times: f64,
     /// Calls since then.
@@ -90,7 +98,8 @@ impl Estimate {
         let (is_told, is_first) = (window.tells_rate(), self.pending == 0.0);
         self.pending += window.gap;
         self.latent += window.gap;
-        // One that was waited for, since nothing was called or each call was counted, is long, and says nothing of others.
+        // One that was waited for, since nothing was called or each call was counted, is long, and
+        // says nothing of others.
         if is_told && window.gap > 0.0 {
             self.pool.add(&window);
             self.anchors.add(amounts, window.calls, is_first);
@@ -194,8 +203,8 @@ impl Estimate {
         })
     }
 
-    /// What calls that took much longer than the others add to the time of all. Where they are no more than those that may have been interrupted
-    /// while they were timed, it is an error.
+    /// What calls that took much longer than the others add to the time of all. Where they are no
+    /// more than those that may have been interrupted while they were timed, it is an error.
     fn of_long(&self, scale: f64) -> Estimated {
         let interrupted = INTERRUPTIONS * (self.time + self.long * self.time / self.samples) * scale / 1e9;
         let may_be = 1.0 + interrupted + 3.0 * interrupted.sqrt();

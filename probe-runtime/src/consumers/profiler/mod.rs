@@ -42,13 +42,15 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::patch::Visibility;
 
-/// Profiles by sampling calls, and keeps to a [budget](Self::budget): of each function that is armed the first calls are timed, then its
-/// sites become latent, but for what is needed to count its calls, where that costs little; each epoch, functions have their turn again, as far as
-/// the budget reaches. What was missed is estimated, with its error. Safe to leave on.
+/// Profiles by sampling calls, and keeps to a [budget](Self::budget): of each function that is
+/// armed the first calls are timed, then its sites become latent, but for what is needed to count
+/// its calls, where that costs little; each epoch, functions have their turn again, as far as the
+/// budget reaches. What was missed is estimated, with its error. Safe to leave on.
 ///
-/// Unlike a profiler that samples instants it sees every function that is called, also short ones and rare ones: what has not been called
-/// yet stays armed, and each gets at least one sample. Most functions are counted whole: all that together are not called more than some million
-/// times a second. Estimates are those of the others, and of times.
+/// Unlike a profiler that samples instants it sees every function that is called, also short ones
+/// and rare ones: what has not been called yet stays armed, and each gets at least one sample. Most
+/// functions are counted whole: all that together are not called more than some million times a
+/// second. Estimates are those of the others, and of times.
 ///
 /// Select entries and exits (`net::*`, without a `kind`). Its attachment prints as a table, the
 /// function with the most time first; [`profile`](Self::profile) is the same for programs:
@@ -63,38 +65,52 @@ use crate::patch::Visibility;
 /// | `polls`, `±` | polls that began, estimated, if there are futures |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
-/// Where a function is called too often for that, its calls are counted in *windows*. What there was between them is told in the one of two ways that has foretold
-/// its windows better: from other functions' calls that are counted whole, if it is called so many times for each of theirs, or from the time
-/// that the program's threads have used. Windows make that time longer; what a hit takes is rehearsed on the machine, now and then, and taken off. What remains:
-/// - How much of a hit is felt in a program differs: it is known within 40 % or so. A hit that counts takes 2 to 3 ns; so rates of functions of less than 20 ns
-///   that are called in a row may be off by more than a tenth, where time has to tell them. The error says so.
-/// - A function whose calls come in bursts shorter than the time it is latent, at the start of a program for one, may be estimated at
-///   many times its calls; the error says so, once some windows have passed.
+/// Where a function is called too often for that, its calls are counted in *windows*. What there
+/// was between them is told in the one of two ways that has foretold its windows better: from other
+/// functions' calls that are counted whole, if it is called so many times for each of theirs, or
+/// from the time that the program's threads have used. Windows make that time longer; what a hit
+/// takes is rehearsed on the machine, now and then, and taken off. What remains:
+/// - How much of a hit is felt in a program differs: it is known within 40 % or so. A hit that
+///   counts takes 2 to 3 ns; so rates of functions of less than 20 ns that are called in a row may
+///   be off by more than a tenth, where time has to tell them. The error says so.
+/// - A function whose calls come in bursts shorter than the time it is latent, at the start of a
+///   program for one, may be estimated at many times its calls; the error says so, once some
+///   windows have passed.
 ///
-/// Calls are timed [in order](crate::Consumer::needs_order), so that what is taken off their times for the hits is known within a tenth: some 4 ns. Told apart are
-/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where they are more than half,
-/// - calls that took 16 times as long as those before, and more. Where they are so few that they may have been interrupted (2,000 times a second), they are
-///   in the error only; where there are more, in the mean.
+/// Calls are timed [in order](crate::Consumer::needs_order), so that what is taken off their times
+/// for the hits is known within a tenth: some 4 ns. Told apart are
+/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where
+///   they are more than half,
+/// - calls that took 16 times as long as those before, and more. Where they are so few that they
+///   may have been interrupted (2,000 times a second), they are in the error only; where there are
+///   more, in the mean.
 ///
 /// # Which thread patches, and when
-/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after functions are armed to time calls, which it does not sleep for) or an
-/// epoch begins. Hits never patch: those of a function that has its sample are counted only, until the daemon has looked. For good speed, let
-/// text stay open: `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals it.
+/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after
+/// functions are armed to time calls, which it does not sleep for) or an epoch begins. Hits never
+/// patch: those of a function that has its sample are counted only, until the daemon has looked.
+/// For good speed, let text stay open:
+/// `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals
+/// it.
 ///
 /// # Budget
-/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their number and by what one takes on this machine
-/// ([`ProfileCost::hits`](super::ProfileCost::hits)).
-/// When it is more than the budget allows, functions that are timed, or have windows, become latent until the debt is paid. So bursts of calls
-/// that nobody could foresee are paid for afterwards: over seconds, the budget holds. A quarter of it is for what is counted all the time.
+/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their
+/// number and by what one takes on this machine ([`ProfileCost::hits`](super::ProfileCost::hits)).
+/// When it is more than the budget allows, functions that are timed, or have windows, become latent
+/// until the debt is paid. So bursts of calls that nobody could foresee are paid for afterwards:
+/// over seconds, the budget holds. A quarter of it is for what is counted all the time.
 ///
 /// # Cost
-/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered: some 20 ns a hit, of which 5 are order; timed, two readings of the clock a
-/// call, and an `lfence`. No lock, no locked instruction, no heap, no system call. Memory: for each thread some 450 bytes a function, as far as touched, and a counter for each probe.
-/// See the figure `profiler`.
+/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered:
+/// some 20 ns a hit, of which 5 are order; timed, two readings of the clock a call, and an
+/// `lfence`. No lock, no locked instruction, no heap, no system call. Memory: for each thread some
+/// 450 bytes a function, as far as touched, and a counter for each probe. See the figure
+/// `profiler`.
 ///
 /// # Forks, and the end
-/// The daemon ends with the attachment: when the latter has been dropped, there is no such thread. A forked child has no daemon:
-/// the attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile is what it was at the fork. One that is
+/// The daemon ends with the attachment: when the latter has been dropped, there is no such thread.
+/// A forked child has no daemon: the attachment there [has failed](crate::Attachment::failure), its
+/// sites are latent, and its profile is what it was at the fork. One that is
 /// [stepped](Self::stepped) goes on in the child.
 ///
 /// ```
@@ -146,7 +162,8 @@ struct Options {
     is_stepped: bool,
 }
 
-/// How long after something is armed to look first, in nanoseconds: hot functions have their sample by then.
+/// How long after something is armed to look first, in nanoseconds: hot functions have their sample
+/// by then.
 const FIRST_LOOK: f64 = 30_000.0;
 
 impl Default for Profiler {
@@ -156,13 +173,15 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// One with the defaults: samples of 10 calls, epochs of 10 ms, a budget of 1 % of the CPU time for all functions together.
+    /// One with the defaults: samples of 10 calls, epochs of 10 ms, a budget of 1 % of the CPU time
+    /// for all functions together.
     pub fn new() -> Self {
         Self::with(Time::Machine(Clock::new()))
     }
 
-    /// One that measures, and plans, with this clock, which says nanoseconds that never become less, rather than with the machine's;
-    /// CPU time is the same. For simulations and tests. It is called on hits.
+    /// One that measures, and plans, with this clock, which says nanoseconds that never become
+    /// less, rather than with the machine's; CPU time is the same. For simulations and tests. It is
+    /// called on hits.
     pub fn with_clock(nanoseconds: fn() -> u64) -> Self {
         Self::with(Time::Given(nanoseconds))
     }
@@ -207,15 +226,17 @@ impl Profiler {
         self
     }
 
-    /// Without a thread of its own: the program calls [`look`](Self::look), as often as that asks for.
+    /// Without a thread of its own: the program calls [`look`](Self::look), as often as that asks
+    /// for.
     #[must_use]
     pub fn stepped(mut self) -> Self {
         self.options.is_stepped = true;
         self
     }
 
-    /// Looks at what was sampled, switches what is to be switched, on this thread, and returns in how much time to look again.
-    /// What a thread of its own does otherwise; not to be called on a hit.
+    /// Looks at what was sampled, switches what is to be switched, on this thread, and returns in
+    /// how much time to look again. What a thread of its own does otherwise; not to be called on a
+    /// hit.
     pub fn look(&self) -> Duration {
         self.core.look(false)
     }
@@ -295,10 +316,12 @@ impl Consumer for Profiler {
     }
 }
 
-/// For a consumer that measures the same calls in a way of its own: it hands on what it is asked and told of, and keeps to this one's budget.
+/// For a consumer that measures the same calls in a way of its own: it hands on what it is asked
+/// and told of, and keeps to this one's budget.
 #[cfg(feature = "perf")]
 impl Profiler {
-    /// It takes so many nanoseconds at each of the two hits of a call that is timed. Said once, before it is attached.
+    /// It takes so many nanoseconds at each of the two hits of a call that is timed. Said once,
+    /// before it is attached.
     pub(super) fn takes_besides(&self, nanoseconds: f64) {
         let _ = self.besides.set(nanoseconds);
     }

@@ -1,4 +1,5 @@
-//! How a function is armed: its calls are counted, or timed as well. [`schedule`](super::schedule) says why there are both.
+//! How a function is armed: its calls are counted, or timed as well. [`schedule`](super::schedule)
+//! says why there are both.
 
 /// What is done with the calls of a function that is armed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

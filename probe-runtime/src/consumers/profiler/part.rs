@@ -1,6 +1,8 @@
-//! What a thread has seen of one function: its calls, and the times of some, paired by entry and exit.
+//! What a thread has seen of one function: its calls, and the times of some, paired by entry and
+//! exit.
 //!
-//! All is the thread's own, but for reports, which read it at any time: no lock, no locked instruction.
+//! All is the thread's own, but for reports, which read it at any time: no lock, no locked
+//! instruction.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -62,7 +64,8 @@ unsafe impl Zeroed for Part {}
 /// What all threads have seen of a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Seen {
-    /// Calls that began, and polls: those that the runtime has counted, and those whose hits were delivered.
+    /// Calls that began, and polls: those that the runtime has counted, and those whose hits were
+    /// delivered.
     pub(super) counted: u64,
     pub(super) delivered: u64,
     /// Of both, polls after a future's first.
@@ -80,7 +83,8 @@ impl Seen {
     /// What a thread has seen, if it has.
     pub(super) fn add(&mut self, part: Option<&Part>) {
         let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
-        // In this order: what has a time has ended, what has ended has begun, and what has begun is a call.
+        // In this order: what has a time has ended, what has ended has begun, and what has begun is
+        // a call.
         self.times = self.times.and(&part.times.get());
         self.ended += part.ended.load(Acquire);
         self.begun += part.begun.load(Relaxed);

@@ -1,9 +1,10 @@
 //! How far the program has come: what its threads have used on processors.
 //!
-//! What the process has used is known of all threads, also those that have ended, but of those that run on other processors as of the last tick,
-//! which is some milliseconds ago. What a thread has used is known to the microsecond, but only of threads that are known: those that
-//! have hit a probe. So windows, which are short, go by the threads; and what others have used, or threads after they were asked
-//! last, is added bit by bit over [`SMOOTHED`].
+//! What the process has used is known of all threads, also those that have ended, but of those that
+//! run on other processors as of the last tick, which is some milliseconds ago. What a thread has
+//! used is known to the microsecond, but only of threads that are known: those that have hit a
+//! probe. So windows, which are short, go by the threads; and what others have used, or threads
+//! after they were asked last, is added bit by bit over [`SMOOTHED`].
 
 use super::time::{Time, Used};
 use crate::dispatch::threads;
@@ -70,7 +71,8 @@ impl Progress {
         self.daemon = Some(os::thread::id());
     }
 
-    /// Nanoseconds that the program's threads have used so far. `used` is as of now, `since` so many nanoseconds ago that was asked last.
+    /// Nanoseconds that the program's threads have used so far. `used` is as of now, `since` so
+    /// many nanoseconds ago that was asked last.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn now(&mut self, time: Time, used: Used, since: u64) -> f64 {
         let own = self.daemon.and_then(os::cpu::of_thread).unwrap_or_default();

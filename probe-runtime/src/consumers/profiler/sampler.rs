@@ -1,16 +1,21 @@
-//! What a hit does: it counts the call, and times it if it is one of the first since its function was armed.
+//! What a hit does: it counts the call, and times it if it is one of the first since its function
+//! was armed.
 //!
-//! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)), and no hit comes here. Those that do count their calls, whatever
-//! is being switched, so that each call is counted once. Each function has an *era*, which says whether its calls are timed as well; each time
-//! that it is armed is another. The daemon writes it: once the sites are active, and before they become
-//! latent. So what is timed has had its exit's site active for all of its life.
+//! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)),
+//! and no hit comes here. Those that do count their calls, whatever is being switched, so that each
+//! call is counted once. Each function has an *era*, which says whether its calls are timed as
+//! well; each time that it is armed is another. The daemon writes it: once the sites are active,
+//! and before they become latent. So what is timed has had its exit's site active for all of its
+//! life.
 //!
-//! Calls are paired for each function on its own, not along the thread's stack: what is called inside may be latent. A thread notes the
-//! beginnings of calls that are timed, and how many calls are under way that are not. New ones are timed only while there are
-//! none of the latter, so that the exits tell which is which: those that are not timed lie inside of those that are.
-//! Of C code, whose calls may end without an exit, the stack pointer tells, see [`calls`](crate::calls).
+//! Calls are paired for each function on its own, not along the thread's stack: what is called
+//! inside may be latent. A thread notes the beginnings of calls that are timed, and how many calls
+//! are under way that are not. New ones are timed only while there are none of the latter, so that
+//! the exits tell which is which: those that are not timed lie inside of those that are. Of C code,
+//! whose calls may end without an exit, the stack pointer tells, see [`calls`](crate::calls).
 //!
-//! All is the thread's own: no lock, no locked instruction. The clock is read for calls that are timed, once at each end.
+//! All is the thread's own: no lock, no locked instruction. The clock is read for calls that are
+//! timed, once at each end.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -31,7 +36,8 @@ use crate::per_thread::{PerThread, Zeroed};
 use crate::period::{Period, Since};
 use crate::registry::ProbeId;
 
-/// A hit of a call that is timed: of which function, and of how many of its calls that are timed on this thread at once (fewer than [`DEPTH`]).
+/// A hit of a call that is timed: of which function, and of how many of its calls that are timed on
+/// this thread at once (fewer than [`DEPTH`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::consumers) enum Timed {
     /// It begins.
@@ -90,7 +96,8 @@ impl Sampler {
         Self::of(selected, of_functions, idle, quota, time)
     }
 
-    /// One of a single function, whose entry is the probe 0, and its exit the probe 1; it times calls, as many as the quota says.
+    /// One of a single function, whose entry is the probe 0, and its exit the probe 1; it times
+    /// calls, as many as the quota says.
     pub(super) fn rehearsed(quota: u32, time: Time) -> Result<Self, Error> {
         let selected = Selected::rehearsed();
         let sampler = Self::of(selected, vec![Probes::default()], Vec::new(), quota, time)?;
@@ -135,7 +142,8 @@ impl Sampler {
         self.probes[function].resuming
     }
 
-    /// The probes that mean nothing here: points, drops of futures, those of functions that are left out.
+    /// The probes that mean nothing here: points, drops of futures, those of functions that are
+    /// left out.
     pub(super) fn idle(&self) -> &[ProbeId] {
         &self.idle
     }

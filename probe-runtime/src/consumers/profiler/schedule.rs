@@ -1,27 +1,37 @@
-//! When which function is armed, and for how long. Pure: it is told the time and what was seen, and says what is to be switched.
+//! When which function is armed, and for how long. Pure: it is told the time and what was seen, and
+//! says what is to be switched.
 //!
 //! ```text
 //! attached ▶ all are timed ──▶ called seldom: counted, and timed again now and then
 //!                          └─▶ called often: latent ── next epoch, if the budget allows ──▶ a window, counted or timed ──▶ latent …
 //! ```
-//! - **Modes**: a function's calls are *timed* in some windows, at two hits that are delivered; in others they are only *counted* by the
-//!   runtime, at one hit that takes a tenth of that. What is called so seldom that counting all the time takes no more than a part of the budget is
-//!   counted so, without gaps: its calls are known. The rest has windows.
-//! - A **window that times** is planned when it opens: twice as long as each thread takes for its sample at the rate of the window before, and at least until the
-//!   first look. It goes on until the sample has been called, and what is being timed has ended; but not beyond 16 samples' worth of calls, as
-//!   when the rate jumps.
-//! - **Windows that count** are as long as a part of an epoch's budget lasts at the rates that were seen last, for all that are open together; if that is too short,
-//!   some wait for another epoch. How long that is stands before they open.
-//! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of microseconds on some
-//!   machines: so the first look at what is timed is not slept for, and later ones before the epoch are made only if that costs less than the hits until then.
-//! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own rhythm. Then what is latent is armed
-//!   again, the longest latent first, as far as the buckets reach: in one of eight to time, in the others to count; but nothing where what is counted all the time is timed, in one of eight as well. To time needs a
-//!   barrier, since entry and exit belong together; to count does not.
-//! - **Time** is what the program has used on processors, wherever a rate is meant: while its threads wait, or others have the processors,
-//!   nothing is called. Only when to look again is by the clock.
-//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While one is empty, what is timed
-//!   becomes latent, planned or not, and nothing is armed again. What has no sample yet stays armed, and costs nothing until it is called. What is counted
-//!   all the time and takes more than its part, as when its rate jumps, becomes latent at the next epoch; its highest rate is remembered for a while.
+//! - **Modes**: a function's calls are *timed* in some windows, at two hits that are delivered; in
+//!   others they are only *counted* by the runtime, at one hit that takes a tenth of that. What is
+//!   called so seldom that counting all the time takes no more than a part of the budget is counted
+//!   so, without gaps: its calls are known. The rest has windows.
+//! - A **window that times** is planned when it opens: twice as long as each thread takes for its
+//!   sample at the rate of the window before, and at least until the first look. It goes on until
+//!   the sample has been called, and what is being timed has ended; but not beyond 16 samples'
+//!   worth of calls, as when the rate jumps.
+//! - **Windows that count** are as long as a part of an epoch's budget lasts at the rates that were
+//!   seen last, for all that are open together; if that is too short, some wait for another epoch.
+//!   How long that is stands before they open.
+//! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of
+//!   microseconds on some machines: so the first look at what is timed is not slept for, and later
+//!   ones before the epoch are made only if that costs less than the hits until then.
+//! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own
+//!   rhythm. Then what is latent is armed again, the longest latent first, as far as the buckets
+//!   reach: in one of eight to time, in the others to count; but nothing where what is counted all
+//!   the time is timed, in one of eight as well. To time needs a barrier, since entry and exit
+//!   belong together; to count does not.
+//! - **Time** is what the program has used on processors, wherever a rate is meant: while its
+//!   threads wait, or others have the processors, nothing is called. Only when to look again is by
+//!   the clock.
+//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While
+//!   one is empty, what is timed becomes latent, planned or not, and nothing is armed again. What
+//!   has no sample yet stays armed, and costs nothing until it is called. What is counted all the
+//!   time and takes more than its part, as when its rate jumps, becomes latent at the next epoch;
+//!   its highest rate is remembered for a while.
 
 mod cost;
 mod course;
@@ -184,8 +194,9 @@ impl Schedule {
         }
     }
 
-    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks; the program's threads have used `progress` in all.
-    /// Returns what is to be switched; off is first. What was latent is not armed before [`opened`](Self::opened).
+    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks; the
+    /// program's threads have used `progress` in all. Returns what is to be switched; off is first.
+    /// What was latent is not armed before [`opened`](Self::opened).
     pub(super) fn look(
         &mut self,
         (now, progress): (u64, f64),
@@ -265,7 +276,8 @@ impl Schedule {
 
     /// There is nothing to do at an epoch that finds the bucket empty.
     fn wait_for_room(&mut self, now: u64) {
-        // With thousands of functions, or where the program waits, a look must not come sooner than it is paid for, with something left.
+        // With thousands of functions, or where the program waits, a look must not come sooner than
+        // it is paid for, with something left.
         let look = self.bucket.pays_in(2.0 * self.cost.own / f64::from(self.looks.max(1)), self.busy);
         let longest = (LEFT_OUT * self.settings.epoch).max(look.min(self.settings.ticks_per_second));
         let longest = after(self.epoch, longest);
@@ -279,7 +291,8 @@ impl Schedule {
         let due = |function: &usize| match self.courses[*function].state {
             State::Open(Open { mode, planned, from, .. }) if planned.is_finite() => {
                 let due = after(from.at, planned);
-                // Past its plan, it waits for calls, or for some to end: twice as long as it took so far.
+                // Past its plan, it waits for calls, or for some to end: twice as long as it took
+                // so far.
                 let later = || after(self.looked, since(self.looked, from.at).max(first));
                 Some((mode, if due > self.looked { due } else { later() }))
             }
@@ -296,7 +309,8 @@ impl Schedule {
         next
     }
 
-    /// Whether waking up before the epoch costs less than the hits of what is timed until then. What a rate is must be found out first.
+    /// Whether waking up before the epoch costs less than the hits of what is timed until then.
+    /// What a rate is must be found out first.
     fn is_worth_a_look(&self) -> bool {
         let mut hits = 0.0;
         for function in &self.armed {

@@ -148,7 +148,8 @@ impl Told {
         kind.add(elapsed, inner);
     }
 
-    /// Whether it took so many times as long as those lately, once so many are known. When it is over, it is one of them.
+    /// Whether it took so many times as long as those lately, once so many are known. When it is
+    /// over, it is one of them.
     fn is_long(&self, elapsed: u64) -> bool {
         const LONG: u64 = 16;
         const KNOWN: u64 = 4;

@@ -1,4 +1,5 @@
-//! A window, in which a function's calls are counted, and what its hits, and others', have made of it.
+//! A window, in which a function's calls are counted, and what its hits, and others', have made of
+//! it.
 
 use super::costs::Costs;
 use super::times::{Kinds, Times};
@@ -46,7 +47,8 @@ impl Burden {
 }
 
 impl Window {
-    /// With what calls took, which stand for themselves and `others`. Where these are none, or hardly any call was a usual one, all calls are alike.
+    /// With what calls took, which stand for themselves and `others`. Where these are none, or
+    /// hardly any call was a usual one, all calls are alike.
     #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     pub(super) fn with_times(self, times: &Kinds<Times>, has_others: bool) -> Self {
         let all = times.all();
@@ -81,7 +83,8 @@ impl Window {
         !self.is_new && self.burden.delivered <= DISTURBED * self.length
     }
 
-    /// Without hits that were measured as a part of the calls: their own, and those of calls inside.
+    /// Without hits that were measured as a part of the calls: their own, and those of calls
+    /// inside.
     pub(super) fn without_hits(mut self, costs: &Costs) -> Self {
         let samples = self.samples.max(1.0);
         let own = (self.inner * costs.delivered / samples + costs.inside).min(self.time / samples);

@@ -10,7 +10,8 @@ use crate::period::Period;
 /// Changes when a member's meaning does, or one goes. New members don't change it.
 const SCHEMA: u64 = 1;
 
-/// What a report is for programs. JSON and what `serde` writes have the same members, in this order.
+/// What a report is for programs. JSON and what `serde` writes have the same members, in this
+/// order.
 pub(crate) trait Written {
     /// See [`document`].
     fn head(&self) -> Row<'static>;

@@ -1,4 +1,5 @@
-//! Reports are lists of rows, with a few methods of a slice's: all of these would hide the report's own in its documentation.
+//! Reports are lists of rows, with a few methods of a slice's: all of these would hide the report's
+//! own in its documentation.
 
 /// `list!(Report, field, Row, "what the rows are")`.
 macro_rules! list {

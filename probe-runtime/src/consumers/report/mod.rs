@@ -1,7 +1,7 @@
 //! Reports: text tables for people, JSON and CSV for programs.
 //!
-//! JSON and CSV are written here, not by a crate: what is written is flat, and the rules for escaping are a screen. They are tested
-//! against parsers that others wrote.
+//! JSON and CSV are written here, not by a crate: what is written is flat, and the rules for
+//! escaping are a screen. They are tested against parsers that others wrote.
 
 mod csv;
 mod document;

@@ -26,18 +26,21 @@ use crate::error::{Error, Mistake};
 use crate::per_thread::Local;
 use crate::spec::{Setting, interval};
 
-/// Says each call that took longer than a limit, as it ends: the function, the time, the fields that its entry had, the thread. On stderr,
-/// a line each, or [to a closure](Self::to). Its attachment prints as a table of the functions, with how many of their calls were slow.
+/// Says each call that took longer than a limit, as it ends: the function, the time, the fields
+/// that its entry had, the thread. On stderr, a line each, or [to a closure](Self::to). Its
+/// attachment prints as a table of the functions, with how many of their calls were slow.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`db::*`, without a `kind`). A future's time is from its entry to
-/// its exit; its fields are said if one poll was all.
+/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`db::*`, without a
+/// `kind`). A future's time is from its entry to its exit; its fields are said if one poll was all.
 ///
-/// As many calls are said as [`at_most`](Self::at_most) allows, a hundred a second if not said otherwise; the others are
-/// [counted](SlowCalls::unsaid). Of fields, the first 120 bytes are kept, in a thread's outermost 128 measured calls.
+/// As many calls are said as [`at_most`](Self::at_most) allows, a hundred a second if not said
+/// otherwise; the others are [counted](SlowCalls::unsaid). Of fields, the first 120 bytes are kept,
+/// in a thread's outermost 128 measured calls.
 ///
-/// Cost: as [`Calls`](crate::calls::Calls), and at each entry with fields, showing them; a slow call pays for its line, which on stderr is a
-/// system call. Itself it takes no heap and no lock on a hit, so it may sit in an allocator; fields with `?` or `%` are shown by their
-/// own code, and a closure does what it does. Who writes to a stderr that nobody empties waits.
+/// Cost: as [`Calls`](crate::calls::Calls), and at each entry with fields, showing them; a slow
+/// call pays for its line, which on stderr is a system call. Itself it takes no heap and no lock on
+/// a hit, so it may sit in an allocator; fields with `?` or `%` are shown by their own code, and a
+/// closure does what it does. Who writes to a stderr that nobody empties waits.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -73,8 +76,8 @@ pub struct Slow {
 
 type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
 
-/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have, with control characters escaped
-/// (`\n`, `\u{1b}`).
+/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have,
+/// with control characters escaped (`\n`, `\u{1b}`).
 ///
 /// ```
 /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5))
@@ -99,7 +102,8 @@ impl<'a> SlowCall<'a> {
         self.elapsed
     }
 
-    /// The fields of its entry, as they are: `table = users, ms = 20`, 120 bytes at most; empty where there are none.
+    /// The fields of its entry, as they are: `table = users, ms = 20`, 120 bytes at most; empty
+    /// where there are none.
     pub fn fields(&self) -> &'a str {
         self.fields
     }
@@ -170,7 +174,8 @@ impl Slow {
         }
     }
 
-    /// Says them to a closure instead, on the thread that made the call, in its hit: probes that it hits itself are not delivered.
+    /// Says them to a closure instead, on the thread that made the call, in its hit: probes that it
+    /// hits itself are not delivered.
     #[must_use]
     pub fn to(mut self, closure: impl Fn(&SlowCall<'_>) + Send + Sync + 'static) -> Self {
         self.sink = Box::new(closure);
@@ -189,7 +194,8 @@ impl Slow {
         self
     }
 
-    /// How many calls there were of each function, and how many were slow, by all threads, also those that have ended.
+    /// How many calls there were of each function, and how many were slow, by all threads, also
+    /// those that have ended.
     ///
     /// ```
     /// use probe_runtime::{Slow, probe, select};

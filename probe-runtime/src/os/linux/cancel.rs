@@ -15,9 +15,9 @@ unsafe extern "C-unwind" {
     fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
 }
 
-/// While it lives, this thread can't be cancelled: a `pthread_cancel` waits. What a cancellation would tear apart (a lock
-/// that is held, text that is open, Rust's frames, which a forced unwind must not cross) is whole. Cost: two calls of some
-/// 2 ns.
+/// While it lives, this thread can't be cancelled: a `pthread_cancel` waits. What a cancellation
+/// would tear apart (a lock that is held, text that is open, Rust's frames, which a forced unwind
+/// must not cross) is whole. Cost: two calls of some 2 ns.
 #[must_use = "dropping it lets the thread be cancelled again"]
 pub(crate) struct Uncancellable {
     outer: libc::c_int,
@@ -29,8 +29,8 @@ impl Uncancellable {
     #[inline]
     pub(crate) fn new() -> Self {
         let mut outer = DISABLE;
-        // SAFETY: a known state, and a place for the one before. (It may be called anywhere, signal handlers among
-        // them.)
+        // SAFETY: a known state, and a place for the one before. (It may be called anywhere, signal
+        // handlers among them.)
         unsafe { pthread_setcancelstate(DISABLE, &raw mut outer) };
         Self { outer, not_send: PhantomData }
     }
@@ -40,8 +40,9 @@ impl Drop for Uncancellable {
     #[inline]
     fn drop(&mut self) {
         if self.outer != DISABLE {
-            // SAFETY: the state that this thread had. A cancellation that waits takes effect at the next cancellation point.
-            // (A thread that may be cancelled anywhere does not get back from here; but such a thread must not run Rust.)
+            // SAFETY: the state that this thread had. A cancellation that waits takes effect at the
+            // next cancellation point. (A thread that may be cancelled anywhere does not get back
+            // from here; but such a thread must not run Rust.)
             unsafe { pthread_setcancelstate(self.outer, ptr::null_mut()) };
         }
     }

@@ -1,15 +1,18 @@
-//! What is mapped at an address, and with which rights: the kernel's own answer, since nobody in user space keeps it.
+//! What is mapped at an address, and with which rights: the kernel's own answer, since nobody in
+//! user space keeps it.
 //!
-//! [`Maps`] is opened for one question and closed again: no descriptor stays. Linux 6.11 and later answer for one
-//! address (`PROCMAP_QUERY`, see `linux/fs.h`); before that, and where a sandbox forbids the ioctl, the text of the
-//! file is read and parsed.
+//! [`Maps`] is opened for one question and closed again: no descriptor stays. Linux 6.11 and later
+//! answer for one address (`PROCMAP_QUERY`, see `linux/fs.h`); before that, and where a sandbox
+//! forbids the ioctl, the text of the file is read and parsed.
 //!
-//! The file is `/proc/thread-self/maps`, since `/proc/self/maps` is empty once a process's first thread has ended.
+//! The file is `/proc/thread-self/maps`, since `/proc/self/maps` is empty once a process's first
+//! thread has ended.
 //!
-//! Cost, measured: 4 µs to open, ask and close; 0.5 µs for each further question; 17 µs the other way, in a small
-//! process.
+//! Cost, measured: 4 µs to open, ask and close; 0.5 µs for each further question; 17 µs the other
+//! way, in a small process.
 
-// Safety: relies on an ioctl that fills in a structure of this module's own, whose layout is asserted.
+// Safety: relies on an ioctl that fills in a structure of this module's own, whose layout is
+// asserted.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -85,7 +88,8 @@ impl Maps {
     }
 }
 
-/// The mapping that holds the address, asked without the heap; `None` where the kernel can't be asked so, or nothing is there.
+/// The mapping that holds the address, asked without the heap; `None` where the kernel can't be
+/// asked so, or nothing is there.
 #[cfg(probe_discovers)]
 pub(crate) fn holding_now(addr: usize) -> Option<Mapping> {
     query(&File::open("/proc/thread-self/maps").ok()?, addr)?
@@ -128,7 +132,8 @@ fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
         query_addr: addr as u64,
         ..ProcmapQuery::default()
     };
-    // SAFETY: the kernel fills in the structure, whose size it is told; no name and no build id are asked for.
+    // SAFETY: the kernel fills in the structure, whose size it is told; no name and no build id are
+    // asked for.
     let result = unsafe { libc::syscall(libc::SYS_ioctl, file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
     if result != 0 {
         return (io::Error::last_os_error().raw_os_error() == Some(libc::ENOENT)).then_some(None);
@@ -141,13 +146,14 @@ fn query(file: &File, addr: usize) -> Option<Option<Mapping>> {
     })
 }
 
-/// The mapping that holds the address, in the text of a `maps` file. Pure; steps over lines that it does not understand.
+/// The mapping that holds the address, in the text of a `maps` file. Pure; steps over lines that it
+/// does not understand.
 fn find(text: &[u8], addr: usize) -> Option<Mapping> {
     text.split(|byte| *byte == b'\n').filter_map(parse).find(|mapping| mapping.range.contains(&addr))
 }
 
-/// The mappings in the text of a `maps` file, ascending, with their names. Pure; steps over lines that it does not
-/// understand.
+/// The mappings in the text of a `maps` file, ascending, with their names. Pure; steps over lines
+/// that it does not understand.
 pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     let lines = text.split(|byte| *byte == b'\n');
     lines.filter_map(|line| Some((parse(line)?.range, line.rsplit(|byte| *byte == b' ').next()?)))

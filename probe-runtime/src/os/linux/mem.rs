@@ -1,22 +1,25 @@
 //! Writing to this process's memory through the kernel: `/proc/self/mem`, see `proc_pid_mem(5)`.
 //!
-//! The kernel writes to the pages through its own mapping of them, and makes a private copy of a file's page first, as
-//! for any private mapping. So no page of the process is ever writable and executable, and its mappings stay what they
-//! are: the text can be written where `mprotect` is denied, be it sealed (mseal(2)) or forbidden by a policy.
+//! The kernel writes to the pages through its own mapping of them, and makes a private copy of a
+//! file's page first, as for any private mapping. So no page of the process is ever writable and
+//! executable, and its mappings stay what they are: the text can be written where `mprotect` is
+//! denied, be it sealed (mseal(2)) or forbidden by a policy.
 //!
-//! A write of one byte is atomic for everybody, also for instruction fetch. A write of several is *not*: the kernel copies them in an
-//! order and in steps of its own (`rep movsb` on most processors). Text that threads may be executing is therefore only
-//! written byte by byte here, under the protocol that begins with an `int3`.
+//! A write of one byte is atomic for everybody, also for instruction fetch. A write of several is
+//! *not*: the kernel copies them in an order and in steps of its own (`rep movsb` on most
+//! processors). Text that threads may be executing is therefore only written byte by byte here,
+//! under the protocol that begins with an `int3`.
 //!
-//! The descriptor belongs to the memory of the process that opened it, also in a forked child, which may even have the same
-//! id, in a namespace of its own; and a program may close what it does not know, and get the number again for something else.
-//! So each call makes sure that it is the same process, no fork since, and the same file; else it is refused (`ESRCH`,
-//! `EBADF`), and the caller opens its own.
+//! The descriptor belongs to the memory of the process that opened it, also in a forked child,
+//! which may even have the same id, in a namespace of its own; and a program may close what it does
+//! not know, and get the number again for something else. So each call makes sure that it is the
+//! same process, no fork since, and the same file; else it is refused (`ESRCH`, `EBADF`), and the
+//! caller opens its own.
 //!
 //! Cost, measured: 1.2 µs a write, 2 µs for two `mprotect` and a store.
 
-// Safety: relies on pread(2) and pwrite(2) on a descriptor of its own, and on callers, who name memory that they may
-// change.
+// Safety: relies on pread(2) and pwrite(2) on a descriptor of its own, and on callers, who name
+// memory that they may change.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs::OpenOptions;
@@ -31,7 +34,8 @@ use super::thread::{errno, set_errno};
 /// A way to this process's memory. Its calls are async-signal-safe and keep `errno`.
 #[derive(Debug)]
 pub(crate) struct Alias {
-    /// Not owned in the standard library's sense: it may have been closed by somebody who does not know it.
+    /// Not owned in the standard library's sense: it may have been closed by somebody who does not
+    /// know it.
     fd: RawFd,
     /// The process whose memory it is, and how many forks it came from.
     process: (libc::pid_t, usize),
@@ -43,7 +47,9 @@ impl Alias {
     /// Opens it, and makes sure that it writes to what is read-only.
     ///
     /// # Errors
-    /// The system's. `EIO`: the kernel does not override protection here (`proc_mem.force_override=never` or `=ptrace` on its command line). `EACCES`: the process is not dumpable. `ENOENT`: `/proc` is not mounted.
+    /// The system's. `EIO`: the kernel does not override protection here
+    /// (`proc_mem.force_override=never` or `=ptrace` on its command line). `EACCES`: the process is
+    /// not dumpable. `ENOENT`: `/proc` is not mounted.
     pub(crate) fn open() -> io::Result<Self> {
         // `/proc/self` is empty once a process's first thread has ended. Opened with `O_CLOEXEC`.
         let file = OpenOptions::new().read(true).write(true).open("/proc/thread-self/mem")?;
@@ -90,8 +96,8 @@ impl Alias {
         self.transfer(addr, bytes.len(), |done, offset| {
             let rest = &bytes[done..];
             let (fd, start) = (self.fd, rest.as_ptr());
-            // SAFETY: reads the rest of the bytes; the caller may change what is at the address. Not through the C
-            // library's function, which is a cancellation point.
+            // SAFETY: reads the rest of the bytes; the caller may change what is at the address.
+            // Not through the C library's function, which is a cancellation point.
             unsafe { libc::syscall(libc::SYS_pwrite64, fd, start, rest.len(), offset) }
         })
     }
@@ -109,7 +115,8 @@ impl Alias {
         })
     }
 
-    /// Calls `step` with the bytes done and the offset of the next, until all is done; it returns what it did.
+    /// Calls `step` with the bytes done and the offset of the next, until all is done; it returns
+    /// what it did.
     fn transfer(&self, addr: usize, len: usize, mut step: impl FnMut(usize, i64) -> i64) -> io::Result<()> {
         let saved = errno();
         let result = (|| {
@@ -141,7 +148,8 @@ impl Alias {
 impl Drop for Alias {
     fn drop(&mut self) {
         if identity(self.fd).is_ok_and(|identity| identity == self.identity) {
-            // SAFETY: its own descriptor, and its last use. Not a cancellation point, as `libc::close` is.
+            // SAFETY: its own descriptor, and its last use. Not a cancellation point, as
+            // `libc::close` is.
             unsafe { libc::syscall(libc::SYS_close, self.fd) };
         }
     }

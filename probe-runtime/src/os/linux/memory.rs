@@ -1,5 +1,6 @@
-//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator; and never through the C library's
-//! functions for it, since a program may have its own in their place, with probes in them, whose first hit asks for memory.
+//! Memory straight from the kernel: never from the heap, since a probe may sit in the allocator;
+//! and never through the C library's functions for it, since a program may have its own in their
+//! place, with probes in them, whose first hit asks for memory.
 
 // Safety: relies on mmap(2), munmap(2) and madvise(2) alone.
 #![expect(unsafe_code, reason = "see above")]
@@ -23,7 +24,8 @@ pub(crate) fn zeroed(len: usize) -> *mut u8 {
 /// Zeroed memory at a place where nothing is mapped, or, for 0, where the system likes.
 ///
 /// # Errors
-/// The system's error number: `EEXIST` where something is mapped, `ENOMEM` where there is no memory, or no such address.
+/// The system's error number: `EEXIST` where something is mapped, `ENOMEM` where there is no
+/// memory, or no such address.
 #[cfg(probe_discovers)]
 pub(crate) fn zeroed_at(place: usize, len: usize) -> Result<*mut u8, i32> {
     let start = map(place, len, if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE })?;

@@ -1,11 +1,14 @@
-//! Reading this process's memory without faulting: `process_vm_readv(2)`, which says `EFAULT` where a load would end the process.
+//! Reading this process's memory without faulting: `process_vm_readv(2)`, which says `EFAULT` where
+//! a load would end the process.
 //!
 //! Cost: 0.4 µs a call. It needs neither `/proc` nor a descriptor; a seccomp filter may deny it.
 
-// Safety: relies on the kernel to look at what is mapped, and to write to the caller's buffer alone.
+// Safety: relies on the kernel to look at what is mapped, and to write to the caller's buffer
+// alone.
 #![expect(unsafe_code, reason = "see above")]
 
-/// Fills a buffer from an address; `false` where not all of it can be read, or the kernel does not do it.
+/// Fills a buffer from an address; `false` where not all of it can be read, or the kernel does not
+/// do it.
 pub(crate) fn peek(addr: usize, into: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: into.len() };

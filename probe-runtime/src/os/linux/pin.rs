@@ -1,7 +1,8 @@
 //! Keeping the object that holds this code loaded.
 //!
-//! A plugin that links a copy of this crate of its own is entered by other objects' sites, by threads that end, and by
-//! `fork`. Once it has attached, unloading it would leave all of these with the address of nothing.
+//! A plugin that links a copy of this crate of its own is entered by other objects' sites, by
+//! threads that end, and by `fork`. Once it has attached, unloading it would leave all of these
+//! with the address of nothing.
 
 // Safety: relies on dladdr(3), dlopen(3) and dlerror(3), and on strings of the dynamic linker's.
 #![expect(unsafe_code, reason = "see above")]
@@ -14,11 +15,11 @@ pub(crate) struct Unpinned {
     pub(crate) reason: String,
 }
 
-/// Keeps the object that holds this code loaded until the process ends: `dlclose` no longer unloads it. The executable
-/// stays anyhow.
+/// Keeps the object that holds this code loaded until the process ends: `dlclose` no longer unloads
+/// it. The executable stays anyhow.
 ///
-/// Takes the dynamic linker's outer lock, which constructors run under: not to be called while holding a lock that
-/// they may wait for.
+/// Takes the dynamic linker's outer lock, which constructors run under: not to be called while
+/// holding a lock that they may wait for.
 ///
 /// # Errors
 /// The dynamic linker's reason.
@@ -45,7 +46,8 @@ pub(crate) fn pin_object(address: usize) -> Result<(), Unpinned> {
     keep(info.dli_fname)
 }
 
-/// Where all is one executable, there is nothing else to be in; and `dlopen` in a static program warns.
+/// Where all is one executable, there is nothing else to be in; and `dlopen` in a static program
+/// warns.
 #[cfg(target_feature = "crt-static")]
 fn keep(name: *const c_char) -> Result<(), Unpinned> {
     let reason = "it has a C library of its own".to_owned();
@@ -55,7 +57,8 @@ fn keep(name: *const c_char) -> Result<(), Unpinned> {
 #[cfg(not(target_feature = "crt-static"))]
 fn keep(name: *const c_char) -> Result<(), Unpinned> {
     let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-    // SAFETY: the dynamic linker's own string. Nothing is loaded, so no constructor runs. The handle is kept for ever.
+    // SAFETY: the dynamic linker's own string. Nothing is loaded, so no constructor runs. The
+    // handle is kept for ever.
     if !unsafe { libc::dlopen(name, mode) }.is_null() {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Protection of pages.
 
-// Safety: relies on the caller, who takes no right from pages but that to write, and that only once nobody writes.
+// Safety: relies on the caller, who takes no right from pages but that to write, and that only once
+// nobody writes.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -23,8 +24,8 @@ pub(crate) fn pages(bytes: Range<usize>) -> Range<usize> {
 /// Sets the rights of whole pages.
 ///
 /// # Errors
-/// The kernel's: `EACCES` or `EPERM` where a policy or a seal forbids it. Of several mappings, those before the one that
-/// it failed for may have been changed.
+/// The kernel's: `EACCES` or `EPERM` where a policy or a seal forbids it. Of several mappings,
+/// those before the one that it failed for may have been changed.
 #[cfg_attr(all(test, loom), expect(dead_code, reason = "the model checker has a kernel of its own"))]
 pub(crate) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     let mut bits = libc::PROT_NONE;
@@ -41,8 +42,9 @@ pub(crate) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     }
 }
 
-/// Whether what lies at an address can be written: the kernel adds 0 to it, which is as harmless as it is whole. Some 0.2 µs; `None`
-/// where the kernel does not say. Needs neither `/proc` nor a descriptor.
+/// Whether what lies at an address can be written: the kernel adds 0 to it, which is as harmless as
+/// it is whole. Some 0.2 µs; `None` where the kernel does not say. Needs neither `/proc` nor a
+/// descriptor.
 #[cfg_attr(
     all(test, loom, not(probe_discovers)),
     expect(dead_code, reason = "the model checker has a kernel of its own")
@@ -51,7 +53,8 @@ pub(crate) fn is_writable(addr: usize) -> Option<bool> {
     static NOBODY_WAITS: AtomicU32 = AtomicU32::new(0);
     const ADD_0: libc::c_int = libc::FUTEX_OP_ADD << 28;
     let (word, wake) = (addr & !3, libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG);
-    // SAFETY: an aligned word, which keeps its value, or a fault that the kernel reports; nobody waits at either address.
+    // SAFETY: an aligned word, which keeps its value, or a fault that the kernel reports; nobody
+    // waits at either address.
     let done = unsafe { libc::syscall(libc::SYS_futex, NOBODY_WAITS.as_ptr(), wake, 0, 0, word, ADD_0) };
     match done {
         -1 if super::thread::errno() == libc::EFAULT => Some(false),

@@ -12,14 +12,16 @@ pub(crate) fn id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) }.try_into().unwrap_or(u32::MAX)
 }
 
-/// The kernel's id of this process. Not through the C library's function, which may be a program's own, with probes in it.
+/// The kernel's id of this process. Not through the C library's function, which may be a program's
+/// own, with probes in it.
 pub(crate) fn process() -> u32 {
     // SAFETY: no arguments, no effect.
     unsafe { libc::syscall(libc::SYS_getpid) }.try_into().unwrap_or(u32::MAX)
 }
 
-/// When the thread with this id began, in clock ticks since the system did: the kernel gives ids again, but not within
-/// one tick. 0 where the system does not say. No heap: it may be asked in an allocator. Cost: three system calls.
+/// When the thread with this id began, in clock ticks since the system did: the kernel gives ids
+/// again, but not within one tick. 0 where the system does not say. No heap: it may be asked in an
+/// allocator. Cost: three system calls.
 pub(crate) fn birth(id: u32) -> u64 {
     let mut path = *b"/proc/self/task/0000000000/stat\0";
     let digits = &mut path[16..26];
@@ -47,7 +49,8 @@ pub(crate) fn birth(id: u32) -> u64 {
     start_time(&text[..usize::try_from(read).unwrap_or_default()]).unwrap_or_default()
 }
 
-/// Field 22 of a `stat` file, see `proc_pid_stat(5)`. Pure. Field 2 is a name in parentheses, which may hold anything.
+/// Field 22 of a `stat` file, see `proc_pid_stat(5)`. Pure. Field 2 is a name in parentheses, which
+/// may hold anything.
 fn start_time(stat: &[u8]) -> Option<u64> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let field = stat[name_end + 1..].split(|byte| *byte == b' ').filter(|field| !field.is_empty()).nth(19)?;
@@ -90,7 +93,8 @@ pub(crate) fn install(call: unsafe extern "C" fn(*mut c_void)) {
     }
 }
 
-/// Whether [`on_exit`] works: there is a key, and one that does not allocate. Where not, [`is_alive`] tells.
+/// Whether [`on_exit`] works: there is a key, and one that does not allocate. Where not,
+/// [`is_alive`] tells.
 pub(crate) fn tells_exit() -> bool {
     (0..INLINE_KEYS).contains(&KEY.load(Ordering::Acquire))
 }
@@ -138,7 +142,8 @@ impl Errno {
     /// Puts it back.
     #[inline(always)]
     pub(crate) fn restore(self) {
-        // SAFETY: of this thread, which is where it was kept: the pointer makes it neither `Send` nor `Sync`.
+        // SAFETY: of this thread, which is where it was kept: the pointer makes it neither `Send`
+        // nor `Sync`.
         unsafe { *self.at = self.value };
     }
 }

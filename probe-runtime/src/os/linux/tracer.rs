@@ -1,6 +1,7 @@
 //! Who stands between the processor and this program's handlers: a debugger, or valgrind.
 
-// Safety: relies on an instruction sequence that does nothing where it is not valgrind that executes it.
+// Safety: relies on an instruction sequence that does nothing where it is not valgrind that
+// executes it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs;
@@ -32,7 +33,8 @@ pub(crate) fn is_valgrind() -> bool {
     const RUNNING: u64 = 0x1001;
     let request = [RUNNING, 0, 0, 0, 0, 0];
     let mut answer = 0_u64;
-    // SAFETY: turns a register by 128 bits in all, and exchanges another with itself. Valgrind reads the request, and writes the answer.
+    // SAFETY: turns a register by 128 bits in all, and exchanges another with itself. Valgrind
+    // reads the request, and writes the answer.
     unsafe {
         std::arch::asm!(
             "rol rdi, 3",

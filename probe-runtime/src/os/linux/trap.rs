@@ -1,7 +1,7 @@
 //! `SIGTRAP`: who runs into an `int3`, and who had the signal before.
 //!
-//! The handler is installed on top of the one that was there. What is not ours goes to that one, as if it stood alone:
-//! with its mask, its flags, or its default action.
+//! The handler is installed on top of the one that was there. What is not ours goes to that one, as
+//! if it stood alone: with its mask, its flags, or its default action.
 
 // Safety: relies on sigaction(2) and the frames that the kernel hands to handlers.
 #![expect(unsafe_code, reason = "see above")]
@@ -26,7 +26,8 @@ static PREVIOUS: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 /// `SA_RESETHAND` of the previous handler has had its effect.
 static IS_RESET: AtomicBool = AtomicBool::new(false);
 
-/// What x86 calls an `int3`, among its exceptions. The kernel says `SI_KERNEL` then, and valgrind `TRAP_BRKPT`.
+/// What x86 calls an `int3`, among its exceptions. The kernel says `SI_KERNEL` then, and valgrind
+/// `TRAP_BRKPT`.
 const BREAKPOINT: i64 = 3;
 const INT3: u8 = 0xcc;
 
@@ -77,12 +78,13 @@ pub(crate) fn is_installed() -> bool {
 /// What marks the `int3` of the question below.
 static QUESTION: u8 = 0;
 
-/// Executes an `int3`, and tells whether the handler got it. A debugger that keeps the signal for itself stops here; the
-/// program may go on, and is told so.
+/// Executes an `int3`, and tells whether the handler got it. A debugger that keeps the signal for
+/// itself stops here; the program may go on, and is told so.
 #[inline(never)]
 pub(crate) fn debugger_must_pass_on_sigtrap() -> bool {
     let mut is_handled = 0_u64;
-    // SAFETY: the handler, if it is called, changes RAX. Behind the `int3`, where the thread goes on with it and without it, is the end.
+    // SAFETY: the handler, if it is called, changes RAX. Behind the `int3`, where the thread goes
+    // on with it and without it, is the end.
     unsafe {
         std::arch::asm!(
             "lea rdi, [rip + 2f]",
@@ -112,8 +114,8 @@ fn action() -> io::Result<libc::sigaction> {
 /// Something that tells this thread from all others, without a call: its thread pointer.
 pub(crate) fn this_thread() -> usize {
     let pointer;
-    // SAFETY: the first word that FS points at is the thread pointer itself (System V ABI, x86-64 supplement of the
-    // ELF TLS ABI).
+    // SAFETY: the first word that FS points at is the thread pointer itself (System V ABI, x86-64
+    // supplement of the ELF TLS ABI).
     unsafe {
         std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, preserves_flags, readonly));
     }
@@ -147,14 +149,16 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
         // Returning from a handler serialises: the thread fetches anew what is there.
         registers[at(libc::REG_RIP)] = addr;
     } else if is_int3 && !is_behind_int3(addr) && is_ours(addr + 1) {
-        // A debugger has moved the thread back to the instruction, and found no `int3` there any more.
+        // A debugger has moved the thread back to the instruction, and found no `int3` there any
+        // more.
     } else {
         pass_on(signal, info, context);
     }
     set_errno(errno);
 }
 
-/// Whether there is an `int3` where one was executed, as far as the thread is where the processor has put it.
+/// Whether there is an `int3` where one was executed, as far as the thread is where the processor
+/// has put it.
 fn is_behind_int3(addr: i64) -> bool {
     let addr = usize::try_from(addr).unwrap_or_default();
     // Where the thread goes on is mapped; the page before need not be.
@@ -213,8 +217,8 @@ fn call(previous: &libc::sigaction, signal: libc::c_int, info: *mut libc::siginf
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
 }
 
-/// Ends the process as the signal does where nobody handles it: the signal is blocked here, so it comes again when the
-/// handler returns, and finds nobody.
+/// Ends the process as the signal does where nobody handles it: the signal is blocked here, so it
+/// comes again when the handler returns, and finds nobody.
 fn default_action(signal: libc::c_int) {
     // SAFETY: zeroes are the default action; raising is async-signal-safe.
     unsafe {

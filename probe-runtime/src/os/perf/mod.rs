@@ -1,12 +1,14 @@
 //! The kernel's events: perf_event_open(2).
 //!
-//! An event belongs to the thread that opens it, and counts that thread alone. It lives as long as its descriptor or its page is there, so
-//! one of the two is enough; both stay behind in the thread's process when the thread ends, where they keep what was counted. A forked child has the
+//! An event belongs to the thread that opens it, and counts that thread alone. It lives as long as
+//! its descriptor or its page is there, so one of the two is enough; both stay behind in the
+//! thread's process when the thread ends, where they keep what was counted. A forked child has the
 //! descriptors, which count its parent's thread, and none of the pages.
 //!
 //! Nothing here but [`paranoid`] takes the heap, and nothing a lock: it may be called on a hit.
 
-// Safety: relies on perf_event_open(2): structures of its own bindings, places for results, and pages that are unmapped once.
+// Safety: relies on perf_event_open(2): structures of its own bindings, places for results, and
+// pages that are unmapped once.
 #![expect(unsafe_code, reason = "see above")]
 
 mod page;
@@ -40,8 +42,8 @@ pub(crate) struct Descriptor(i32);
 /// Events that a group may have.
 pub(crate) const MOST: usize = 8;
 
-/// From which number on descriptors are [kept](Descriptor::out_of_the_way), at most: the kernel's table of a process's files, which each
-/// fork copies, ends with the highest.
+/// From which number on descriptors are [kept](Descriptor::out_of_the_way), at most: the kernel's
+/// table of a process's files, which each fork copies, ends with the highest.
 const HIGH: u64 = 1024;
 
 impl Descriptor {
@@ -85,8 +87,9 @@ impl Descriptor {
         }
     }
 
-    /// The same event under a high number, where there is one left, to be kept for long. A program that closes all descriptors, and opens
-    /// others, is given the lowest numbers that are free: not this one before it has hundreds.
+    /// The same event under a high number, where there is one left, to be kept for long. A program
+    /// that closes all descriptors, and opens others, is given the lowest numbers that are free:
+    /// not this one before it has hundreds.
     pub(crate) fn out_of_the_way(self) -> Self {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: a place for the result.
@@ -110,7 +113,8 @@ impl Descriptor {
         }
     }
 
-    /// The kernel's number of the event, which no other has; `None` if the descriptor is none of an event.
+    /// The kernel's number of the event, which no other has; `None` if the descriptor is none of an
+    /// event.
     pub(crate) fn id(self) -> Option<u64> {
         let mut id = 0;
         // SAFETY: a place for the result.
@@ -134,12 +138,13 @@ impl Descriptor {
         map(libc::PROT_READ, libc::MAP_SHARED, self.0).map(Page::from_number)
     }
 
-    /// Reads the whole group of which this is the leader, `values.len()` events, in the order in which they were opened. `None` if that is
-    /// not what was read, or there is nothing to be read.
+    /// Reads the whole group of which this is the leader, `values.len()` events, in the order in
+    /// which they were opened. `None` if that is not what was read, or there is nothing to be read.
     ///
-    /// To ask first whose the descriptor is would be a second system call. So the program's own file, under a number that it has closed, is
-    /// read once: of its data as many bytes as are asked for, or it is waited for them. More are asked for than any group has, so
-    /// that a file that has more is known by its answer.
+    /// To ask first whose the descriptor is would be a second system call. So the program's own
+    /// file, under a number that it has closed, is read once: of its data as many bytes as are
+    /// asked for, or it is waited for them. More are asked for than any group has, so that a file
+    /// that has more is known by its answer.
     pub(crate) fn read(self, values: &mut [u64]) -> Option<Times> {
         let mut answer = [0_u64; 3 + MOST + 1];
         let events = values.len().min(MOST);
@@ -168,8 +173,8 @@ pub(crate) fn paranoid() -> Option<i32> {
     std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?.trim().parse().ok()
 }
 
-/// The thread's error number stays what it was, whatever fails. (Where sites are patched, dispatch keeps it around whole hits; elsewhere
-/// nobody does.)
+/// The thread's error number stays what it was, whatever fails. (Where sites are patched, dispatch
+/// keeps it around whole hits; elsewhere nobody does.)
 pub(crate) fn keeping_errno<T>(body: impl FnOnce() -> T) -> T {
     let kept = errno();
     let done = body();

@@ -1,11 +1,13 @@
-//! An event's page, from which its thread reads without a system call, as `linux/perf_event.h` says.
+//! An event's page, from which its thread reads without a system call, as `linux/perf_event.h`
+//! says.
 //!
-//! The kernel writes the page when the event is put on a processor, or taken off: never while its own thread reads it, but perhaps in between
-//! two of its loads. It changes `lock` each time, so who finds that changed reads again. The rest of the count is in the processor, in a
-//! counter that `rdpmc` reads; the rest of the time, in the time stamp counter.
+//! The kernel writes the page when the event is put on a processor, or taken off: never while its
+//! own thread reads it, but perhaps in between two of its loads. It changes `lock` each time, so
+//! who finds that changed reads again. The rest of the count is in the processor, in a counter that
+//! `rdpmc` reads; the rest of the time, in the time stamp counter.
 
-// Safety: relies on the kernel's page being there until it is unmapped, on loads of aligned words that the kernel writes whole, and on the
-// kernel's word that the processor may be asked.
+// Safety: relies on the kernel's page being there until it is unmapped, on loads of aligned words
+// that the kernel writes whole, and on the kernel's word that the processor may be asked.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -71,7 +73,8 @@ impl Page {
         unsafe { count(self.layout(), &This) }
     }
 
-    /// Nanoseconds that this thread has been on a processor since the event was opened; `None` where it takes a system call to know.
+    /// Nanoseconds that this thread has been on a processor since the event was opened; `None`
+    /// where it takes a system call to know.
     ///
     /// # Safety
     /// It is mapped, and this thread's.

@@ -1,4 +1,5 @@
-//! Which process this is, without a system call: a number that a forked child finds to be zero, however it was forked.
+//! Which process this is, without a system call: a number that a forked child finds to be zero,
+//! however it was forked.
 
 // Safety: relies on a page that is never unmapped, and on madvise(2).
 #![expect(unsafe_code, reason = "see above")]
@@ -10,11 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The numbers that were given, also by those that this process descends from.
 static GIVEN: AtomicU64 = AtomicU64::new(0);
 
-/// Where this process's number is: never that of one that it descends from, and 0 in a child that has not [asked](Number::get) yet.
+/// Where this process's number is: never that of one that it descends from, and 0 in a child that
+/// has not [asked](Number::get) yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number(&'static AtomicU64);
 
-/// This process's number; `None` where the kernel does not wipe memory in children (before Linux 4.14).
+/// This process's number; `None` where the kernel does not wipe memory in children (before Linux
+/// 4.14).
 pub(crate) fn process() -> Option<Number> {
     static PAGE: OnceLock<Option<Number>> = OnceLock::new();
     *PAGE.get_or_init(|| {

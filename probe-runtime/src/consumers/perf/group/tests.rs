@@ -26,7 +26,8 @@ fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
 /// A page as the kernel's, of an event that is on no processor now.
 fn page() -> *mut Layout {
     let (rights, size) = (libc::PROT_READ | libc::PROT_WRITE, PAGE.try_into().unwrap());
-    // SAFETY: a new file of memory and a mapping of it, which is zeroed: numbers. The mapping keeps the file.
+    // SAFETY: a new file of memory and a mapping of it, which is zeroed: numbers. The mapping keeps
+    // the file.
     unsafe {
         let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC);
         assert_eq!(libc::ftruncate(file, size), 0);
@@ -84,7 +85,8 @@ fn pages_are_read_and_given_back() {
     group.close(&plan, || panic!("it is closed"));
 }
 
-/// The kernel takes its word back, that time may be read in user space, as it does when processors' time stamps turn out to differ.
+/// The kernel takes its word back, that time may be read in user space, as it does when processors'
+/// time stamps turn out to differ.
 #[test]
 fn what_is_withdrawn_is_read_by_a_system_call() {
     let process = process().unwrap();
@@ -156,7 +158,8 @@ fn the_program_s_error_number_stays() {
     set();
     assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");
     assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
-    // Another thread's first hit closes what it finds, as does the look for others; and opens its own, or can't.
+    // Another thread's first hit closes what it finds, as does the look for others; and opens its
+    // own, or can't.
     group.read(THREAD + 1, &plan, || assert_eq!(Descriptor::from_number(NONE).id(), None));
     assert_eq!(errno(), OWN);
     group.close(&plan, || true);

@@ -25,8 +25,8 @@ pub struct ProfileCost {
     /// The time that hits took: their number, times what one hit takes on this machine, which the
     /// profiler measures now and then.
     pub hits: Duration,
-    /// The time that the profiler's own thread took, as measured: for looking, switching, waking up and
-    /// going to sleep.
+    /// The time that the profiler's own thread took, as measured: for looking, switching, waking up
+    /// and going to sleep.
     pub own: Duration,
     /// The part of [`own`](Self::own) that was spent switching sites.
     pub switching: Duration,

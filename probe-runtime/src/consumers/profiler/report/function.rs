@@ -40,8 +40,8 @@ pub struct FunctionProfile {
 }
 
 impl FunctionProfile {
-    /// As of a function that is armed for the first time. `scale` is nanoseconds a tick, `elapsed` is
-    /// in nanoseconds.
+    /// As of a function that is armed for the first time. `scale` is nanoseconds a tick, `elapsed`
+    /// is in nanoseconds.
     pub(super) fn new(
         function: &Function,
         estimate: &Estimate,
@@ -51,8 +51,8 @@ impl FunctionProfile {
     ) -> Self {
         let times =
             |it: Estimated, factor: f64| Estimated { value: it.value * factor, error: it.error * factor };
-        // Estimates are of entries; those of a future are polls. The share of first polls, as far as
-        // it was seen, turns polls into calls.
+        // Estimates are of entries; those of a future are polls. The share of first polls, as far
+        // as it was seen, turns polls into calls.
         let (polls, first) = (estimate.calls(), seen.first_polls());
         let calls = times(polls, first);
         let mean = estimate.mean(scale).filter(|_| first > 0.0);

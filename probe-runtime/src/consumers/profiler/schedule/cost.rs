@@ -5,7 +5,8 @@ use super::super::window::Burden;
 use super::{Reading, Schedule, more};
 
 impl Schedule {
-    /// Accounts for what is armed, before others are opened: hits until then are no part of their windows.
+    /// Accounts for what is armed, before others are opened: hits until then are no part of their
+    /// windows.
     pub(in super::super) fn catch_up(&mut self, read: impl Fn(&[usize]) -> Vec<Reading>) {
         let armed = std::mem::take(&mut self.armed);
         self.weigh(&armed, &read);
@@ -40,7 +41,8 @@ impl Schedule {
         self.cost.calls += spent.calls;
     }
 
-    /// What a tick of the program costs, where a function's calls come at this rate and are counted.
+    /// What a tick of the program costs, where a function's calls come at this rate and are
+    /// counted.
     pub(super) fn counting(&self, rate: f64) -> Spent {
         Spent { cost: rate * self.costs.counted, calls: rate }
     }

@@ -1,4 +1,5 @@
-//! One function: when its sites are active, and what was seen of it meanwhile. See [`schedule`](super) for what a window is.
+//! One function: when its sites are active, and what was seen of it meanwhile. See
+//! [`schedule`](super) for what a window is.
 
 use super::super::anchors::{Amount, Mark, between};
 use super::super::budget::{Bucket, Spent};
@@ -9,7 +10,8 @@ use super::super::sampler::Seen;
 use super::super::window::{Burden, Window};
 use super::{Settings, more, since};
 
-/// Calls that end a window in which calls are timed before its time, in samples of a thread that does nothing else.
+/// Calls that end a window in which calls are timed before its time, in samples of a thread that
+/// does nothing else.
 const OVERRUN: f64 = 16.0;
 /// The shortest window, in what the program has used: so much of a first look.
 pub(super) const SHORTEST: f64 = 0.5;
@@ -122,11 +124,13 @@ impl Course {
 
     /// Whether its window is over, as of the last reading; `bucket` is that of all.
     ///
-    /// One that times waits for calls, but not where they would be too many once they come, as `is_hot` says.
+    /// One that times waits for calls, but not where they would be too many once they come, as
+    /// `is_hot` says.
     pub(super) fn is_over(&self, is_hot: bool, busy: f64, bucket: &Bucket, settings: &Settings) -> bool {
         let State::Open(Open { mode, planned, from, .. }) = self.state else { return false };
         let Reading { at, progress, seen } = &self.last;
-        // The program may have stood still meanwhile; what was too short to be measured well says nothing of rates.
+        // The program may have stood still meanwhile; what was too short to be measured well says
+        // nothing of rates.
         if progress - from.progress < settings.first_look * SHORTEST {
             return false;
         }
@@ -141,13 +145,15 @@ impl Course {
         let has_room = bucket.has_room() && self.bucket.has_room();
         let is_full = (calls >= size || is_hot) && is_due && !is_timing;
         let is_overrun = calls >= OVERRUN * size * busy.max(1.0);
-        // Not at its first call, which would make its rate too high; unless nothing is to be spent at all.
+        // Not at its first call, which would make its rate too high; unless nothing is to be spent
+        // at all.
         let least = if bucket.is_closed() || self.bucket.is_closed() { 1.0 } else { size };
         let is_spared = !has_room && calls >= least && seen.ended > 0;
         is_full || is_overrun || is_spared
     }
 
-    /// Its window is over, as of the last reading, when anchors were at those marks: it becomes a part of the estimate.
+    /// Its window is over, as of the last reading, when anchors were at those marks: it becomes a
+    /// part of the estimate.
     pub(super) fn finish(
         &mut self,
         burden: Burden,
@@ -245,7 +251,8 @@ impl Course {
         more(calls, before) / (progress - from)
     }
 
-    /// The rate to be ready for: the highest of those that were seen, which fade. `None` where none was.
+    /// The rate to be ready for: the highest of those that were seen, which fade. `None` where none
+    /// was.
     pub(super) fn expected(&self, epoch: u32) -> Option<f64> {
         let ago = f64::from(epoch.wrapping_sub(self.peak.epoch));
         self.rate.map(|rate| rate.max(self.peak.rate * (-ago / HALVED).exp2()))

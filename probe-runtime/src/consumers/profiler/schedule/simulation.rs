@@ -1,5 +1,6 @@
-//! The schedule against programs whose every call is known. A tick is a nanosecond; a hit takes 10, and a fifth of that if it is only counted, a reading 20, a look 5 µs on another
-//! processor; who looks is some 60 µs late.
+//! The schedule against programs whose every call is known. A tick is a nanosecond; a hit takes 10,
+//! and a fifth of that if it is only counted, a reading 20, a look 5 µs on another processor; who
+//! looks is some 60 µs late.
 
 use super::super::budget::Budget;
 use super::super::costs::Costs;

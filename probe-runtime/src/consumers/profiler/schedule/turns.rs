@@ -1,4 +1,5 @@
-//! Whose turn it is: what is armed goes on, another way or not at all, and what is latent is armed again.
+//! Whose turn it is: what is armed goes on, another way or not at all, and what is latent is armed
+//! again.
 
 use std::ops::Add;
 
@@ -11,11 +12,13 @@ use super::{LEFT_OUT, Orders, PLANNED, Schedule};
 /// The shortest window that counts, in first looks, and the longest, as a part of an epoch.
 const COUNTED: f64 = 4.0;
 const LONGEST: f64 = 0.5;
-/// Of so many epochs, one times what is latent else, and the one in the middle between two of them what is counted all the time.
+/// Of so many epochs, one times what is latent else, and the one in the middle between two of them
+/// what is counted all the time.
 const TIMED: u32 = 8;
 /// Calls between two samples of what is counted all the time, in samples.
 const APART: f64 = 4.0;
-/// What is counted all the time may come so many times as often, one epoch or the other, as where it was let in.
+/// What is counted all the time may come so many times as often, one epoch or the other, as where
+/// it was let in.
 const LENIENT: f64 = 2.0;
 /// In one of so many epochs, anchors are chosen anew.
 const CHOSEN: u32 = 16;
@@ -33,7 +36,8 @@ impl Schedule {
         self.finish(function);
         let course = &mut self.courses[function];
         let rate = course.expected(self.epochs).unwrap_or_default();
-        // What was counted before it was timed has its share: how much that is to be is seen at epochs, over longer times.
+        // What was counted before it was timed has its share: how much that is to be is seen at
+        // epochs, over longer times.
         let share = self.courses[function].share;
         let each = if share.calls > 0.0 { share } else { self.counting(rate) };
         if is_counting || !self.sustains(function, each) {
@@ -47,7 +51,8 @@ impl Schedule {
         true
     }
 
-    /// Whether a function's calls may be counted all the time, if that costs so much a tick of the program, with all that are.
+    /// Whether a function's calls may be counted all the time, if that costs so much a tick of the
+    /// program, with all that are.
     fn sustains(&self, function: usize, each: Spent) -> bool {
         let course = &self.courses[function];
         let all = self.always - course.share + each;
@@ -59,7 +64,8 @@ impl Schedule {
         self.always = self.always - std::mem::replace(&mut course.share, share) + share;
     }
 
-    /// What is counted all the time, as seen in the last epoch: what is called most is no more, if that is too much.
+    /// What is counted all the time, as seen in the last epoch: what is called most is no more, if
+    /// that is too much.
     pub(super) fn weigh_always(&mut self, armed: &[usize]) {
         let counted = armed.iter().filter(|function| self.courses[**function].is_always_counted());
         let mut rates: Vec<_> = counted.map(|function| (*function, 0.0)).collect();
@@ -97,8 +103,8 @@ impl Schedule {
         self.anchors.iter().filter_map(|anchor| self.courses[*anchor].mark(*anchor)).collect()
     }
 
-    /// Arms what is latent, as far as the buckets reach; nothing where what is counted all the time is timed, whose calls are long: others' hits, and
-    /// looks at them, would make them longer.
+    /// Arms what is latent, as far as the buckets reach; nothing where what is counted all the time
+    /// is timed, whose calls are long: others' hits, and looks at them, would make them longer.
     pub(super) fn rearm(&mut self, orders: &mut Orders) {
         if !self.bucket.has_room() || !orders.time.is_empty() {
             return;
@@ -137,7 +143,8 @@ impl Schedule {
         if is_timing { &mut orders.time } else { &mut orders.count }.extend(armed);
     }
 
-    /// How long a function's sample takes, and more: on each of the threads, so that the look that ends it interrupts none of these calls.
+    /// How long a function's sample takes, and more: on each of the threads, so that the look that
+    /// ends it interrupts none of these calls.
     fn sample(&self, function: usize) -> f64 {
         let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
         (PLANNED * self.settings.sample_size / rate).min(LEFT_OUT * self.settings.epoch)
@@ -159,8 +166,9 @@ impl Schedule {
         course.rearmed += 1;
     }
 
-    /// In one of the epochs: of what is counted all the time, times what has been called often enough since, as far as the bucket reaches, but one in any case; who has been timed
-    /// is last next time.
+    /// In one of the epochs: of what is counted all the time, times what has been called often
+    /// enough since, as far as the bucket reaches, but one in any case; who has been timed is last
+    /// next time.
     pub(super) fn time_what_is_counted(&mut self, orders: &mut Orders) {
         if self.epochs % TIMED != TIMED / 2 {
             return;
