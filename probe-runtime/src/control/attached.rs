@@ -1,5 +1,6 @@
 //! One attachment, as the control keeps it.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub(super) struct Attached {
     /// When hits may have found it first.
     pub(super) since: Era,
     pub(super) policy: Policy,
-    pub(super) is_paused: bool,
+    pub(super) is_paused: Cell<bool>,
     /// On how many of its probes it alone decides.
     pub(super) sole: usize,
     /// How many of its probes are switched off.
@@ -76,7 +77,7 @@ impl Attached {
             subscription: Arc::clone(subscription),
             since: Era::UNKNOWN,
             policy,
-            is_paused: false,
+            is_paused: Cell::new(false),
             sole: 0,
             off: 0,
             text,

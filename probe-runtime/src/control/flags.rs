@@ -13,7 +13,7 @@ use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 use crate::os::objects::Frozen;
-use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr};
+use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr, SiteState};
 use crate::registry::{ProbeId, ProbeState};
 
 /// No text is patched, so none is open.
@@ -24,7 +24,14 @@ pub(super) struct HeldText {
 
 impl Control {
     /// The hook is the switch: shows or hides it.
-    pub(super) fn switch_runs(&self, runs: &[Run], _active: bool, _access: Access, report: &mut Report) {
+    pub(super) fn change_runs(
+        &self,
+        runs: &[Run],
+        _active: bool,
+        _access: Access,
+        _left: Option<SiteState>,
+        report: &mut Report,
+    ) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {
             let Some(members) = self.members(id) else { continue };
             let is_visible = self.state_of(id) == ProbeState::Active;
@@ -34,23 +41,9 @@ impl Control {
         }
     }
 
-    /// The same: nobody else switches a flag.
-    pub(super) fn change_runs(
-        &self,
-        runs: &[Run],
-        active: bool,
-        access: Access,
-        _is_change: bool,
-        report: &mut Report,
-    ) {
-        self.switch_runs(runs, active, access, report);
-    }
-
     pub(super) fn strays(&self, _ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
         Vec::new()
     }
-
-    pub(super) fn note_strays(&self, _ids: &[ProbeId], _report: &mut Report) {}
 
     pub(super) fn open_text(&self, _ids: &[ProbeId], _policy: Policy) -> Result<HeldText, Error> {
         Ok(HeldText::default())

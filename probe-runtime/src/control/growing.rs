@@ -138,7 +138,7 @@ impl Control {
         adopted.dedup();
         self.remember(&adopted);
         let access = self.access_to_new();
-        self.switch_each(&adopted, access, &mut report);
+        self.switch_each(&adopted, &[], access, &mut report);
         report
     }
 

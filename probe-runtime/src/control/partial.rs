@@ -196,16 +196,14 @@ impl Control {
         let mut ids = probes.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        if access != Access::Held {
-            self.note_strays(&ids, report);
-        }
         let Some(attached) = self.attached(attachment) else { return };
         if !is_off && attached.subscription.has_failed() {
             self.refuse(&ids, &RefusalReason::Failed, report);
             return;
         }
+        let left = self.left_each(&ids);
         let mut shared = Vec::new();
-        ids.retain(|id| {
+        let changed = ids.into_iter().zip(left).filter(|(id, _)| {
             let members = self.members.get(id.index());
             let changed = members.and_then(|it| it.set_off(&mut self.parts, attachment, is_off));
             if let (Some(true), Some(attached)) = (changed, &mut self.attachments[attachment]) {
@@ -218,10 +216,11 @@ impl Control {
             }
             changed.is_some()
         });
+        let (ids, left): (Vec<_>, Vec<_>) = changed.unzip();
         if !shared.is_empty() {
             self.publish(&shared);
         }
-        self.switch_each(&ids, access, report);
+        self.switch_each(&ids, &left, access, report);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::dispatch::{Awaited, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 use crate::finstrument;
 use crate::os::cancel::Uncancellable;
-use crate::patch::{Access, RefusalReason, Report, TextPolicy, Visibility};
+use crate::patch::{Access, RefusalReason, Report, SiteState, TextPolicy, Visibility};
 use crate::registry::ProbeId;
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
@@ -71,7 +71,7 @@ pub(super) fn pause(
 impl Control {
     /// Pauses or resumes an attachment; one that has failed can't be resumed.
     /// `is_main_only` tells whether all sites are the executable's. Returns what is to be settled.
-    #[inline]
+    #[inline(always)]
     pub(super) fn set_paused(
         &mut self,
         attachment: usize,
@@ -86,46 +86,45 @@ impl Control {
         }
         let attached = self.attachments.get(attachment)?.as_ref()?;
         if !is_paused && attached.subscription.has_failed() {
-            let ids = Arc::clone(&attached.ids);
-            self.refuse(&ids, &RefusalReason::Failed, report);
+            self.refuse(&attached.ids, &RefusalReason::Failed, report);
             return None;
         }
         let decides_alone = attached.decides_alone() && cfg!(probe_backend = "x86_64");
-        if !decides_alone {
-            self.note_strays(&attached.ids, report);
-        }
-        let attached = self.attachments[attachment].as_mut()?;
-        let is_change = std::mem::replace(&mut attached.is_paused, is_paused) != is_paused;
+        let left_each = if decides_alone { Vec::new() } else { self.left_each(&attached.ids) };
+        let was_paused = attached.is_paused.replace(is_paused);
+        let left = if was_paused { SiteState::Latent } else { SiteState::Active };
         // Whoever waits for nobody is promised nothing of hits under way, and saves an instruction.
         if attached.policy.visibility == Visibility::Synchronous {
             attached.subscription.set_silent(is_paused);
         }
         let unsettled = attached.subscription.unsettle();
-        if decides_alone {
-            // Nobody else decides on these probes: their hooks stay, and only the sites change.
-            // The executable's sites stay where they are, and its text stays open. Writing there is no cancellation point.
-            if is_main_only && attached.is_open() {
-                let runs = &self.attached(attachment)?.runs;
-                self.change_runs(runs, !is_paused, Access::Held, is_change, report);
-            } else {
-                // Opening text, and asking which rights it has, may be.
-                let _whole = Uncancellable::new();
-                let Attached { runs, policy, .. } = self.attached(attachment)?;
-                self.change_runs(runs, !is_paused, policy.access(), is_change, report);
-            }
-        } else {
+        if !decides_alone {
             let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
-            self.republish(&ids, policy, report);
+            self.republish(&ids, &left_each, policy, report);
+        } else if is_main_only && attached.is_open() {
+            // Nobody else decides on these probes: their hooks stay, and only the sites change. The executable's sites stay
+            // where they are, and its text stays open. Writing there is no cancellation point.
+            self.change_runs(&attached.runs, !is_paused, Access::Held, Some(left), report);
+        } else {
+            // Opening text, and asking which rights it has, may be.
+            let _whole = Uncancellable::new();
+            self.change_runs(&attached.runs, !is_paused, attached.policy.access(), Some(left), report);
         }
         Some(unsettled)
     }
 
     /// Makes these probes' hooks and sites what they should be.
     #[cold]
-    fn republish(&mut self, ids: &[ProbeId], policy: Policy, report: &mut Report) {
+    fn republish(
+        &mut self,
+        ids: &[ProbeId],
+        left: &[Option<SiteState>],
+        policy: Policy,
+        report: &mut Report,
+    ) {
         let _whole = Uncancellable::new();
         self.publish(ids);
-        self.switch_each(ids, policy.access(), report);
+        self.switch_each(ids, left, policy.access(), report);
     }
 }
 

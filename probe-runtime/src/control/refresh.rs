@@ -75,7 +75,7 @@ impl Control {
         let mut late = Report::default();
         self.refuse_taken(ids, &mut late);
         let unsettled = self.attached(attachment).map(|attached| attached.subscription.unsettle());
-        self.switch_each(ids, self.access_to_new(), &mut late);
+        self.switch_each(ids, &[], self.access_to_new(), &mut late);
         if let (Some(attached), Some(unsettled)) = (self.attached(attachment), unsettled) {
             attached.subscription.settle_locked(unsettled);
         }

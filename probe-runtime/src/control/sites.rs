@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
-    self, Access, Batch, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextError, TextPolicy,
+    self, Access, Batch, Left, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextError,
+    TextPolicy,
 };
 use crate::registry::ProbeId;
 
@@ -20,26 +21,22 @@ use crate::registry::ProbeId;
 pub(super) type HeldText = Vec<OpenText>;
 
 impl Control {
-    /// Makes all sites of these runs active or latent.
-    #[inline]
-    pub(super) fn switch_runs(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
-        self.change_runs(runs, active, access, false, report);
-    }
-
-    /// The same; `is_change` says that all sites were left in the other state.
-    #[inline]
+    /// Makes all sites of these runs active or latent. `left` is how the last operation left them, if that is known.
+    #[inline(always)]
     pub(super) fn change_runs(
         &self,
         runs: &[Run],
         active: bool,
         access: Access,
-        is_change: bool,
+        left: Option<SiteState>,
         report: &mut Report,
     ) {
         let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let refused_before = report.unswitched().len();
-        let has_unswitched = !self.unswitched.borrow().is_empty();
-        let mut batch = Batch::new(wanted, report).changing(is_change && !has_unswitched);
+        let unswitched = self.unswitched.borrow();
+        let has_unswitched = !unswitched.is_empty();
+        let left = Left { state: left, but: has_unswitched.then_some(&*unswitched) };
+        let mut batch = Batch::new(wanted, report).left(left);
         match runs {
             _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), Access::Held));
@@ -60,6 +57,7 @@ impl Control {
         if self.registry.has_calls() {
             self.switch_calls(runs, active, access, report);
         }
+        drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
             self.remember_unswitched(runs, &report.unswitched()[refused_before..]);
         }

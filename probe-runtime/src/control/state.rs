@@ -185,7 +185,7 @@ impl Control {
         report: &mut Report,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
-        self.note_strays(&ids, report);
+        let left = self.left_each(&ids);
         let attachment = self.place(attached);
         self.parts.reserve(ids.len());
         for (&id, action) in ids.iter().zip(actions) {
@@ -193,7 +193,7 @@ impl Control {
         }
         self.publish(&ids);
         self.remember(&ids);
-        self.switch_each(&ids, policy.access(), report);
+        self.switch_each(&ids, &left, policy.access(), report);
         attachment
     }
 
@@ -219,9 +219,8 @@ impl Control {
         self.settle_growth(attachment);
         let mut report = Report::default();
         // Whether it is paused, it tells itself.
-        if let Some(attached) = &self.attachments[attachment] {
-            self.note_strays(&attached.ids, &mut report);
-        }
+        let left =
+            self.attached(attachment).map(|attached| self.left_each(&attached.ids)).unwrap_or_default();
         let Some(attached) = self.attachments[attachment].take() else { return report };
         attached.subscription.close();
         #[cfg(probe_discovers)]
@@ -235,7 +234,7 @@ impl Control {
         let Attached { since, subscription, tallies, .. } = &attached;
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone() };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
-        self.switch_each(&attached.ids, attached.policy.access(), &mut report);
+        self.switch_each(&attached.ids, &left, attached.policy.access(), &mut report);
         close_text(attached.text, &mut report);
         report
     }
@@ -244,17 +243,17 @@ impl Control {
     pub(super) fn hold(&mut self, ids: &[ProbeId], policy: Policy) -> Result<(Report, HeldText), Error> {
         let text = self.open_text(ids, policy)?;
         let mut report = Report::default();
-        self.note_strays(ids, &mut report);
+        let left = self.left_each(ids);
         ids.iter().for_each(|id| self.change(*id, |members, _| members.hold()));
-        self.switch_each(ids, policy.access(), &mut report);
+        self.switch_each(ids, &left, policy.access(), &mut report);
         Ok((report, text))
     }
 
     pub(super) fn release(&mut self, ids: &[ProbeId], policy: Policy, text: HeldText) -> Report {
         let mut report = Report::default();
-        self.note_strays(ids, &mut report);
+        let left = self.left_each(ids);
         ids.iter().for_each(|id| self.change(*id, |members, _| members.release()));
-        self.switch_each(ids, policy.access(), &mut report);
+        self.switch_each(ids, &left, policy.access(), &mut report);
         close_text(text, &mut report);
         report
     }
@@ -272,7 +271,7 @@ impl Control {
         let has_failed = |attached: &Option<Attached>| {
             attached
                 .as_ref()
-                .is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused)
+                .is_some_and(|attached| attached.subscription.has_failed() && !attached.is_paused.get())
         };
         for at in self.numbers().filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
             let mut late = Report::default();
@@ -285,5 +284,5 @@ impl Control {
 
 /// Tells of each attachment whether it is paused.
 fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
-    |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused)
+    |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused.get())
 }

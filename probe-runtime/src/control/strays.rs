@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use super::state::Control;
 use super::switch::Run;
-use crate::patch::{self, Refusal, Report, Site, SiteAddr, SiteState};
-use crate::registry::{ProbeId, ProbeState};
+use crate::patch::{self, Refusal, Site, SiteAddr, SiteState};
+use crate::registry::ProbeId;
 
 /// Sites that an operation could not switch, with nobody else in the way: it may not write there, say.
 pub(super) type Unswitched = BTreeSet<SiteAddr>;
@@ -36,11 +36,6 @@ impl Control {
         strays
     }
 
-    /// Notes in a report which sites are not as they were left, before an operation on their probes.
-    pub(super) fn note_strays(&self, ids: &[ProbeId], report: &mut Report) {
-        report.add_foreign(self.strays(ids).into_iter().map(|(_, stray)| stray));
-    }
-
     fn look_at(
         &self,
         sites: &mut [(Site, ProbeId)],
@@ -57,16 +52,6 @@ impl Control {
             if !(unswitched.contains(&addr) && stray.holds_own(site)) {
                 strays.push((id, stray));
             }
-        }
-    }
-
-    /// What the sites of a probe were left as; `None` where that is not known, since nobody here has switched them: another copy of
-    /// this crate may have.
-    fn left(&self, id: ProbeId) -> Option<SiteState> {
-        match self.state_of(id) {
-            ProbeState::Active => Some(SiteState::Active),
-            ProbeState::Held => Some(SiteState::Latent),
-            _ => None,
         }
     }
 

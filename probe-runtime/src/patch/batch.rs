@@ -5,6 +5,7 @@
 // its object's segments), and on nobody unloading such an object from another thread meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::poke::{poke, read};
@@ -31,19 +32,27 @@ pub(crate) struct Batch<'a> {
     pub(super) report: &'a mut Report,
     /// Sites that one write does not switch.
     straddlers: Vec<Site>,
-    /// Whether all sites are in the other state, as far as is known.
-    is_change: bool,
+    left: Left<'a>,
+}
+
+/// How the last operation left the sites of a batch. A site in the opposite state was written by
+/// somebody else since, and is noted as [foreign](Report::foreign).
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Left<'a> {
+    /// `None` where that is not known.
+    pub(crate) state: Option<SiteState>,
+    /// Sites that the last operation could not switch.
+    pub(crate) but: Option<&'a BTreeSet<SiteAddr>>,
 }
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(wanted: SiteState, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new(), is_change: false }
+        Self { wanted, report, straddlers: Vec::new(), left: Left::default() }
     }
 
-    /// Says that all sites were left in the other state: those that are not are somebody else's
-    /// work, and are noted.
-    pub(crate) fn changing(mut self, is_change: bool) -> Self {
-        self.is_change = is_change;
+    /// Says how all its sites were left.
+    pub(crate) fn left(mut self, left: Left<'a>) -> Self {
+        self.left = left;
         self
     }
 
@@ -95,6 +104,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Switches sites in text that is open.
+    #[inline(always)]
     fn write(&mut self, sites: &[Site]) {
         // Two loops, in each of which the state wanted is a constant.
         match self.wanted {
@@ -106,15 +116,21 @@ impl<'a> Batch<'a> {
     #[inline(always)]
     fn write_each(&mut self, sites: &[Site], wanted: SiteState) {
         let (mut patched, mut unchanged) = (0, 0);
+        let is_change = self.left.state.map(|left| left != wanted);
         for (at, site) in sites.iter().enumerate() {
             if let Some(later) = sites.get(at + AHEAD) {
                 prefetch_for_write(later.addr.word());
             }
             match write_one(*site, wanted) {
-                Ok(Done::Patched) => patched += 1,
+                Ok(Done::Patched) => {
+                    patched += 1;
+                    if is_change == Some(false) {
+                        self.note_stray(*site);
+                    }
+                }
                 Ok(Done::Unchanged) => {
                     unchanged += 1;
-                    if self.is_change {
+                    if is_change == Some(true) {
                         self.note_stray(*site);
                     }
                 }
@@ -131,20 +147,30 @@ impl Batch<'_> {
     /// Counts a site that is as wanted.
     pub(super) fn leave(&mut self, site: Site) {
         self.report.add_unchanged(1);
-        if self.is_change {
+        if self.left.state.is_some_and(|left| left != self.wanted) {
             self.note_stray(site);
         }
     }
 
-    /// A site that is as wanted before it was switched.
+    /// Looks at a site that is about to be switched.
+    pub(super) fn begin(&mut self, site: Site) {
+        if self.left.state == Some(self.wanted) {
+            self.note_stray(site);
+        }
+    }
+
+    /// A site that holds the opposite of what it was left with.
     #[cold]
     fn note_stray(&mut self, site: Site) {
-        let (left, found) = match self.wanted {
-            SiteState::Latent => (site.active, Instruction::NOP5),
-            SiteState::Active => (Instruction::NOP5, site.active),
+        if self.left.but.is_some_and(|but| but.contains(&site.addr)) {
+            return;
+        }
+        let (expected, found) = match self.left.state {
+            Some(SiteState::Active) => (site.active, Instruction::NOP5),
+            _ => (Instruction::NOP5, site.active),
         };
-        let reason = RefusalReason::Foreign { expected: left.bytes(), found: found.bytes() };
-        self.report.add_foreign([Refusal::new(site.addr, reason)]);
+        let reason = RefusalReason::Foreign { expected: expected.bytes(), found: found.bytes() };
+        self.report.add_foreign(Refusal::new(site.addr, reason));
     }
 
     /// A site that holds neither instruction, in text that is open.
@@ -156,8 +182,11 @@ impl Batch<'_> {
                 return self.report.refuse(*refusal);
             }
             match write_one(site, self.wanted) {
-                Ok(Done::Patched) => return self.report.add_patched(1),
-                Ok(Done::Unchanged) => return self.report.add_unchanged(1),
+                Ok(Done::Patched) => {
+                    self.begin(site);
+                    return self.report.add_patched(1);
+                }
+                Ok(Done::Unchanged) => return self.leave(site),
                 Ok(Done::Nothing) => return self.straddlers.push(site),
                 Err(again) => refusal = again,
             }

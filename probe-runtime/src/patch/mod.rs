@@ -77,7 +77,7 @@ pub use text::{TextPolicy, Visibility};
 pub mod word;
 
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use batch::{Batch, Site};
+pub(crate) use batch::{Batch, Left, Site};
 #[cfg(probe_backend = "x86_64")]
 pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]

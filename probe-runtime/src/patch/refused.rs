@@ -47,7 +47,10 @@ impl Batch<'_> {
         // SAFETY: it can be read, as was just seen.
         match unsafe { look(site, self.wanted) } {
             Ok(None) => self.leave(site),
-            Ok(Some(_)) => self.report.refuse(Refusal::new(site.addr, reason.clone())),
+            Ok(Some(_)) => {
+                self.begin(site);
+                self.report.refuse(Refusal::new(site.addr, reason.clone()));
+            }
             Err(refusal) => self.report.refuse(*refusal),
         }
     }

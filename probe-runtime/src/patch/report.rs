@@ -47,14 +47,19 @@ const POLICY: &str =
 pub struct Report {
     patched: usize,
     unchanged: usize,
+    // Apart, so that the report of a toggle that succeeds is three words.
+    findings: Option<Box<Findings>>,
+}
+
+/// What there is to say beyond the number of sites that are as wanted.
+#[derive(Clone, Default, Debug)]
+struct Findings {
     refused: usize,
     unsealed: usize,
     refusals: Vec<Refusal>,
     /// Whether [`TextPolicy::Alias`] works; `None` until it was tried.
     alias_works: Option<bool>,
-    // `None` rather than an empty list: making an empty `Arc<[_]>` and dropping it is a locked
-    // instruction each, on a counter that all threads share.
-    unmatched: Option<Arc<[UnmatchedTerm]>>,
+    unmatched: Arc<[UnmatchedTerm]>,
     foreign: Vec<Refusal>,
     /// Refused sites that nobody else has written to.
     #[cfg(probe_backend = "x86_64")]
@@ -74,18 +79,18 @@ impl Report {
 
     /// Sites that should have been switched, and were left as they are.
     pub fn refused(&self) -> usize {
-        self.refused
+        self.findings().map_or(0, |findings| findings.refused)
     }
 
     /// The first 64 refusals, with their reasons.
     pub fn refusals(&self) -> &[Refusal] {
-        &self.refusals
+        self.findings().map_or(&[], |findings| &findings.refusals)
     }
 
     /// Runs of pages that were opened, and that the system did not let be sealed again. Their text
     /// is still writable.
     pub fn unsealed(&self) -> usize {
-        self.unsealed
+        self.findings().map_or(0, |findings| findings.unsealed)
     }
 
     /// The terms of the selector that named no probe when the set was selected, in their order.
@@ -103,17 +108,28 @@ impl Report {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn unmatched(&self) -> &[UnmatchedTerm] {
-        self.unmatched.as_deref().unwrap_or_default()
+        self.findings().map_or(&[], |findings| &findings.unmatched)
+    }
+
+    #[inline(always)]
+    fn findings(&self) -> Option<&Findings> {
+        self.findings.as_deref()
+    }
+
+    fn findings_mut(&mut self) -> &mut Findings {
+        self.findings.get_or_insert_default()
     }
 
     pub(crate) fn set_unmatched(&mut self, unmatched: &Arc<[UnmatchedTerm]>) {
-        self.unmatched = (!unmatched.is_empty()).then(|| Arc::clone(unmatched));
+        if !unmatched.is_empty() {
+            self.findings_mut().unmatched = Arc::clone(unmatched);
+        }
     }
 
     /// The text policy to ask for instead: [`TextPolicy::Alias`], where the system does not let
     /// pages be written and a trial has shown that this policy works; otherwise `None`.
     pub fn alternative(&self) -> Option<TextPolicy> {
-        self.alias_works.is_some_and(|works| works).then_some(TextPolicy::Alias)
+        self.findings().filter(|findings| findings.alias_works == Some(true)).map(|_| TextPolicy::Alias)
     }
 
     /// Sites that somebody else has written to since this crate left them. Hits may have been lost
@@ -130,30 +146,30 @@ impl Report {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn foreign(&self) -> &[Refusal] {
-        &self.foreign
+        self.findings().map_or(&[], |findings| &findings.foreign)
     }
 
     /// Whether every site is as wanted, and all text is sealed again.
     pub fn is_complete(&self) -> bool {
-        self.refused == 0 && self.unsealed == 0
+        self.refused() == 0 && self.unsealed() == 0
     }
 
     /// Tries once whether there is an alternative, if the refusals call for one.
     #[cfg(probe_backend = "x86_64")]
     #[cold]
     pub(crate) fn seek_alternative(&mut self, alias_works: impl FnOnce() -> bool) {
-        if self.alias_works.is_none() && self.names_a_policy() {
-            self.alias_works = Some(alias_works());
+        if self.names_a_policy() {
+            self.findings_mut().alias_works.get_or_insert_with(alias_works);
         }
     }
 
     fn names_a_policy(&self) -> bool {
-        self.refusals.iter().any(|refusal| refusal.reason.is_policy())
+        self.refusals().iter().any(|refusal| refusal.reason.is_policy())
     }
 
     #[cfg(probe_backend = "x86_64")]
     pub(crate) fn add_unsealed(&mut self) {
-        self.unsealed += 1;
+        self.findings_mut().unsealed += 1;
     }
 
     pub(crate) fn add_patched(&mut self, sites: usize) {
@@ -165,42 +181,46 @@ impl Report {
     }
 
     #[cfg(probe_backend = "x86_64")]
-    pub(crate) fn add_foreign(&mut self, strays: impl IntoIterator<Item = Refusal>) {
-        let room = KEPT - self.foreign.len();
-        self.foreign.extend(strays.into_iter().take(room));
+    pub(crate) fn add_foreign(&mut self, stray: Refusal) {
+        let foreign = &mut self.findings_mut().foreign;
+        if foreign.len() < KEPT {
+            foreign.push(stray);
+        }
     }
 
     #[cfg(probe_backend = "x86_64")]
     pub(crate) fn unswitched(&self) -> &[SiteAddr] {
-        &self.unswitched
+        self.findings().map_or(&[], |findings| &findings.unswitched)
     }
 
     pub(crate) fn refuse(&mut self, refusal: Refusal) {
-        self.refused += 1;
         #[cfg(probe_backend = "x86_64")]
-        if !matches!(refusal.reason, RefusalReason::Foreign { .. }) {
-            self.unswitched.push(refusal.site);
+        match refusal.reason {
+            RefusalReason::Foreign { .. } => self.add_foreign(refusal.clone()),
+            _ => self.findings_mut().unswitched.push(refusal.site),
         }
-        if self.refusals.len() < KEPT {
-            self.refusals.push(refusal);
+        let findings = self.findings_mut();
+        findings.refused += 1;
+        if findings.refusals.len() < KEPT {
+            findings.refusals.push(refusal);
         }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} patched, {} unchanged, {} refused", self.patched, self.unchanged, self.refused)?;
-        if self.unsealed != 0 {
-            write!(f, ", {} runs of pages left writable", self.unsealed)?;
+        write!(f, "{} patched, {} unchanged, {} refused", self.patched, self.unchanged, self.refused())?;
+        if self.unsealed() != 0 {
+            write!(f, ", {} runs of pages left writable", self.unsealed())?;
         }
-        for refusal in &self.refusals {
+        for refusal in self.refusals() {
             write!(f, "\n  {refusal}")?;
         }
-        let refused = |stray: &&Refusal| self.refusals.iter().any(|refusal| refusal.site == stray.site);
-        for stray in self.foreign.iter().filter(|stray| !refused(stray)) {
+        let refused = |stray: &&Refusal| self.refusals().iter().any(|refusal| refusal.site == stray.site);
+        for stray in self.foreign().iter().filter(|stray| !refused(stray)) {
             write!(f, "\n  {stray}; it is as wanted now")?;
         }
-        let more = self.refused - self.refusals.len();
+        let more = self.refused() - self.refusals().len();
         if more != 0 {
             write!(f, "\n  and {more} more")?;
         }

@@ -90,6 +90,7 @@ impl Batch<'_> {
             match unsafe { look(*site, self.wanted) } {
                 Ok(None) => self.leave(*site),
                 Ok(Some(Replacement { found, new })) => {
+                    self.begin(*site);
                     plans.extend(Plan::new(
                         site.addr.0,
                         Bytes::from(found.bytes()),
