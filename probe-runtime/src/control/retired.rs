@@ -20,7 +20,7 @@ use crate::patch::Visibility;
 
 /// What threads inside of a hit may still be using. It is there to be dropped.
 pub(super) enum Garbage {
-    Hook(#[expect(dead_code, reason = "to be dropped")] Published),
+    Hooks(Vec<Published>),
     Detached(Box<Detached>),
     #[cfg(probe_discovers)]
     Early(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Taken),
@@ -67,7 +67,7 @@ pub(super) fn tidy() {
 /// hooks, or after them, and not given out before.
 pub(super) fn tidy_hooks() {
     let _whole = Uncancellable::new();
-    drop(collect(|garbage| matches!(garbage, Garbage::Hook(_))).0);
+    free(collect(|garbage| matches!(garbage, Garbage::Hooks(_))).0);
 }
 
 fn collect(is_asked_for: impl Fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
@@ -85,10 +85,15 @@ fn free(garbage: Vec<Garbage>) {
     let mut ranges = Vec::new();
     for one in garbage {
         // Consumers are dropped here, and may do what they like: the lock is free.
-        if let Garbage::Detached(detached) = one {
-            let Detached { subscription, tallies } = *detached;
-            drop(subscription.take_unreachable());
-            ranges.push(tallies);
+        match one {
+            Garbage::Hooks(hooks) => Published::drop_all(hooks),
+            Garbage::Detached(detached) => {
+                let Detached { subscription, tallies } = *detached;
+                drop(subscription.take_unreachable());
+                ranges.push(tallies);
+            }
+            #[cfg(probe_discovers)]
+            other => drop(other),
         }
     }
     if ranges.iter().any(|range| !range.is_empty()) {

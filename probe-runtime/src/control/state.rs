@@ -110,6 +110,7 @@ impl Control {
             hooks += usize::from(len != 0);
             members += len;
         }
+        let mut old = Vec::with_capacity(ids.len());
         let mut hooks = (hooks != 0).then(|| Hooks::with_room(hooks, members, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
@@ -121,9 +122,14 @@ impl Control {
                 });
                 hooks.as_mut().map(|hooks| hooks.add(id, listening))
             });
-            if let Some(hook) = members.publish(hook, self.registry.definitions(id)) {
-                self.limbo.retire(hook.since(), Garbage::Hook(hook));
-            }
+            old.extend(members.publish(hook, self.registry.definitions(id)));
+        }
+        // Those of one operation are retired together.
+        while let Some(last) = old.last() {
+            let since = last.since();
+            let same = old.iter().rev().take_while(|hook| hook.since() == since).count();
+            let hooks = old.split_off(old.len() - same);
+            self.limbo.retire(since, Garbage::Hooks(hooks));
         }
     }
 

@@ -9,6 +9,7 @@
 // was published when no thread can be reading it.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -65,6 +66,7 @@ impl Hooks {
     ///
     /// # Panics
     /// Without room.
+    #[inline]
     pub(crate) fn add<'a>(
         &mut self,
         probe: ProbeId,
@@ -119,6 +121,27 @@ pub(crate) struct Published {
 unsafe impl Send for Published {}
 
 impl Published {
+    /// Drops them: those of one slab that stand together by one locked instruction.
+    pub(crate) fn drop_all(hooks: Vec<Self>) {
+        let mut hooks = hooks.into_iter().map(ManuallyDrop::new).peekable();
+        while let Some(mut first) = hooks.next() {
+            let (slab, mut shares) = (first.slab, 1);
+            first.drop_wrappers();
+            while let Some(mut hook) = hooks.next_if(|hook| hook.slab == slab) {
+                hook.drop_wrappers();
+                shares += 1;
+            }
+            // SAFETY: so many hooks' shares, none of which is used any more.
+            unsafe { Slab::give_back(slab, shares) };
+        }
+    }
+
+    /// What runs instead of a function is the program's: it goes now, though the slab may live on.
+    fn drop_wrappers(&mut self) {
+        // SAFETY: no thread can be reading the hook, and nobody else drops it.
+        drop(unsafe { self.hook.as_mut() }.take_wrappers());
+    }
+
     /// When.
     pub(crate) fn since(&self) -> Era {
         // SAFETY: it is there as long as this share is.
@@ -142,9 +165,7 @@ impl std::ops::Deref for Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // What runs instead of a function is the program's: it goes now, though the slab may live on.
-        // SAFETY: no thread can be reading the hook, and nobody else drops it.
-        drop(unsafe { self.hook.as_mut() }.take_wrappers());
+        self.drop_wrappers();
         // SAFETY: this hook's share.
         unsafe { Slab::give_back(self.slab, 1) };
     }
@@ -173,6 +194,21 @@ mod tests {
         drop(replaced);
         assert_eq!(Arc::strong_count(&closure), 1);
         assert_eq!(other.members().len(), 1);
+    }
+
+    #[test]
+    fn hooks_of_several_slabs_are_dropped_together() {
+        let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Count::new()))));
+        let publish = |subscription: &Arc<Subscription>| {
+            let mut hooks = Hooks::with_room(3, 3, Era::UNKNOWN);
+            let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
+            [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), tally()))
+        };
+        let ([a, b, kept], [c, d, e]) = (publish(&one), publish(&other));
+        Published::drop_all(vec![a, c, d, b, e]);
+        assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (2, 1));
+        Published::drop_all(vec![kept]);
+        assert_eq!(Arc::strong_count(&one), 1);
     }
 
     #[test]

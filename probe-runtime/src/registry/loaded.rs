@@ -310,6 +310,7 @@ impl Registry {
     }
 
     /// All definitions of a probe: one in each object that has it.
+    #[inline]
     pub(crate) fn definitions(&self, id: ProbeId) -> impl Iterator<Item = &'static Definition> + '_ {
         self.definition(id).into_iter().chain(self.copies.get(&id).into_iter().flatten().copied())
     }
