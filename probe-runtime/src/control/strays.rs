@@ -2,7 +2,8 @@
 //!
 //! What an operation has left is what the probes' members want; but for sites that it was refused to switch, which are remembered here.
 //!
-//! Cost: see [`patch::strays`]. Nothing that hits, and nothing that toggles in open text, looks.
+//! Cost: see [`patch::strays`]. Only what lists probes looks here; operations compare while they switch
+//! ([`Left`](patch::Left)).
 
 use std::collections::BTreeSet;
 

@@ -204,8 +204,8 @@ mod tests {
             let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
             [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), tally()))
         };
-        let ([a, b, kept], [c, d, e]) = (publish(&one), publish(&other));
-        Published::drop_all(vec![a, c, d, b, e]);
+        let ([first, second, kept], [third, fourth, fifth]) = (publish(&one), publish(&other));
+        Published::drop_all(vec![first, third, fourth, second, fifth]);
         assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (2, 1));
         Published::drop_all(vec![kept]);
         assert_eq!(Arc::strong_count(&one), 1);
