@@ -1,4 +1,4 @@
-//! What the control's lists take from the hooks: what is there, and what is gone.
+//! Splits discoveries into live and unloaded ones, for the lists of the control.
 
 // Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
 // mapped.

@@ -1,5 +1,5 @@
-//! Where discoveries live: memory near the text that they are about, with a stub and a definition
-//! for each.
+//! The memory of discoveries. It lies near the text that they are about, and has a stub and a
+//! definition for each.
 //!
 //! ```text
 //! chunk   stubs        1,024 of 32 bytes    readable and executable
@@ -17,19 +17,20 @@
 //! ff 27              jmp [rdi]               its entry
 //! ff 25 rel32        other: jmp [hook]       one that shares the call: as if it were no site
 //! ```
-//! All stubs of a chunk are written at once, before anybody can execute them, and made executable
-//! then: no page is ever writable and executable, and a first hit writes no code but at its site.
+//! All stubs of a chunk are written at once, before anybody can execute them. Then they are made
+//! executable. So no page is ever writable and executable, and a first hit writes no code but at
+//! its site.
 //!
-//! Where memory can't be made executable (`PR_SET_MDWE`, a policy), or none is free in reach of a
-//! site, its place is in a *bare* chunk: one without stubs, anywhere. Its site stays a real call
-//! ([`Reason::NoStub`](super::Reason::NoStub)). A refusal is remembered, so that each such site
-//! costs no more than the others; a lack of memory for a while only.
+//! If memory can't be made executable (`PR_SET_MDWE`, a policy), or none is free in reach of a
+//! site, the site's place is in a *bare* chunk, which has no stubs and may lie anywhere. The site
+//! stays a real call ([`Reason::NoStub`](super::Reason::NoStub)). A refusal is remembered, so that
+//! each such site costs no more than the others. A lack of memory is remembered only for a while.
 //!
-//! Life: a chunk is mapped when a site has none with room in its reach, and never given back, since
-//! a thread may be in a stub. What was discovered in an object that is gone gives its place to
-//! others ([`give_back`]).
-//! Cost: 490 KiB of address space for 1,024 call sites, of which the touched pages are real;
-//! mapping one some 20 µs.
+//! Life: a chunk is mapped when no chunk in reach of a site has room. It is never unmapped, since a
+//! thread may be in a stub. Discoveries whose object is gone give their places to others
+//! ([`give_back`]).
+//! Cost: 490 KiB of address space for 1,024 call sites, of which only the touched pages take
+//! memory. Mapping a chunk takes some 20 µs.
 
 // Safety: relies on `os::memory`, which never maps over anything; on zeroed memory, which is free
 // discoveries; and on chunks that are never given back.
@@ -54,11 +55,11 @@ use crate::patch::{Rel32, SITE_LEN, SiteAddr};
 const PLACES: usize = 1_024;
 /// Bytes from stub to stub.
 const STUB: usize = 32;
-/// Bytes of a stub's comparison, for who has compared already.
+/// Bytes of a stub's comparison. Code that has compared already skips them.
 pub(super) const COMPARISON: usize = 9;
-/// Where in a stub's bytes a lone `ret` is, behind its code.
+/// The offset of a lone `ret` in a stub, behind its code.
 const RET: usize = STUB - 1;
-/// How many chunks there may be.
+/// The greatest number of chunks.
 const CHUNKS: usize = 4_096;
 
 static LIST: [AtomicPtr<Chunk>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
@@ -71,9 +72,9 @@ static NOT_FULL: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Chunk {
     stubs: [[u8; STUB]; PLACES],
     taken: [AtomicU64; PLACES / 64],
-    /// Which the control has yet to look at: [`news`](super::news).
+    /// Places that the control has yet to look at: [`news`](super::news).
     noted: [AtomicU64; PLACES / 64],
-    /// Why there are no stubs: the system's error number; 0 where there are.
+    /// The error number for which the system refused stubs; 0 if there are stubs.
     refusal: AtomicI32,
     definitions: [UnsafeCell<Definition>; PLACES],
     discoveries: [Discovery; PLACES],
@@ -81,7 +82,7 @@ pub(super) struct Chunk {
 
 const _: () = assert!(offset_of!(Chunk, taken).is_multiple_of(4096));
 
-// SAFETY: atomics, but for definitions: these change as `Place::definition` says.
+// SAFETY: all fields are atomics but for the definitions, which change as `Place::definition` says.
 unsafe impl Sync for Chunk {}
 
 /// A place for one discovery: its number in a chunk.
@@ -91,8 +92,8 @@ pub(super) struct Place {
     number: usize,
 }
 
-/// A free place, now taken, whose stub a CALL at `site` can reach, or, where no stub can be, one
-/// without ([`Place::refusal`]); `None` where there is no memory.
+/// Takes a free place whose stub a CALL at `site` can reach. If there can be no such stub, it takes
+/// a place without one ([`Place::refusal`]). `None` if there is no memory.
 pub(super) fn take(site: SiteAddr) -> Option<Place> {
     let near = |chunk: &Chunk| chunk.refusal() == 0 && chunk.is_near(site);
     let errno = match find(near).map_or_else(|| grow(near, || map_near(site)), Ok) {
@@ -110,15 +111,15 @@ fn find(suits: impl Fn(&Chunk) -> bool) -> Option<Place> {
     chunks.enumerate().filter(|(_, chunk)| suits(chunk)).find_map(|(at, chunk)| {
         let place = chunk.take();
         if place.is_none() && at == 0 {
-            // Should one of its places become free meanwhile, the next that does has it looked at
-            // again.
+            // If one of its places becomes free meanwhile, the next place that becomes free makes
+            // us look at this chunk again.
             let _ = NOT_FULL.compare_exchange(first, first + 1, Ordering::AcqRel, Ordering::Relaxed);
         }
         place
     })
 }
 
-/// A place in a new chunk, or in one that another thread was faster to add.
+/// A place in a new chunk, or in one that another thread has just added.
 #[cold]
 fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32>) -> Result<Place, i32> {
     for at in LIST.iter().filter(|at| load(at).is_none()) {
@@ -141,7 +142,7 @@ pub(super) fn all() -> impl Iterator<Item = Place> {
         .flat_map(|chunk| chunk.places(&chunk.taken, |bits| bits.load(Ordering::Acquire)))
 }
 
-/// The places that were noted since the last time.
+/// The places that were noted since this was called last.
 pub(super) fn take_noted() -> impl Iterator<Item = Place> {
     LIST.iter().map_while(load).flat_map(|chunk| {
         chunk.places(&chunk.noted, |bits| match bits.load(Ordering::SeqCst) {
@@ -158,24 +159,24 @@ pub(super) fn give_back(place: Place) {
 }
 
 impl Place {
-    /// What its stub leads to.
+    /// The definition that its stub leads to.
     pub(super) fn definition(self) -> &'static Definition {
-        // SAFETY: a definition, be it one of zeroes; who writes to it sees to it that nobody reads
-        // that part.
+        // SAFETY: a definition, perhaps of zeroes. A thread that writes to it makes sure that
+        // nobody reads that part.
         unsafe { &*self.definition_at() }
     }
 
-    /// Where that is.
+    /// The address of the definition.
     pub(super) fn definition_at(self) -> *mut Definition {
         self.chunk.definitions[self.number].get()
     }
 
-    /// What is known of the site.
+    /// The discovery.
     pub(super) fn discovery(self) -> &'static Discovery {
         &self.chunk.discoveries[self.number]
     }
 
-    /// What an active site calls.
+    /// The address of its stub, which an active site calls.
     pub(super) fn stub(self) -> usize {
         self.chunk.stubs[self.number].as_ptr().addr()
     }
@@ -185,15 +186,16 @@ impl Place {
         self.stub() + RET
     }
 
-    /// Why it has no stub, if it has none: the system's error number.
+    /// The error number for which it has no stub, if it has none.
     pub(super) fn refusal(self) -> Option<i32> {
         Some(self.chunk.refusal()).filter(|errno| *errno != 0)
     }
 
-    /// Has the control look at it.
+    /// Makes the control look at it.
     pub(super) fn note(self) {
         let (bits, bit) = (&self.chunk.noted[self.number / 64], 1 << (self.number % 64));
-        // Who takes the note looks afterwards: what the caller has done until here is seen then.
+        // The thread that takes the note looks afterwards, and so sees all that the caller has
+        // done.
         if bits.load(Ordering::SeqCst) & bit == 0 {
             bits.fetch_or(bit, Ordering::SeqCst);
         }
@@ -257,7 +259,7 @@ impl Chunk {
     }
 }
 
-/// Writes all stubs, and makes them code, if the system lets them be.
+/// Writes all stubs, and makes them executable, if the system lets them be.
 ///
 /// # Safety
 /// The chunk is new, writable, and nobody else's.

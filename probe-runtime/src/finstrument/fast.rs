@@ -1,37 +1,38 @@
-//! The way past the look-up, for real calls that somebody listens to: active ones across two words,
-//! mostly.
+//! A way past the look-up, for real calls that somebody listens to. These are mostly active calls
+//! across two words.
 //!
 //! ```text
 //! hook ▸ the entry of its return address: the same call, the same function? ▸ the call's stub, behind its own comparison
 //! ```
-//! From there on it is what an active site's CALL is: `definition.entry`, with the same return
-//! address.
+//! From there on the call takes the same way as an active site's CALL: `definition.entry`, with the
+//! same return address.
 //!
-//! Life: a hit that was looked up, and is wanted, fills the entry if it is free; from then on that
-//! is its call's for good. Who ceases to listen, or finds the object gone, empties its target:
-//! after it has said so (`is_wanted`), where whoever fills one looks afterwards. Of two calls with
-//! one entry, the later is looked up each time. Cost: 32 bytes for each of 8,192 entries, of which
-//! the touched pages are real.
+//! Life: a wanted hit that was looked up fills the entry, if that is free. From then on the entry
+//! is that call's for good. A thread that ceases to listen, or that finds the object gone, empties
+//! the entry's target. It does so after it has changed `is_wanted`, and a thread that fills an
+//! entry looks at `is_wanted` afterwards. If two calls share an entry, the later one is looked up
+//! each time.
+//! Cost: 32 bytes for each of 8,192 entries; only the touched pages take memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::chunk::{self, Place};
 use super::discovery::Discovery;
 
-/// As a power of two, how many entries there are.
+/// The number of entries, as a power of two.
 const BITS: u32 = 13;
-/// How far a product is shifted to be the number of an entry.
+/// The shift that makes the number of an entry of a product.
 pub(super) const SHIFT: u32 = usize::BITS - BITS;
 /// Fibonacci hashing, as in [`Table`](crate::table::Table).
 pub(super) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
 
-/// A call: hooks read it in assembly.
+/// A call. Hooks read this in assembly.
 #[repr(C, align(32))]
 pub(super) struct Entry {
-    /// Where it returns to; 0 while the entry is free.
+    /// The return address; 0 while the entry is free.
     returns: AtomicUsize,
     function: AtomicUsize,
-    /// Where its hits go on; 0 while they have to be looked up.
+    /// The address where its hits go on; 0 while they have to be looked up.
     target: AtomicUsize,
 }
 
@@ -45,8 +46,8 @@ fn of(returns: usize) -> &'static Entry {
     &ENTRIES[returns.wrapping_mul(FACTOR) >> SHIFT]
 }
 
-/// Lets the next hits of a call find their way by themselves, as long as they are wanted. It is no
-/// site, and waits for nothing.
+/// Lets the next hits of a call go past the look-up, as long as they are wanted. The call must
+/// neither be a site nor wait to become one.
 pub(super) fn fill(discovery: &'static Discovery) {
     let Some(returns) = discovery.returns() else { return };
     let Some(place) = Place::of(discovery).filter(|place| place.refusal().is_none()) else { return };
@@ -63,7 +64,8 @@ pub(super) fn fill(discovery: &'static Discovery) {
     }
 }
 
-/// Has the hits of a call looked up again: nobody wants them any more, or it is another object's.
+/// Makes the hits of a call be looked up again: nobody wants them any more, or the call belongs to
+/// another object.
 pub(super) fn empty(discovery: &Discovery) {
     let Some(returns) = discovery.returns() else { return };
     let entry = of(returns);

@@ -1,18 +1,20 @@
-//! Patching in a hook: several call sites with one opening of their page.
+//! Patching in hooks: several call sites share one opening of their page.
 //!
-//! Where text is sealed, opening a page and sealing it is most of what a first hit would take. So
-//! the first hit of a call leaves it a call, and notes that it waits on its page; the eighth such
-//! hit there patches all of them with one opening. A call that is reached a second time waits no
-//! more: it is patched then, and with it all that wait on its page; and an operation patches all
-//! there are. So a call stays one for its first hit at most, unless it is never reached again; text
-//! is never open any longer than for the writes themselves; and each first hit costs a share of an
-//! opening.
+//! Where text is sealed, opening and sealing a page would take most of the time of a first hit. So
+//! the first hit of a call leaves it a real call, and notes that it waits on its page.
 //!
-//! What waits are keys of the table, in places that pages share: what is found there is looked up,
-//! and compared. One that has been pushed out waits for its second hit. Nothing there keeps a
-//! discovery alive.
+//! - The eighth such hit on the page patches all of them with one opening.
+//! - The second hit of a waiting call patches it, and all that wait on its page.
+//! - An operation patches all waiting calls.
 //!
-//! Where text is open there is nothing to share, and each is patched at its first hit.
+//! So a call stays real for its first hit only, unless it is never reached again. Text is open only
+//! during the writes themselves, and each first hit costs a share of an opening.
+//!
+//! Waiting calls are stored as keys of the table, in places that pages share. A key is looked up,
+//! and the result compared with the text. A key that another one pushes out waits for the call's
+//! second hit. These places keep no discovery alive.
+//!
+//! Where text is open, there is nothing to share, and each call is patched at its first hit.
 
 // Safety: relies on text that stays mapped: the hook's own call's, whose pages hold all that is
 // patched together with it.
@@ -32,12 +34,12 @@ use crate::os::text::{page_size, pages};
 use crate::patch::word::Plan;
 use crate::patch::{Instruction, NotNow, TextPolicy, replace_now, write_text_now, write_word};
 
-/// How many pages may have calls that wait; those beyond share a place.
+/// The number of places for waiting calls. Pages beyond that share places.
 const PLACES: usize = 256;
-/// How many calls may wait on a page: a cache line of them.
+/// How many calls may wait in a place: a cache line of them.
 const LEN: usize = 7;
 
-/// Keys of calls that wait on a page; 0 where there is none.
+/// Keys of waiting calls; 0 where there is none.
 #[repr(align(64))]
 struct Waiting([AtomicUsize; LEN]);
 
@@ -48,7 +50,7 @@ impl Waiting {
         &WAITING[addr / page_size() % PLACES]
     }
 
-    /// Lets a call wait, if there is room.
+    /// Lets a call wait, if there is room. Returns whether there was.
     fn add(&self, key: usize) -> bool {
         let put = |it: &AtomicUsize| it.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.0.iter().any(put)
@@ -59,8 +61,8 @@ impl Waiting {
     }
 }
 
-/// Patches a call that waits, if that takes no waiting, and all others of its page with it; or lets
-/// it wait for others.
+/// Patches a waiting call together with the others of its page, or lets it wait for others. It
+/// waits for no other thread: if it would have to, it patches nothing.
 pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
     let range = range(call);
     let waiting = Waiting::on_page_of(range.start);
@@ -80,11 +82,11 @@ pub(super) fn patch_now(discovery: &'static Discovery, call: Call) {
     all[1..].iter().flatten().for_each(|other| other.discovery.end_change());
 }
 
-/// A call that is patched.
+/// A call to be patched.
 struct Patch {
     discovery: &'static Discovery,
     call: Call,
-    /// What it is now, if it was there: active, or not.
+    /// Whether it is active now; `None` if the call was not there any more.
     written: Option<bool>,
 }
 
@@ -93,7 +95,7 @@ fn range(call: Call) -> Range<usize> {
     at..at + bytes.len()
 }
 
-/// The call that waits, if it is still there, and in the same pages.
+/// The waiting call of this key, if it is still there, in the same pages as `own`.
 fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Option<Patch> {
     let other = table::find(key).and_then(Entry::discovery)?;
     let call = other.call().filter(|_| other.state() == State::Waiting && other.key() != discovery.key())?;
@@ -101,13 +103,13 @@ fn partner(key: usize, discovery: &'static Discovery, own: &Range<usize>) -> Opt
     if others.start < own.start || own.end < others.end {
         return None;
     }
-    // In mapped text, whatever has become of its object.
+    // The text is mapped, even if its object has changed.
     let there = call_of(call.returns(), address(other.hit().kind == Kind::Entry));
     (there == Some(call)).then_some(Patch { discovery: other, call, written: None })
 }
 
-/// Patches calls, with one opening of the first one's pages. The bytes say then what `is_wanted`
-/// says.
+/// Patches calls with one opening of the first one's pages. Afterwards their bytes say what
+/// `is_wanted` says.
 fn patch(all: &mut [Option<Patch>]) {
     let Some(Patch { discovery, call, .. }) = &all[0] else { return };
     let (discovery, range) = (*discovery, range(*call));
@@ -119,7 +121,7 @@ fn patch(all: &mut [Option<Patch>]) {
             it.written.into_iter().for_each(|written| end(it.discovery, it.call, written));
         }),
         Err(NotNow::Later) => postpone(discovery),
-        // Another thread was faster, or it is a debugger's by now.
+        // Another thread was faster, or a debugger holds the call by now.
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
             discovery.keep(Reason::Protected { errno });
@@ -133,7 +135,8 @@ fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
     if is_wanted { active } else { Instruction::NOP5 }
 }
 
-/// Replaces a call in text that is writable; tells what it is now, if it was there: active, or not.
+/// Replaces a call in text that is writable. Returns whether it is active now; `None` if the call
+/// was not there any more.
 fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     if let Some(switch) = discovery.switch() {
         let is_wanted = discovery.is_wanted();
@@ -155,8 +158,8 @@ fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     }
     patched(discovery);
     let Some(active) = discovery.active() else { return };
-    // Somebody may have begun or ceased to listen meanwhile, and not have seen that there are bytes
-    // to be changed.
+    // Somebody may have changed `is_wanted` meanwhile, without seeing that there are bytes to
+    // change.
     while discovery.is_wanted() != is_written {
         let site = call.site().0;
         let [old, new] = [is_written, !is_written].map(|it| wanted(active, it).bytes());

@@ -1,4 +1,4 @@
-//! The attachment that every newly discovered probe is added to, as far as hooks see it.
+//! The growing attachment, to which every newly discovered probe is added, as hooks see it.
 
 // Safety: relies on `GROWING` being read only while the thread's slot is marked, and freed only
 // when `limbo` gives it out.
@@ -11,30 +11,30 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::dispatch::{Inside, Subscription};
 
-/// How many such counters are kept; what goes beyond is not used.
+/// How many such counters are kept. Counters beyond these are not used again.
 const SPARES: usize = 64;
 
 static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
 
-/// What a hook needs to let a probe count.
+/// What a hook needs to make a probe count.
 pub(crate) struct Growing {
     subscription: Arc<Subscription>,
     tallies: Range<usize>,
     next: AtomicUsize,
-    /// Counters that were taken by threads that another one was faster than; 0 where there is none.
+    /// Unused counters of threads that lost a race for a discovery; 0 in free places.
     spare: [AtomicUsize; SPARES],
     is_paused: AtomicBool,
 }
 
-/// What a newly discovered probe counts with.
+/// The counter of a newly discovered probe.
 pub(super) struct Member {
-    /// The number of its counter.
+    /// The index of the counter.
     pub(super) tally: usize,
     pub(super) subscription: Arc<Subscription>,
     pub(super) is_paused: bool,
 }
 
-/// Lets discoveries count from now on, with these counters.
+/// Makes discoveries count from now on, with these counters.
 pub(crate) fn begin(subscription: Arc<Subscription>, tallies: Range<usize>) {
     let next = AtomicUsize::new(tallies.start);
     let spare = [const { AtomicUsize::new(0) }; SPARES];
@@ -47,7 +47,7 @@ pub(crate) fn is_growing() -> bool {
     !GROWING.load(Ordering::SeqCst).is_null()
 }
 
-/// Has what is discovered from now on stay latent, or not. For the holder of the control lock.
+/// Makes later discoveries stay latent, or not. For the holder of the control lock.
 pub(crate) fn pause(is_paused: bool) {
     // SAFETY: ended by the holder of the control lock only.
     if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
@@ -55,7 +55,7 @@ pub(crate) fn pause(is_paused: bool) {
     }
 }
 
-/// Lets discoveries count no more. What is returned is for `limbo`.
+/// Ends the counting of discoveries. The result is for `limbo`.
 pub(crate) fn end() -> Option<Box<Growing>> {
     let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
@@ -83,7 +83,7 @@ impl Growing {
     }
 }
 
-/// Gives a counter back that nobody has counted with.
+/// Gives an unused counter back.
 pub(super) fn give_back(_inside: &Inside, tally: usize) {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let Some(growing) = (unsafe { GROWING.load(Ordering::Acquire).as_ref() }) else { return };
@@ -95,7 +95,7 @@ pub(super) fn give_back(_inside: &Inside, tally: usize) {
     }
 }
 
-/// What the probe that is being discovered counts with, if somebody counts and has a counter left.
+/// The counter for the probe that is being discovered, if somebody counts and has a counter left.
 pub(super) fn member(_inside: &Inside) -> Option<Member> {
     // SAFETY: freed only when `limbo` gives it out, which looks at this thread's mark.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;

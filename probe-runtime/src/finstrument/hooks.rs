@@ -1,13 +1,14 @@
-//! The two functions that instrumented code calls, and what becomes of a call.
+//! The two functions that instrumented code calls, and their way from a call to a hit.
 //!
-//! 1. The thread's slot is marked, so that nothing that is read here goes away.
-//! 2. The call site is looked up by its return address. One that is not there yet, or was another
-//!    object's, is discovered: the bytes before the return address are read as a call ([`call`]), a
-//!    place is taken ([`chunk`]), filled, and put into the table. Of several threads, one does.
-//! 3. A site that waits is patched, if that can be done now ([`first`]). While 2 and 3 change
-//!    anything, signals are blocked: a handler may fork, or leave by `siglongjmp`.
+//! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
+//! 2. The call site is looked up by its return address. A call site that is not in the table, or
+//!    that belonged to another object, is discovered. The bytes before the return address are read
+//!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If several
+//!    threads try, one of them succeeds.
+//! 3. A waiting site is patched, if that can be done now ([`first`]). While steps 2 and 3 change
+//!    anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
-//! 5. Who has discovered tells the callback.
+//! 5. A thread that has discovered the call site tells the callback.
 
 // Safety: relies on return addresses: the bytes before one are code, and stay mapped while the hook
 // runs.
@@ -31,8 +32,8 @@ use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::{SiteAddr, read_word};
 
-/// A hook's code: on to the call's stub, if that is known ([`fast`]), else to a function that looks
-/// it up.
+/// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
+/// function that looks the call up.
 macro_rules! hook {
     ($looked_up:ident) => {
         naked_asm!(
@@ -62,8 +63,8 @@ macro_rules! hook {
     };
 }
 
-/// Called by instrumented code at the entry of each function: the function's address, and where it
-/// was called from.
+/// Called by instrumented code at the entry of each function, with the addresses of the function
+/// and of its call site.
 ///
 /// # Safety
 /// For compilers only.
@@ -102,16 +103,16 @@ fn called(hit: Hit, returns: usize, hook: usize) {
     set_errno(errno);
 }
 
-/// What is known of a hit.
+/// A call site, as far as it is known.
 struct Known {
     discovery: &'static Discovery,
-    /// Whose call site it came by, if that is another function's.
+    /// The discovery whose call site the hit came by, if that is another function's.
     owner: Option<&'static Discovery>,
 }
 
-/// Lets a call be a hit, if somebody listens.
+/// Delivers a call as a hit, if somebody listens.
 fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call>) {
-    // Before it is patched: from then on, its bytes say so.
+    // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
         let may_patch = control::is_ready() && straddlers::may_write();
@@ -129,7 +130,7 @@ fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call
     } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
         tails::stray(discovery);
     } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
-        // This thread was late, or its object was loaded anew.
+        // This thread was late, or the object was loaded anew.
         let _whole = Blocked::new();
         if discovery.switch().is_some_and(|switch| straddlers::settle_now(discovery, switch).is_err()) {
             news::note(discovery);
@@ -159,7 +160,7 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     if call.is_none()
         && let Some(known) = known(hit, returns, hook)
     {
-        // Another thread, or a signal handler of this one, was faster: it published what it found
+        // Another thread, or a signal handler of this one, was faster. It published its discovery
         // before it changed the call.
         return deliver(known, || None);
     }
@@ -176,12 +177,12 @@ fn discovered(inside: &Inside, hit: Hit, returns: usize, hook: usize) {
     }
 }
 
-/// What was discovered of this call, if that still holds.
+/// The discovery of this call, if it is still true.
 fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
     let owner = table::find(returns).and_then(Entry::discovery);
     if let Some(discovery) = owner {
         let is_same = discovery.hit() == hit;
-        // What is a site does not come here, but for a thread that was late.
+        // Sites do not come here, except with a thread that was late.
         if (discovery.is_site() || !is_same) && is_stale(discovery, hook) {
             return None;
         }
@@ -194,22 +195,23 @@ fn known(hit: Hit, returns: usize, hook: usize) -> Option<Known> {
     Some(Known { discovery, owner })
 }
 
-/// Whether another object is there by now, or the same one once more: a site is a call again, or
-/// the call is another.
+/// Whether the discovery is out of date: another object was loaded there, or the same one anew.
+/// Then a site is a call again, or the call is another one.
 fn is_stale(discovery: &Discovery, hook: usize) -> bool {
-    // In this order: whoever makes it a site has published it before.
+    // In this order: the thread that makes it a site has published it before.
     let is_site = discovery.is_site();
     let there = discovery.returns().and_then(|returns| call_of(returns, hook));
     there.is_some_and(|call| is_site || discovery.call() != Some(call))
 }
 
-/// Whose a call is, if it is known as another function's: two inlined functions may end in one.
+/// The discovery that owns a call, if another function owns it. Two inlined functions may end in
+/// one call.
 fn owner_of(returns: usize, hit: Hit, hook: usize) -> Option<&'static Discovery> {
     let known = table::find(returns).and_then(Entry::discovery);
     known.filter(|known| known.hit() != hit && !is_stale(known, hook))
 }
 
-/// Puts a call into the table; tells whether it was not there before.
+/// Puts a call into the table. Returns whether it is new there.
 fn discover(
     inside: &Inside,
     hit: Hit,
@@ -257,16 +259,16 @@ fn discover(
     }
 }
 
-/// The call of the hook that returns there, if it is one that is understood.
+/// The call of the hook that returns to this address, if it is understood.
 pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     let start = returns.checked_sub(LOOKED_AT)?;
-    // A call's own bytes can be read, since they were just executed; the page before them need not
-    // be there.
+    // The call was just executed, so its own bytes can be read. The page before them may not be
+    // mapped.
     if start / page_size() != (returns - 1) / page_size() && !is_readable(start) {
         return None;
     }
-    // Each aligned word is read at once, so that its bytes were there at one moment: switching a
-    // call changes one word.
+    // Each aligned word is read at once, so that its bytes are of one moment. Switching a call
+    // changes one word.
     // SAFETY: the words that hold readable bytes, and so are in the same pages.
     let words = unsafe { [read_word(start & !7), read_word((returns - 1) & !7)] };
     let mut bytes = [0; LOOKED_AT];
@@ -277,7 +279,7 @@ pub(super) fn call_of(returns: usize, hook: usize) -> Option<Call> {
     Call::before(returns, bytes).filter(|call| leads_to(call.target, hook))
 }
 
-/// Whether a call leads to the hook, be it through a linkage table.
+/// Whether a call leads to the hook, perhaps through a linkage table.
 pub(super) fn leads_to(target: Target, hook: usize) -> bool {
     let through = |pointer: usize| {
         // SAFETY: the call, or the jump, that was just executed has read it.
@@ -298,9 +300,9 @@ pub(super) fn leads_to(target: Target, hook: usize) -> bool {
 /// The longest entry of a linkage table that is understood, in bytes.
 const PLT_LEN: usize = 12;
 
-/// Whether there is something to read at an address: what stands before a return address need not
-/// be the call that was executed. The kernel is asked, since it does not fault: it reads a signal
-/// set there before it refuses what is to be done with it (sigprocmask(2)). Some 0.1 µs.
+/// Whether an address can be read. The bytes before a return address need not be the call that was
+/// executed. The kernel is asked, since it does not fault: sigprocmask(2) reads a signal set there
+/// before it refuses its invalid operation. Some 0.1 µs.
 fn is_readable(addr: usize) -> bool {
     const NO_SUCH: libc::c_int = -1;
     let word = addr & !7;
@@ -309,7 +311,7 @@ fn is_readable(addr: usize) -> bool {
     errno() == libc::EINVAL
 }
 
-/// A site is one from now on.
+/// Marks a discovery as a site, counts it, and makes it news.
 pub(super) fn patched(discovery: &'static Discovery) {
     if discovery.become_patched() {
         counters::PATCHED.add();

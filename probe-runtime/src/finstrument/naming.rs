@@ -1,11 +1,11 @@
-//! What discovered functions are called, and where they stand: from their object's symbol table and
-//! debug information.
+//! Names, files and lines of discovered functions, from the symbol table and the debug information
+//! of their object.
 //!
-//! Life: never in a hook; at the first operation after a discovery, under the control lock, while
-//! objects may come and go: only files are read. An object's file is read once, as long as the
-//! object is loaded. Separate debug files are not looked for.
-//! Cost: some 10 ms for an object with some thousand functions with debug information, then some
-//! microseconds a function.
+//! Life: names are read at the first operation after a discovery, never in a hook. That is under
+//! the control lock, while objects may come and go: only files are read. An object's file is read
+//! once, as long as the object is loaded. Separate debug files are not looked for.
+//! Cost: some 10 ms for an object with some thousand functions with debug information, and some
+//! microseconds for each function.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use super::symbols::{Twins, plain};
 use super::tails::Tails;
 use crate::os::objects::{Object, freeze};
 
-/// The executable, whatever has become of its file's name.
+/// The executable, even if its file was renamed.
 const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The files that names were read from, by the hash of the object.
@@ -34,21 +34,22 @@ pub(crate) struct Names {
 
 /// An object's file.
 struct File {
-    /// Where it can be read.
+    /// A path where it can be read.
     path: PathBuf,
-    /// Where it lies, as far as is known.
+    /// Its own path, as far as that is known.
     shown: PathBuf,
     base: usize,
-    /// `None` where it can't be read.
+    /// `None` if it can't be read.
     loader: Option<Loader>,
-    /// Read once a function has no debug information.
+    /// Read when a function has no debug information.
     twins: OnceCell<Twins>,
-    /// Read once a function of it jumps to a hook; `None` where it does not say.
+    /// Read when a function of it jumps to a hook; `None` if the file has no symbols.
     extents: OnceCell<Option<Extents>>,
 }
 
 impl Names {
-    /// Names what has no name yet, of what there is news of. For the holder of the control lock.
+    /// Names discoveries that the news has, and that have no name yet. For the holder of the
+    /// control lock.
     pub(crate) fn name_new(&mut self, news: &News, loaded: &mut Loaded) {
         let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
         let mut new: Vec<_> = news.discoveries.iter().copied().filter(is_new).collect();
@@ -57,16 +58,16 @@ impl Names {
         }
         freeze(|frozen| {
             loaded.renew(frozen);
-            // What was found in an object that is gone by now has no name in another.
+            // A discovery in an object that is gone by now gets no name from another object.
             new.retain(|discovery| loaded.at(discovery.text()).is_some_and(|it| is_there(discovery, it)));
         });
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
         for discovery in new {
-            // It may be gone by now.
+            // The object may be gone by now.
             let Some(known @ Known { object, hash }) = loaded.at(discovery.text()) else { continue };
             let function = discovery.hit().function;
             let is_own = object.segments.iter().any(|it| it.is_text && it.range.contains(&function));
-            // What has taken its place elsewhere has its name.
+            // The function that has taken its place elsewhere keeps its own name.
             let name = loaded.at(function).filter(|_| !is_own).and_then(|other| {
                 self.file(other).symbol(function).filter(|symbol| symbol.addr == function).map(|it| it.path)
             });
@@ -88,7 +89,7 @@ impl Names {
     }
 }
 
-/// What a definition says.
+/// The text of a definition.
 #[derive(PartialEq, Eq, Debug)]
 struct Described {
     path: String,
@@ -96,7 +97,7 @@ struct Described {
     line: u32,
 }
 
-/// What an address belongs to.
+/// The function and the source of an address.
 struct Symbol {
     addr: usize,
     path: String,
@@ -123,14 +124,14 @@ impl File {
         addr.wrapping_sub(self.base) as u64
     }
 
-    /// What has this address.
+    /// The name at this address.
     fn symbol(&self, addr: usize) -> Option<Symbol> {
         let found = self.loader.as_ref()?.find_symbol_info(self.offset(addr))?;
         let start = usize::try_from(found.address()).ok()?;
         Some(Symbol { addr: self.base.wrapping_add(start), path: plain(found.name()) })
     }
 
-    /// Where the source of an address is.
+    /// The source of an address.
     fn place(&self, addr: usize) -> Option<Place> {
         place(&self.loader.as_ref()?.find_location(self.offset(addr)).ok()??)
     }
@@ -142,8 +143,8 @@ impl File {
         self.described(function, symbol, place)
     }
 
-    /// The function that is running at a call of this object, where the hook was told another one's
-    /// address; its name, if that one has it.
+    /// The function that is running at a call of this object, if the hook was told the address of
+    /// another one. Its name, if the debug information has it.
     fn describe_site(&self, site: usize, name: Option<String>) -> Described {
         let enclosing = self.symbol(site);
         if let Some(inlined) = self.inlined(site) {
@@ -152,7 +153,7 @@ impl File {
         }
         let addr = enclosing.as_ref().map_or(site, |symbol| symbol.addr);
         let place = self.place(addr);
-        // Without debug information it may be an inlined one.
+        // Without debug information it may be an inlined function.
         let is_sure = place.is_some() && enclosing.is_some();
         let named = name.filter(|_| !is_sure).map(|path| Symbol { addr, path });
         self.described(site, named.or(enclosing), place)
@@ -197,7 +198,7 @@ fn place(location: &Location<'_>) -> Option<Place> {
     Some((short(location.file?), location.line.unwrap_or_default()))
 }
 
-/// No longer than a definition can hold.
+/// Cut to the length that a definition can hold.
 fn short(text: &str) -> String {
     let mut end = text.len().min(usize::from(u16::MAX) / 2);
     while !text.is_char_boundary(end) {

@@ -1,12 +1,12 @@
-//! What the control has yet to look at.
+//! Discoveries that the control has yet to look at.
 //!
-//! Life: a hook that discovers something, or leaves something to be done, notes the discovery: a
-//! bit in its chunk. The next operation takes all that was noted, and looks at that alone. It looks
-//! at everything where everything may have changed: how text is written, or that a process is a
-//! forked child, whose parent's threads may have been about to note something.
+//! Life: a hook that discovers something, or that puts something off, notes the discovery: a bit in
+//! its chunk. The next operation takes all notes, and looks at these discoveries alone. It looks at
+//! everything if everything may have changed: after the text policy has changed, and in a forked
+//! child, since threads of the parent may have been about to note something.
 //!
-//! Cost: a locked instruction to note what is not noted yet, a load to note it again. To take the
-//! notes, two cache lines for each 1,024 call sites, if there are any at all.
+//! Cost: the first note of a discovery is a locked instruction, and further ones are a load. Taking
+//! the notes reads two cache lines for each 1,024 call sites, if there are any notes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,21 +19,22 @@ static ANY: AtomicBool = AtomicBool::new(false);
 /// The control has to look at everything.
 static ALL: AtomicBool = AtomicBool::new(false);
 
-/// What an operation looks at.
+/// The discoveries that an operation looks at.
 #[derive(Default)]
 pub(crate) struct News {
-    /// What was noted: it is in the table, and stays there for as long as the control lock is held.
+    /// Noted discoveries. They are in the table, and stay there for as long as the control lock is
+    /// held.
     pub(super) discoveries: Vec<&'static Discovery>,
-    /// Whether that is all there is.
+    /// Whether these are all discoveries.
     pub(crate) is_all: bool,
 }
 
-/// Has the control get ready for what is discovered from now on.
+/// Makes the control get ready for later discoveries.
 pub(super) fn expect_any() {
     ANY.store(true, Ordering::SeqCst);
 }
 
-/// Has the control look at a discovery.
+/// Makes the control look at a discovery.
 pub(super) fn note(discovery: &'static Discovery) {
     if let Some(place) = Place::of(discovery) {
         place.note();
@@ -41,7 +42,7 @@ pub(super) fn note(discovery: &'static Discovery) {
     }
 }
 
-/// Has the control look at everything.
+/// Makes the control look at everything.
 pub(crate) fn note_all() {
     ALL.store(true, Ordering::SeqCst);
     expect_any();
@@ -52,10 +53,10 @@ pub(crate) fn has_news() -> bool {
     ANY.load(Ordering::SeqCst)
 }
 
-/// Takes what was noted. For the holder of the control lock, who alone has discoveries leave the
+/// Takes the notes. For the holder of the control lock, who alone removes discoveries from the
 /// table.
 pub(crate) fn take_news() -> News {
-    // In this order: what is noted meanwhile is taken now, or the next time.
+    // In this order: a note that is made meanwhile is taken now, or the next time.
     ANY.store(false, Ordering::SeqCst);
     let is_all = ALL.swap(false, Ordering::SeqCst);
     let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
@@ -65,12 +66,12 @@ pub(crate) fn take_news() -> News {
 }
 
 impl News {
-    /// Whether there is nothing new.
+    /// Whether there is no news.
     pub(crate) fn is_empty(&self) -> bool {
         self.discoveries.is_empty() && !self.is_all
     }
 
-    /// Adds what was taken later.
+    /// Adds news that was taken later.
     pub(crate) fn add(&mut self, other: Self) {
         self.discoveries.extend(other.discoveries);
         self.is_all |= other.is_all;

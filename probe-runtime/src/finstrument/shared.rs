@@ -1,17 +1,18 @@
-//! Calls that two functions share: inlined into one, with like ends, of which the compiler made one
-//! (crossjumping).
+//! Calls that two functions share. Compilers make such calls of two inlined functions with like
+//! ends (crossjumping).
 //!
-//! Such a call is known as its *owner's*, the function that reached it first; another one is known
-//! by its own address, and delivered by the hook. Once that is seen, the call is no site any more:
-//! it becomes a real call for good, or, where it lies across two words, stays active, since a
-//! latent one would silence both. Before, while it is latent, nobody sees who passes.
+//! The function that reached such a call first is its *owner*. The other function is known by its
+//! own address, and the hook delivers its hits. Once a hit of the other function is seen, the call
+//! is no site any more. It becomes a real call for good. If it lies across two words, it stays
+//! active instead, since a latent call would silence both functions. Before that, while the call is
+//! latent, nobody sees which function passes.
 //!
-//! A function that is first seen there while its probe is active has no hook of its own yet: the
-//! next operation gives it one. Until then, its hits are those of its *twin*, a call site of the
-//! same function in the same object.
+//! A function that is first seen there while its probe is active has no hook of its own yet. The
+//! next operation gives it one. Until then its hits count for its *twin*, a call site of the same
+//! function in the same object.
 
-// Safety: relies on the hook being in the owner's object, which stays mapped, and so does what else
-// is in that object.
+// Safety: relies on the hook being in the owner's object, which stays mapped with all that is in
+// it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -27,7 +28,7 @@ use crate::abi::Definition;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
 
-/// Another function came by this one's call.
+/// Notes that another function came by this call.
 pub(super) fn note(owner: &'static Discovery) {
     if owner.become_shared() {
         owner.keep(Reason::Shared);
@@ -35,8 +36,8 @@ pub(super) fn note(owner: &'static Discovery) {
     }
 }
 
-/// Finds another call site of a function's, for one that was reached by its owner's call. It takes
-/// a look at all there are, once.
+/// Finds another call site of the same function, for a discovery that was made at its owner's call.
+/// It looks at all discoveries once.
 pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery) {
     let Some(object) = owner.object() else { return };
     let is_twin = |it: &&Discovery| it.object() == Some(object) && it.hit() == discovery.hit();
@@ -45,14 +46,14 @@ pub(super) fn find_twin(discovery: &'static Discovery, owner: &'static Discovery
     }
 }
 
-/// The definition of a function's twin, if somebody listens there.
+/// The definition of the twin, if somebody listens there.
 pub(super) fn listening(
     discovery: &'static Discovery,
     owner: &'static Discovery,
 ) -> Option<&'static Definition> {
     // SAFETY: a discovery, whose memory is never given back.
     let twin: &'static Discovery = unsafe { discovery.twin.load(Ordering::Acquire).as_ref() }?;
-    // Its place may be another one's by now.
+    // Its place may belong to another discovery by now.
     let is_twin = twin.object().is_some() && twin.object() == owner.object() && twin.hit() == discovery.hit();
     (is_twin && is_listened_to(twin)).then(|| twin.definition())?
 }
@@ -68,13 +69,13 @@ fn is_listened_to(twin: &'static Discovery) -> bool {
     })
 }
 
-/// Whether a call is a site though it is shared.
+/// Whether a call is still a site, though it is shared.
 pub(super) fn is_site(discovery: &Discovery) -> bool {
     discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
 }
 
-/// Makes a site the call again that it was. For the holder of the control lock, frozen, in a loaded
-/// object. Tells whether it is one.
+/// Makes a site the call again that it was. Returns whether it is one now. For the holder of the
+/// control lock, frozen, in a loaded object.
 pub(super) fn unpatch(discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
     let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };

@@ -1,13 +1,13 @@
 //! Calls across two aligned words, and jumps, switched in place ([`switch`](super::switch)).
 //!
-//! Both a hook and the control may change such a call at any time: each writes what `is_wanted`
-//! says, and looks at it again afterwards, so whoever writes last has seen the last change. While
-//! it is active it is the compiler's call, and its hits are delivered by the hook; a hit that
-//! reaches the hook though nobody listens is a thread's that was late, or the object was loaded
-//! anew: then it is made latent again.
+//! Both a hook and the control may change such a call at any time. Each writes what `is_wanted`
+//! says, and looks at `is_wanted` again afterwards. So the last one to write has seen the last
+//! change. While the call is active it is the compiler's, and the hook delivers its hits. A hit may
+//! reach the hook though nobody listens: the thread was late, or the object was loaded anew. Then
+//! the call is made latent again.
 
-// Safety: relies on text that stays mapped: a hook's own call's, or of an object that can't be
-// unloaded meanwhile; and on what a call of the hook may become: see `switch`.
+// Safety: relies on text that stays mapped: that of a hook's own call, or of an object that can't
+// be unloaded meanwhile. Also relies on the forms that a call of the hook may take: see `switch`.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::discovery::Discovery;
@@ -19,16 +19,16 @@ use crate::patch::{
     write_text_now, write_word,
 };
 
-/// A waiting call is one that is switched, from a hook on that has settled it.
+/// Marks a waiting call as switched in place. Called by a hook that has settled it.
 pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
     let text = policy::text();
     begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// Makes a waiting call one that is switched, for the holder of the control lock.
+/// Switches a waiting call in place. For the holder of the control lock.
 pub(super) fn begin_waiting(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
     let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
-    // Also where there is nothing to change yet: where text can't be written, it stays a real call.
+    // Even if there is nothing to change yet: if text can't be written, the call stays a real one.
     let mut done = Ok(false);
     open(&mut || done = settle_open(discovery, switch))?;
     done?;
@@ -45,20 +45,21 @@ fn begun(
         counters::PATCHED.add();
         counters::STRADDLERS.add();
     }
-    // Who has changed `is_wanted` until here has left it at that.
+    // A thread that changed `is_wanted` before that saw a waiting call, and did no more.
     if settle_through(discovery, switch, open).is_err() {
         // The next operation looks.
         news::note(discovery);
     }
 }
 
-/// Has the bytes say what `is_wanted` says, in a hook; tells whether that took a write.
+/// Makes the bytes say what `is_wanted` says, in a hook. Returns whether that took a write.
 pub(super) fn settle_now(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     let text = policy::text();
     settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
 
-/// The same for the holder of the control lock, while the object can't be unloaded.
+/// The same as [`settle_now`] for the holder of the control lock, while the object can't be
+/// unloaded.
 pub(super) fn settle(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     settle_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
 }
@@ -84,18 +85,18 @@ pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, 
     Ok(is_active == discovery.is_active())
 }
 
-/// The same in text that is writable.
+/// Makes the bytes say what `is_active` says, in text that is writable.
 pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
-        // SAFETY: writable text; the call or what may stand in its place. Where another was faster,
-        // the loop sees it.
+        // SAFETY: writable text, and one of the forms that this call may take. If another thread
+        // was faster, the loop sees it.
         is_written |= unsafe { write_word(switch.write(discovery.is_active())) };
     }
     Ok(is_written)
 }
 
-/// Switches calls, each as its `is_wanted` says, for the holder of the control lock.
+/// Switches calls, each as its `is_wanted` says. For the holder of the control lock.
 pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: &mut Report) {
     let mut open = Vec::new();
     let mut bytes = Vec::new();
@@ -111,8 +112,8 @@ pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: 
         let Some(switch) = call.switch() else { continue };
         match is_settled(call, switch) {
             Ok(true) => report.add_unchanged(1),
-            // The kernel writes single bytes. A call that nobody listens to may stay one: its hook
-            // knows.
+            // The kernel writes single bytes. A call that nobody listens to may stay a call, since
+            // its hook looks at `is_wanted`.
             Ok(false) if access == Access::Alias && !call.is_wanted() => report.add_patched(1),
             Ok(false) if access == Access::Alias => {
                 refuse(switch, call, RefusalReason::Straddles, report);
@@ -130,7 +131,7 @@ pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: 
         if write_run(run, report).is_ok() {
             continue;
         }
-        // A page that can't be opened is no reason to leave the calls of another.
+        // A page that can't be opened is no reason to leave the calls of other pages.
         for run in run.chunk_by(|one, next| page(one) == page(next)) {
             if let Err(error) = write_run(run, report) {
                 let errno = if let NotNow::Protected(errno) = error { errno } else { libc::EFAULT };

@@ -1,20 +1,19 @@
 //! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
 //!
-//! Life: the first hit finds no call, and notes the function. The next operation decodes its code
-//! from the object's file ([`Tails::look_for`], with the heap, before objects are frozen), and
-//! compares that with the loaded object (frozen): what differs must be one of this crate's own
-//! sites. Then each jump is made a `ret`, unless somebody listens. From there on the probe is
-//! switched by operations, and by nobody else: what a hook is told does not say which jump it was
-//! reached by, nor whether the text around it is still the one that was decoded.
+//! Life: the first hit finds no call, and notes the function. The next operation decodes the
+//! function's code from the object's file ([`Tails::look_for`], with the heap, before objects are
+//! frozen). It compares that code with the loaded object (frozen); any difference must be one of
+//! this crate's own sites. Then each jump becomes a `ret`, unless somebody listens. From there on
+//! only operations switch the probe. A hook can't, since its arguments tell neither which jump
+//! reached it, nor whether the text around that jump is still the one that was decoded.
 //!
-//! While it is active, the jump is the compiler's, and the hook delivers the hit by a look-up of
-//! the function. A function may have jumps that were not understood beside those that were; these
-//! go to the hook as ever, which knows whether somebody listens. One that is reached though nobody
-//! does asks for a look of the next operation, at the first, second, fourth, … such hit: its object
-//! may have been loaded anew.
+//! While the probe is active, the jumps are the compiler's, and the hook looks the function up to
+//! deliver a hit. A function may also have jumps that were not understood. These go to the hook as
+//! ever, which knows whether somebody listens. If a hit arrives though nobody does, the object may
+//! have been loaded anew. So the first, second, fourth, … such hit asks the next operation to look.
 //!
-//! Why the argument must be certain: a jump that is another function's, inlined here, would be
-//! silenced with this one's.
+//! The argument of a jump must be certain. A jump of another function, inlined here, would
+//! otherwise be silenced together with this one's.
 
 // Safety: relies on the caller being frozen: text and pointers in a loaded object's segments stay
 // mapped.
@@ -42,7 +41,7 @@ use crate::patch::{NotNow, RefusalReason, Report, read_word};
 /// A function's jumps to a hook.
 #[derive(Debug)]
 pub(super) enum Tails {
-    /// As its object's file has them.
+    /// As the object's file has them.
     Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
     /// As the loaded object has them.
     Switched(Vec<Switch>),
@@ -57,7 +56,7 @@ impl Tails {
         (!jumps.is_empty()).then_some(Self::Decoded { fragments, jumps })
     }
 
-    /// What is switched, in the object that was loaded.
+    /// Makes of decoded jumps the switches that the loaded object allows.
     fn settle(&mut self, discovery: &Discovery, object: &Object) {
         let Self::Decoded { fragments, jumps } = self else { return };
         let hit = discovery.hit();
@@ -84,7 +83,7 @@ fn holds(object: &Object, at: usize, len: usize, is_text: bool) -> bool {
         .any(|it| it.range.start <= at && end <= it.range.end && (it.is_text || !is_text))
 }
 
-/// Whether the loaded object has this code, but for what this crate has changed of it.
+/// Whether the loaded object has this code, apart from changes that this crate has made.
 fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
     let is_known = |at: usize, found: u8| {
         let is_call = |returns: usize| table::find(returns).and_then(Entry::discovery).is_some();
@@ -102,19 +101,20 @@ fn is_loaded(fragment: &Fragment, object: &Object, jumps: &[Jump]) -> bool {
 const RET: u8 = 0xc3;
 
 impl Discovery {
-    /// Whether it is a function whose call is not known, and whose code nobody has looked into.
+    /// Whether its call is not known, and nobody has examined its function's code yet.
     pub(super) fn may_have_tails(&self) -> bool {
         self.returns().is_none() && self.state() == State::Kept(Reason::NotACall)
     }
 
-    /// Hands it its jumps; for the holder of the control lock. The next look makes them sites.
+    /// Gives it the jumps of its function. The next look makes them sites. For the holder of the
+    /// control lock.
     pub(super) fn set_tails(&self, tails: Tails) {
         self.forget_tails();
         self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
         self.wait_again();
     }
 
-    /// Its jumps; for the holder of the control lock, who alone changes them.
+    /// Its jumps. For the holder of the control lock, the only one to change them.
     fn tails(&self) -> Option<&Tails> {
         // SAFETY: from `set_tails`; freed by the holder of the control lock, or when nobody knows
         // the discovery.
@@ -138,14 +138,14 @@ impl Discovery {
         }
     }
 
-    /// In how many places it is switched, or called.
+    /// The number of places where it is switched, or called.
     pub(crate) fn places(&self) -> usize {
         self.tail_switches().len().max(1)
     }
 }
 
-/// Makes a function's jumps what can be switched. For the holder of the control lock, frozen; the
-/// object is the function's.
+/// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites. For the
+/// holder of the control lock, frozen.
 pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
     let decoded = discovery.tails.load(Ordering::Acquire);
     // SAFETY: from `set_tails`; nobody else has it while the control lock is held.
@@ -156,7 +156,7 @@ pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
         return discovery.keep(Reason::NotACall);
     }
     match settle(discovery) {
-        // Where one could not be written it stays a jump, whose hits the hook judges.
+        // A jump that could not be written stays a jump, and the hook judges its hits.
         Settled { written: 0, error: Some(errno) } => discovery.keep(Reason::Protected { errno }),
         _ => {
             if discovery.become_switched() {
@@ -167,13 +167,13 @@ pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
     }
 }
 
-/// What came of a function's jumps.
+/// The result of settling a function's jumps.
 pub(super) struct Settled {
     written: usize,
     error: Option<i32>,
 }
 
-/// Has all of a function's jumps say what is wanted. For the holder of the control lock, frozen.
+/// Makes all of a function's jumps say what is wanted. For the holder of the control lock, frozen.
 pub(super) fn settle(discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
     let alias = if straddlers::may_write() { None } else { Some(Alias::open()) };
@@ -186,14 +186,14 @@ pub(super) fn settle(discovery: &Discovery) -> Settled {
         match result {
             Ok(_) => settled.written += 1,
             Err(NotNow::Protected(errno)) => settled.error = Some(errno),
-            // Somebody else's by now.
+            // Somebody else has changed it.
             Err(NotNow::Later | NotNow::Changed) => {}
         }
     }
     settled
 }
 
-/// The same through the kernel: it is one byte, which everybody sees whole.
+/// The same through the kernel. It writes one byte, which every thread sees whole.
 pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
     if straddlers::is_settled(discovery, switch)? {
         return Ok(false);
@@ -228,8 +228,8 @@ pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut R
     }
 }
 
-/// Whether the loaded text still has a function's jumps, or what they were made. For a caller who
-/// is frozen; the function's object is loaded.
+/// Whether the loaded text still holds a function's jumps, active or latent. For a caller who is
+/// frozen; the function's object is loaded.
 pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
     discovery.tail_switches().iter().all(|switch| {
         // SAFETY: in the text of a loaded object.
@@ -237,8 +237,8 @@ pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
     })
 }
 
-/// Notes a hit of such a function that nobody wants: a thread that was late, a jump that was not
-/// understood, or an object that was loaded anew.
+/// Notes a hit of such a function that nobody wants. The thread was late, the jump was not
+/// understood, or the object was loaded anew.
 pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {

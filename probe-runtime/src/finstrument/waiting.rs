@@ -1,4 +1,4 @@
-//! Patching what waits, with all that a hook may not do.
+//! Patching waiting calls in an operation, which may do what a hook may not.
 
 // Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
 // mapped.
@@ -17,7 +17,7 @@ use crate::os::objects::Frozen;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
-/// Patches what waits of what there is news of. What is left waiting is news again.
+/// Patches the pending call sites of the news; queues those that fail again.
 pub(crate) fn patch_waiting(frozen: &Frozen, news: &mut News, loaded: &mut Loaded) {
     let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
     let shared: Vec<_> = news.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
@@ -27,7 +27,7 @@ pub(crate) fn patch_waiting(frozen: &Frozen, news: &mut News, loaded: &mut Loade
     loaded.renew(frozen);
     for discovery in shared {
         let is_there = loaded.at(discovery.text()).is_some_and(|known| is_there(discovery, known));
-        // It may be in the lists of sites, which are made anew.
+        // It may be in the lists of sites, so these are made anew.
         news.is_all |= is_there && shared::unpatch(discovery);
     }
     let mut has_trap = true;
@@ -43,21 +43,21 @@ fn waits(discovery: &Discovery) -> bool {
         State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
-        // Loaded anew, or a hook could not do it.
+        // It was loaded anew, or a hook could not patch it.
         State::Patched => discovery.is_switched() && (straddlers::may_write() || discovery.has_tails()),
         State::Kept(_) => false,
     }
 }
 
-/// Has a discovery's text be what it should; tells whether traps can be handled, as far as is
-/// known.
+/// Makes the text of a discovery what it should be. Returns whether traps can be handled, as far as
+/// is known.
 fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
     let Some(known) = loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) else {
         return has_trap;
     };
     if discovery.has_tails() {
         if discovery.is_switched() {
-            // What can't be written goes on to the hook, which knows.
+            // Jumps that can't be written go on to the hook, which knows whether somebody listens.
             let _ = tails::settle(discovery);
         } else {
             tails::begin(discovery, &known.object);
@@ -65,8 +65,8 @@ fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bo
         return has_trap;
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
-        // Where the system does not let it, the hook goes on to deliver what is wanted, and nothing
-        // else.
+        // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
+        // others.
         let _ = straddlers::settle(discovery, switch);
         return has_trap;
     }
@@ -75,7 +75,7 @@ fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bo
     call.map_or(has_trap, |call| patch(discovery, call, has_trap))
 }
 
-/// Patches a call; tells whether traps can be handled, as far as is known.
+/// Patches a call. Returns whether traps can be handled, as far as is known.
 fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
     let is_alias = policy::text() == TextPolicy::Alias;
     if let Some(switch) = discovery.switch() {
@@ -83,13 +83,13 @@ fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
         match result {
             Ok(()) if is_alias => discovery.keep(Reason::Straddles),
             Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
-            // Somebody else holds it: the next time.
+            // Somebody else holds it: try again the next time.
             Ok(()) | Err(NotNow::Later | NotNow::Changed) => {}
         }
         return has_trap;
     }
     if is_alias && !has_trap {
-        // Asking for each would take its time.
+        // Asking again for each call would take too long.
         discovery.keep(Reason::NoTrap);
         return false;
     }
@@ -97,8 +97,8 @@ fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
     let wanted = if discovery.is_wanted() { active } else { Instruction::NOP5 };
     let (at, expected, value) = call.rewritten(wanted);
     let text = if is_alias { TextPolicy::Alias } else { TextPolicy::Sealed };
-    // SAFETY: a call of the hook, in a loaded object's text; what executes it may as well execute
-    // what replaces it.
+    // SAFETY: a call of the hook, in a loaded object's text. The program may execute the
+    // replacement as well.
     match unsafe { Options::new().text(text).replace(at, expected, value) } {
         Ok(_) => patched(discovery),
         Err(PatchError::Signal { .. }) => {
@@ -113,7 +113,7 @@ fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
             let errno = error.raw_os_error().unwrap_or(libc::EFAULT);
             discovery.keep(Reason::Protected { errno });
         }
-        // A hook was faster, or somebody else holds it: the next time.
+        // A hook was faster, or somebody else holds it: try again the next time.
         Err(_) => {}
     }
     has_trap
