@@ -1,5 +1,6 @@
-//! Many sites at once: runs of pages, then one barrier. Where a run can't be opened, its pages, one
-//! by one: a page that can't be is no reason to leave the sites of another.
+//! Switching many sites at once: runs of pages, then one barrier. If a run can't be opened, its
+//! pages are opened one by one. A page that can't be opened is no reason to leave the sites of
+//! other pages.
 
 // Safety: relies on sites that lie in the text of loaded objects (the registry checks each against
 // its object's segments), and on nobody unloading such an object from another thread meanwhile.
@@ -15,22 +16,22 @@ use super::{Access, WritableRuns};
 use super::{Instruction, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
 use crate::os::text::pages;
 
-/// One site: where it is, and the instruction that it holds while it is active.
+/// One site: its address, and its instruction while it is active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Site {
     pub(crate) addr: SiteAddr,
     pub(crate) active: Instruction,
 }
 
-/// How many sites ahead a cache line is asked for: a locked instruction waits for its line alone,
-/// while lines that were asked for come in side by side.
+/// How many sites ahead a cache line is prefetched. A locked instruction waits for its line alone,
+/// while prefetched lines arrive side by side.
 const AHEAD: usize = 12;
 
-/// A batch: the state wanted, and the report of what has been done.
+/// A batch: the wanted state, and the report.
 pub(crate) struct Batch<'a> {
     pub(super) wanted: SiteState,
     pub(super) report: &'a mut Report,
-    /// Sites that one write does not switch.
+    /// Sites that no single write switches.
     straddlers: Vec<Site>,
     left: Left<'a>,
 }
@@ -56,7 +57,7 @@ impl<'a> Batch<'a> {
         self
     }
 
-    /// Switches sites, which are best in ascending order: where the text is not held open, each run
+    /// Switches sites, which should be in ascending order. If their text is not held open, each run
     /// of neighbouring pages is opened once.
     #[inline(always)]
     pub(crate) fn switch(&mut self, sites: &[Site], access: Access) {
@@ -106,7 +107,7 @@ impl<'a> Batch<'a> {
     /// Switches sites in text that is open.
     #[inline(always)]
     fn write(&mut self, sites: &[Site]) {
-        // Two loops, in each of which the state wanted is a constant.
+        // Two loops, so that the wanted state is a constant in each.
         match self.wanted {
             SiteState::Latent => self.write_each(sites, SiteState::Latent),
             SiteState::Active => self.write_each(sites, SiteState::Active),
@@ -144,7 +145,7 @@ impl<'a> Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Counts a site that is as wanted.
+    /// Counts a site that already is as wanted.
     pub(super) fn leave(&mut self, site: Site) {
         self.report.add_unchanged(1);
         if self.left.state.is_some_and(|left| left != self.wanted) {
@@ -205,21 +206,21 @@ pub(super) fn by_run(mut sites: &[Site]) -> impl Iterator<Item = (&[Site], Range
     })
 }
 
-/// Sites with the page that they lie in (or the two, which is refused later).
+/// Sites with the page that they lie in, or with two pages, which is refused later.
 pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<usize>)> {
     let same = |one: &Site, next: &Site| pages(bytes(one)) == pages(bytes(next));
     sites.chunk_by(same).map(|sites| (sites, pages(bytes(&sites[0]))))
 }
 
-/// What has come of one site.
+/// The result of switching one site.
 enum Done {
     Patched,
     Unchanged,
-    /// It straddles.
+    /// The site straddles.
     Nothing,
 }
 
-/// Switches one site, if one write does.
+/// Switches one site, if one write does that.
 #[inline(always)]
 fn write_one(site: Site, wanted: SiteState) -> Result<Done, Box<Refusal>> {
     let word = site.addr.word();
@@ -232,7 +233,7 @@ fn write_one(site: Site, wanted: SiteState) -> Result<Done, Box<Refusal>> {
             // SAFETY: as above; the text policy has made it writable.
             Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
                 Ok(()) => return Ok(Done::Patched),
-                // Somebody wrote in between: plan again from what is there now.
+                // Somebody wrote in between: plan again from the new word.
                 Err(now) => found = now,
             },
         }

@@ -1,8 +1,8 @@
-//! Replacing one instruction at once, or not at all: for a caller who may be in a signal handler,
-//! in the allocator, before `main`, or the holder of any of this crate's locks. No heap, no
-//! waiting; what would need either is left to a later try.
+//! Replacing one instruction at once, or not at all. Callers may be in a signal handler, in the
+//! allocator, before `main`, or hold any of this crate's locks. So this takes no heap, and waits
+//! for nobody; a later try does what would need either.
 //!
-//! Cost: under `Sealed` two `mprotect` and a locked instruction. Once for each mapping, the kernel
+//! Cost: with `Sealed`, two `mprotect` and a locked instruction. Once for each mapping, the kernel
 //! is asked for its rights.
 
 // Safety: hands on what its callers promise.
@@ -19,11 +19,11 @@ use crate::os::text::pages;
 /// Why an instruction was not replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotNow {
-    /// It would have meant to wait, or to get ready first.
+    /// This would have had to wait, or to set something up first.
     Later,
-    /// It is not as expected.
+    /// The instruction is not as expected.
     Changed,
-    /// The system's error number: its page can't be written.
+    /// The page can't be written, with the system's error number.
     Protected(i32),
 }
 
@@ -46,13 +46,13 @@ pub(crate) unsafe fn replace_now(
     if is_written { Ok(()) } else { Err(NotNow::Changed) }
 }
 
-/// Has text written, as [`write_text`] does, or not at all.
+/// Writes text as [`write_text`] does, or not at all.
 pub(crate) fn write_text_now(
     text: &Range<usize>,
     policy: TextPolicy,
     write: &mut dyn FnMut(),
 ) -> Result<(), NotNow> {
-    // The kernel writes with more than that; an operation does it.
+    // The kernel's way needs more than that. An operation takes it.
     if !control::is_ready() || policy == TextPolicy::Alias {
         return Err(NotNow::Later);
     }
@@ -62,14 +62,14 @@ pub(crate) fn write_text_now(
     })
 }
 
-/// Calls `write` while some text of a loaded object is writable; waits for who else opens text.
+/// Calls `write` while some text of a loaded object is writable. Waits for others that open text.
 pub(crate) fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result<(), NotNow> {
     let opened = WritableRuns::new().with_open(&pages(text.clone()), write);
     // What could not be restored is counted: `unrestored_bytes`.
     opened.map(drop).map_err(|error| NotNow::Protected(error.errno().unwrap_or(libc::EFAULT)))
 }
 
-/// Replaces some bytes of an aligned word of text, if they are as expected; tells whether they
+/// Replaces some bytes of an aligned word of text, if they are as expected. Returns whether they
 /// were.
 ///
 /// # Safety

@@ -1,7 +1,8 @@
-//! The only code that writes code.
+//! The only code that writes to code.
 
-// Safety: relies on its callers, who hand in words of text that are mapped and, by the text policy,
-// writable; and on the protocols of `patch`: an aligned 8-byte write is atomic for fetch.
+// Safety: relies on its callers to pass words of text that are mapped and, by the text policy,
+// writable. Also relies on the protocols of `patch`: an aligned 8-byte write is atomic for
+// instruction fetch.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,8 @@ pub(super) unsafe fn read(addr: usize) -> TextWord {
     TextWord(unsafe { AtomicU64::from_ptr(addr as *mut u64) }.load(Ordering::Relaxed))
 }
 
-/// Replaces the aligned word at `addr`, if it still is `expected`; else returns what it is.
+/// Replaces the aligned word at `addr`, if it still is `expected`. Otherwise returns the word that
+/// is there.
 ///
 /// # Safety
 /// `addr` is a multiple of 8, and the word is mapped and writable.
@@ -33,8 +35,8 @@ pub(super) unsafe fn poke(addr: usize, expected: TextWord, new: TextWord) -> Res
     }
 }
 
-/// Replaces some bytes of a word, if they are as the write expects, whatever happens to the bytes
-/// beside them; else returns the word that was found.
+/// Replaces some bytes of a word, if they are as the write expects, even if other bytes of the word
+/// change meanwhile. Otherwise returns the word that was found.
 ///
 /// # Safety
 /// As for [`poke`].
@@ -52,8 +54,8 @@ pub(super) unsafe fn write(write: Write) -> Result<(), TextWord> {
     Err(found)
 }
 
-/// Replaces some bytes of a word, whatever they are, as long as other bytes of it are as `beside`
-/// expects.
+/// Replaces some bytes of a word, whatever their values, as long as other bytes of it are as
+/// `beside` expects.
 ///
 /// # Safety
 /// As for [`poke`].
@@ -69,7 +71,7 @@ pub(super) unsafe fn write_beside(beside: Write, write: Write) {
     }
 }
 
-/// Replaces some bytes of a word, whatever they are.
+/// Replaces some bytes of a word, whatever their values.
 ///
 /// # Safety
 /// As for [`poke`].

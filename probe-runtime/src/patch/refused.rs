@@ -1,8 +1,8 @@
-//! Sites that are left as they are, each with its own reason. Off the path of sites that are
-//! switched: it may take its time.
+//! Sites that are left as they are, each with its own reason. This code runs only for such sites,
+//! so it may take its time.
 //!
-//! A page that can't be opened may not even be readable, so nothing is read before the kernel has
-//! said that it can be; where the kernel can't be asked, nothing is.
+//! A page that can't be opened may not even be readable. So nothing is read before the kernel has
+//! said that it can be read. If the kernel can't be asked, nothing is read at all.
 
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
@@ -31,7 +31,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Counts what is as wanted anyway, and refuses the rest.
+    /// Counts sites that already are as wanted, and refuses the others.
     #[cold]
     pub(super) fn refuse_changes(&mut self, sites: &[Site], reason: &RefusalReason) {
         for (sites, page) in by_page(sites) {
@@ -68,7 +68,7 @@ pub(super) struct Replacement {
     pub(super) new: Instruction,
 }
 
-/// What a site needs, wherever it lies; `None` where it is as wanted.
+/// The replacement that a site needs, wherever it lies; `None` if it is as wanted.
 ///
 /// # Safety
 /// Its text can be read.
@@ -90,8 +90,8 @@ pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Option<Replac
     }
 }
 
-/// Why a site can't be planned: an `int3` may be a breakpoint, or that of a patch under way. `None`
-/// where such a patch is just over: look again.
+/// The final refusal of a site that can't be planned. An `int3` may be a breakpoint, or that of a
+/// patch under way. `None` if such a patch is just over: look again.
 ///
 /// # Safety
 /// Its text can be read.

@@ -1,5 +1,5 @@
-//! Sites that are switched through `int3`: straddlers; all of them where strict patching is asked
-//! for, or the kernel writes in the program's place.
+//! Sites that are switched through `int3`: straddlers, and all sites with strict patching, or if
+//! the kernel writes in the program's place.
 //!
 //! Cost: two barriers for 4,096 sites; through the kernel, three system calls (1.2 µs each) a site.
 
@@ -21,7 +21,7 @@ use crate::os::mem::Alias;
 use crate::os::tracer::tracer;
 
 impl Batch<'_> {
-    /// All runs are opened first, so that all sites share the waits.
+    /// Opens all runs first, so that all sites share the waits.
     pub(super) fn switch_strictly(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
         let (open, plans) = self.plan_each(sites, OpenText::new);
@@ -33,7 +33,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Straddlers, in text that is held open.
+    /// Switches straddlers in text that is held open.
     #[cold]
     pub(super) fn switch_straddlers(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
@@ -42,7 +42,7 @@ impl Batch<'_> {
         self.switch_trapped(&plans, &Writable::ByCaller);
     }
 
-    /// The kernel writes single bytes, under an `int3`.
+    /// Switches sites through the kernel, which writes single bytes, under an `int3`.
     pub(super) fn switch_through_the_kernel(&mut self, sites: &[Site]) {
         let _whole = Uncancellable::new();
         let alias = match Alias::open() {
@@ -56,7 +56,7 @@ impl Batch<'_> {
         self.switch_trapped(&plans, &Writable::Alias(Arc::new(alias)));
     }
 
-    /// Plans all sites whose pages can be opened, be it by their runs, or by themselves.
+    /// Plans all sites whose pages can be opened, by their runs or one by one.
     fn plan_each<T>(
         &mut self,
         sites: &[Site],
@@ -82,7 +82,7 @@ impl Batch<'_> {
         (opened, plans)
     }
 
-    /// Plans sites whose text can be read; those that need nothing, or can't be switched, are
+    /// Plans sites whose text can be read. Sites that need nothing, or can't be switched, are
     /// counted at once.
     fn plan(&mut self, sites: &[Site], plans: &mut Vec<Plan>) {
         for site in sites {
@@ -107,15 +107,15 @@ impl Batch<'_> {
             Ok(()) => self.report.add_patched(1),
             Err(error) => self.report.refuse(Refusal::new(SiteAddr(addr), reason(error))),
         };
-        // SAFETY: each plan is a site's, in the text of a loaded object, and replaces its one
-        // instruction by the other.
+        // SAFETY: each plan replaces a site's instruction by the site's other one, in the text of a
+        // loaded object.
         unsafe { replace_each(plans, writable, tell) };
     }
 }
 
-/// Whether text can be written through the kernel here, and under an `int3`, as far as can be found
-/// out without either: the kernel writes to a read-only page of this function's own, and nobody
-/// blocks the signal, or traces this thread.
+/// Whether text can be written through the kernel here, and under an `int3`, as far as a trial
+/// tells. The kernel writes to a read-only page of this function's own. Nobody may block the
+/// signal, or trace this thread.
 pub(crate) fn alias_works() -> bool {
     let _whole = Uncancellable::new();
     Alias::open().is_ok() && nobody_blocks().is_ok() && tracer().is_none()

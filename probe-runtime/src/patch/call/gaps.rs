@@ -1,5 +1,4 @@
-//! Where a page may be mapped near a call site: the gaps between the mappings of `/proc/self/maps`.
-//! Pure.
+//! Places for a page near a call site: the gaps between the mappings of `/proc/self/maps`. Pure.
 
 use std::ops::Range;
 
@@ -9,8 +8,8 @@ use crate::os::maps::mappings;
 /// The lowest address that a process may map by default (`vm.mmap_min_addr`).
 const LOWEST: usize = 0x1_0000;
 
-/// What is left free below the main thread's stack and above the program's break, which both grow
-/// in place. The kernel keeps as much below the stack itself.
+/// The space to leave free below the main thread's stack and above the program's break, which both
+/// grow in place. The kernel keeps as much below the stack itself.
 const ROOM: usize = 128 << 20;
 
 /// Pages that are free by `maps`, at most one in each gap, and within reach of a CALL at `site`:
@@ -25,8 +24,8 @@ pub(super) fn places(maps: &[u8], site: SiteAddr, page: usize) -> Vec<usize> {
     places
 }
 
-/// The gaps, in ascending order. Lines that are not understood are passed over: a page is never
-/// mapped over another.
+/// The gaps, in ascending order. Lines that are not understood are ignored: a page is never mapped
+/// over another.
 fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut free = LOWEST;
     mappings(maps).map(move |(range, name)| {

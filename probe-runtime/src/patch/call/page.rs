@@ -14,14 +14,14 @@ use crate::os::text::page_size;
 const RET: u8 = 0xc3;
 const INT3: u8 = 0xcc;
 
-/// How many places are tried with one look at what is mapped.
+/// How many places are tried after one look at the mappings.
 const PLACES: usize = 64;
 
 /// How often to look again, since other threads map and unmap meanwhile.
 const LOOKS: usize = 3;
 
-/// Maps a page within reach of a CALL at `site`, that begins with a `ret` and can be read and
-/// executed only.
+/// Maps a page within reach of a CALL at `site`. The page begins with a `ret`, and can only be read
+/// and executed.
 ///
 /// # Errors
 /// The system's, of the last place that was tried.
@@ -35,7 +35,7 @@ pub(super) fn map_near(site: SiteAddr) -> io::Result<usize> {
                 Err(why) => error = why,
             }
         }
-        // Only where somebody was faster may another look help.
+        // Another look may help only if somebody was faster.
         if error.raw_os_error() != Some(libc::EEXIST) {
             break;
         }
@@ -52,7 +52,7 @@ fn map_at(place: usize, site: SiteAddr) -> io::Result<usize> {
     if page == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    // Before Linux 4.17 the place was a wish.
+    // Before Linux 4.17 the place was only a hint.
     if Rel32::between(site, page.addr()).is_none() {
         unmap(page.addr());
         return Err(io::Error::from_raw_os_error(libc::EEXIST));

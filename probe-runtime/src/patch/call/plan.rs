@@ -1,23 +1,23 @@
-//! What to write at a call site. Pure: it is handed the words, and touches nothing.
+//! What to write at a call site. Pure: it gets the words as values, and touches no text.
 
 use super::super::{Instruction, PatchError, SITE_LEN, SiteAddr, TextWord};
 use super::site::{Five, Split, Words};
 
-/// What an active site is.
+/// The instruction of an active site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Opcode {
     Call = 0xe8,
     Jump = 0xe9,
 }
 
-/// What a site is to be.
+/// The wanted state of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
     Active(Opcode, usize),
     Latent,
 }
 
-/// What a plan asks for.
+/// The result of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// The site is as wanted.
@@ -28,11 +28,11 @@ pub(super) enum Step {
     Provide,
 }
 
-/// The lone `ret`s that deactivated calls may lead to.
+/// The lone `ret`s that deactivated calls may call.
 pub(super) trait Trampolines {
     /// Whether this is the address of one.
     fn has(&self, addr: usize) -> bool;
-    /// One that a call at `site` reaches.
+    /// A `ret` that a call at `site` reaches.
     fn near(&self, site: SiteAddr) -> Option<usize>;
 }
 

@@ -26,8 +26,8 @@ impl Split {
     }
 }
 
-/// The word that a site begins in, and the next one, which is of no account if the site lies in the
-/// first.
+/// The word that a site begins in, and the next one, whose value does not matter if the site lies
+/// in the first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Words {
     pub(super) first: TextWord,
@@ -58,8 +58,8 @@ impl Words {
     }
 }
 
-/// The bytes of a site as a number, the first in the lowest place: on the way from one word to
-/// another they are never in memory, which would cost more than all the rest.
+/// The bytes of a site as a number, the first in the lowest place. They go from one word to another
+/// without passing through memory, which would cost more than all the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Five(u64);
 
@@ -85,7 +85,7 @@ impl Five {
         self.0.to_le_bytes()[0]
     }
 
-    /// How far a CALL or JMP leads, from its end.
+    /// The distance that a CALL or JMP leads, from its end.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "four bytes, above which there is nothing")]
     pub(super) const fn distance(self) -> i32 {

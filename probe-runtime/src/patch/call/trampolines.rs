@@ -1,23 +1,24 @@
 //! The degenerate trampolines: lone `ret`s, for a deactivated CALL whose opcode can't be changed.
 //!
-//! The first is this crate's own [`ret`], in reach wherever the program is no bigger than 2 GiB and
-//! the site is in the object that this crate is linked into. It is offered once that object is sure
-//! to stay loaded ([`pin`]), which the first site that needs a `ret` asks for: a plugin's calls may
-//! be deactivated by a copy of this crate that would be unloaded before they are. Where that can't
-//! be had, and for sites out of reach, a page is mapped near the first site that needs one; all
-//! sites within 2 GiB of it share it. Pages are never freed, since a thread may be in one, but
-//! there are few: one for each 2 GiB region with code that deactivates calls, and never more than
-//! [`MOST`].
+//! The first one is this crate's own [`ret`]. It is in reach if the program is no larger than 2 GiB
+//! and the site is in the object that this crate is linked into. It is offered once that object is
+//! sure to stay loaded ([`pin`]), since a copy of this crate might be unloaded before the calls
+//! that it has deactivated. The first site that needs a `ret` asks for that.
 //!
-//! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, empty in
-//! most programs. Adding to it takes none either: a thread that has mapped a page while another one
-//! did the same gives it back. So a fork, at any moment, leaves the child a list that works, of
-//! pages that it has too.
+//! If the object can't be kept loaded, and for sites out of reach, a page is mapped near the first
+//! site that needs one. All sites within 2 GiB share it. Pages are never freed, since a thread may
+//! be in one. But there are few: one for each 2 GiB region with code that deactivates calls, and
+//! never more than [`MOST`].
 //!
-//! Not used: a `c3` byte that happens to lie in the text around the site. It may be the middle of
-//! an instruction that another patch changes, even of a distance that this module writes; the CALLs
-//! that lead there would then run into whatever comes out. Where there is no memory, an error is
-//! better than that.
+//! Looking one up takes no lock: a comparison with `ret`, then a list that only grows, and is empty
+//! in most programs. Adding to the list takes no lock either. If two threads map a page for the
+//! same region, one gives its page back. So a fork at any moment leaves the child a list that
+//! works, of pages that it has, too.
+//!
+//! A `c3` byte that happens to lie in the text around the site is not used. It may be the middle of
+//! an instruction that another patch changes, or even of a distance that this module writes. The
+//! CALLs that lead there would then execute the new bytes. If there is no memory, an error is
+//! better.
 
 use std::arch::naked_asm;
 use std::io;
@@ -29,7 +30,7 @@ use super::plan::Trampolines;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::pin;
 
-/// How many pages there may be: 64 regions, of 4 GiB each.
+/// The greatest number of pages: 64 regions, of 4 GiB each.
 const MOST: usize = 64;
 
 /// Returns, and does nothing else.
@@ -38,7 +39,7 @@ extern "C" fn ret() {
     naked_asm!("ret")
 }
 
-/// All that there are.
+/// All trampolines.
 pub(super) struct List {
     /// Whether the object that holds [`ret`] is sure to stay loaded.
     own_stays: AtomicBool,
@@ -60,14 +61,14 @@ impl List {
         self.pages.iter().map(|page| page.load(Ordering::Acquire)).take_while(|&page| page != 0)
     }
 
-    /// Makes sure that there is a `ret` within reach of `site`: this crate's own, kept loaded from
-    /// here on, or a page.
+    /// Makes sure that a `ret` is within reach of `site`: this crate's own, kept loaded from here
+    /// on, or a page.
     ///
     /// # Errors
     /// The system's; or the list is full.
     #[cold]
     pub(super) fn provide(&self, site: SiteAddr) -> io::Result<()> {
-        // It loads nothing, but reads files, and maps.
+        // This loads nothing, but reads files, and maps.
         let _whole = Uncancellable::new();
         if !self.own_stays.load(Ordering::Relaxed) && pin().is_ok() {
             self.own_stays.store(true, Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl List {
         })
     }
 
-    /// Returns whether the page was added: another thread may have added one that `site` reaches.
+    /// Adds a page. Returns `false` if another thread has added one that `site` reaches.
     fn add(&self, site: SiteAddr, new: usize) -> io::Result<bool> {
         for page in &self.pages {
             match page.compare_exchange(0, new, Ordering::AcqRel, Ordering::Acquire) {

@@ -1,5 +1,5 @@
-//! What the system says of pages: the kernel's table of mappings; where that can't be read, a
-//! question about each page.
+//! The rights of pages, as the system tells them: from the kernel's table of mappings, or, if that
+//! can't be read, from a question about each page.
 //!
 //! | the table | a page's own answer | its rights are | it may be written |
 //! |---|---|---|---|
@@ -8,8 +8,8 @@
 //! | can't be read | not writable | those of text | no |
 //! | can't be read | none | not known | no |
 //!
-//! The table can't be read without `/proc`, or without a free descriptor. A page's own answer needs
-//! neither: it is a futex operation that adds 0.
+//! The table can't be read without `/proc`, or without a free descriptor. A question about a page
+//! needs neither: it is a futex operation that adds 0.
 
 use std::io;
 use std::ops::Range;
@@ -25,23 +25,23 @@ use crate::os::{maps::Maps, text::is_writable};
 #[cfg(all(test, loom))]
 use super::interleavings::{Maps, is_writable};
 
-/// What becomes of pages of which the system says nothing.
+/// How to treat pages whose rights the system does not tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doubt {
-    /// They are among those that were asked for.
+    /// They count as pages that were asked for.
     In,
-    /// They are not.
+    /// They do not.
     Out,
 }
 
-/// Makes sure that there is something to read at all of these addresses.
+/// Makes sure that all of these addresses can be read.
 pub(in crate::patch) fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
     let _whole = Uncancellable::new();
     let mut maps = Maps::open().map_err(|error| unknown(&error))?;
     ask(&mut maps, &bytes, &mut Vec::new())
 }
 
-/// The parts of pages and their rights, by the kernel's table.
+/// Splits pages by their rights, from the kernel's table.
 pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
     let mut addr = gap.start;
     while addr < gap.end {
@@ -57,7 +57,8 @@ pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) ->
     Ok(())
 }
 
-/// Adds a part, to the one before where that is alike: one system call sets the rights of both.
+/// Adds a part, or extends the one before if both have the same rights: one system call then sets
+/// both.
 pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
     match found.last_mut() {
         Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
@@ -65,8 +66,9 @@ pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
     }
 }
 
-/// The first pages of a loaded object's text that are alike, and their rights, where the kernel's
-/// table can't be read: text is what linkers make it, and writable where somebody holds it open.
+/// The first pages of a loaded object's text that have the same rights, and these rights, if the
+/// kernel's table can't be read. Text has the rights that linkers give it, and is writable if
+/// somebody holds it open.
 pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
     let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
     let differs = |page: &usize| is_writable(*page) != Some(write);
@@ -79,8 +81,8 @@ pub(super) fn are_writable(pages: &Range<usize>) -> bool {
     parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
 }
 
-/// The parts of `pages` that are mapped and writable, with such rights where the kernel's table can
-/// be read.
+/// The parts of `pages` that are mapped with such rights. If the kernel's table can't be read, the
+/// parts that are writable; `doubt` decides about pages without an answer.
 pub(super) fn parts_with(
     pages: &Range<usize>,
     has: impl Fn(Rights) -> bool,

@@ -15,20 +15,18 @@ impl Known {
         Self(Vec::new())
     }
 
-    /// What is known of the pages from `at` on: the part of them up to `end` that is known to be
-    /// alike.
+    /// The pages from `at` on, up to `end`, that are known to have the same rights.
     pub(super) fn from(&self, at: usize, end: usize) -> Option<Part> {
         let (pages, rights) = self.0.iter().find(|(pages, _)| pages.contains(&at))?;
         Some((at..end.min(pages.end), *rights))
     }
 
-    /// The pages, where it is known of all of them that they are alike.
+    /// The pages, if all of them are known to have the same rights.
     pub(super) fn all(&self, pages: &Range<usize>) -> Option<Part> {
         self.from(pages.start, pages.end).filter(|(part, _)| part.end == pages.end)
     }
 
-    /// Remembers a mapping. One that is writable is not remembered: it may be one of those that are
-    /// open.
+    /// Remembers a mapping. A writable one is not remembered, since it may be open.
     pub(super) fn learn(&mut self, mapping: &Mapping) {
         if !mapping.rights.write {
             self.forget(&mapping.range);
@@ -36,13 +34,13 @@ impl Known {
         }
     }
 
-    /// The mapping that holds all of these pages, as far as it is known.
+    /// The known mapping that holds all of these pages.
     #[cfg(probe_discovers)]
     pub(super) fn whole(&self, pages: &Range<usize>) -> Option<Part> {
         self.0.iter().find(|(known, _)| known.start <= pages.start && pages.end <= known.end).cloned()
     }
 
-    /// As [`learn`](Self::learn), where that takes no memory.
+    /// Remembers a mapping as [`learn`](Self::learn) does, if that takes no memory.
     #[cfg(probe_discovers)]
     pub(super) fn learn_within(&mut self, mapping: &Mapping) {
         if self.0.len() < self.0.capacity() {

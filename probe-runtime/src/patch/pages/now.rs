@@ -1,5 +1,5 @@
-//! Opening text without the heap, and without waiting: where that can't be, it is left to a later
-//! try.
+//! Opening text without the heap, and without waiting. If that is impossible, a later try has to do
+//! it.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::os::text::{is_writable, page_size, pages, protect};
 
 /// How many mappings may be held open for first hits.
 const HELD: usize = 64;
-/// How much room the lists need, so that a change of theirs takes no memory.
+/// The room that the lists need, so that changing them takes no memory.
 const ROOM: usize = 8;
 
 /// Why text was not opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::patch) enum NotOpen {
-    /// It would have meant to wait, or to allocate.
+    /// This would have had to wait, or to allocate.
     Later,
     /// The system's error number.
     Protected(i32),
@@ -49,10 +49,9 @@ impl Held {
     }
 }
 
-/// Has bytes of loaded text written: as
-/// [`WritableRuns::with_open`](super::WritableRuns::with_open), or not at all. With `hold`, all of
-/// their mapping stays writable until [`close_held`]. The caller has blocked signals: a handler
-/// that forks would wait for the mutex.
+/// Writes bytes of loaded text, as [`WritableRuns::with_open`](super::WritableRuns::with_open)
+/// does, or not at all. With `hold`, all of their mapping stays writable until [`close_held`]. The
+/// caller has blocked signals, since a handler that forks would wait for the mutex.
 pub(in crate::patch) fn write_now(
     bytes: &Range<usize>,
     hold: bool,
@@ -71,7 +70,7 @@ pub(crate) fn make_room() {
     held.reserve(HELD.saturating_sub(held.len()));
 }
 
-/// Seals what was held open for first hits.
+/// Seals the mappings that were held open for first hits.
 pub(crate) fn close_held() {
     let mut locked = super::shared::lock();
     for (pages, era) in std::mem::take(&mut locked.held.0) {
@@ -82,18 +81,18 @@ pub(crate) fn close_held() {
 
 impl Pages {
     fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
-        // Neither the map nor what is known of mappings speaks of an object that was loaded since:
-        // the pages themselves are asked.
+        // Neither the map nor the known mappings include an object that was loaded since. So the
+        // pages themselves are asked.
         let answers = || pages.clone().step_by(page_size()).map(is_writable);
         if answers().all(|answer| answer == Some(true)) {
-            // Open, or it always was.
+            // It is open, or it was always writable.
             write();
             return Ok(());
         }
         let is_clear = self.runs.is_clear(pages);
         let is_anew = self.runs.are_held(pages) && answers().all(|answer| answer == Some(false));
         if !is_clear && !is_anew {
-            // About to be something else.
+            // It is about to change.
             return Err(NotOpen::Later);
         }
         let can_hold = hold && is_clear && self.held.0.len() < self.held.0.capacity();
@@ -111,7 +110,7 @@ impl Pages {
         }
         open(pages, rights)?;
         write();
-        // Nobody to tell but `unrestored_bytes`; where there is no room for that, the next batch
+        // Only `unrestored_bytes` can tell this. If the map has no room for it, the next batch
         // finds out.
         if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
             self.runs.insert(pages.clone(), rights);
@@ -119,15 +118,15 @@ impl Pages {
         Ok(())
     }
 
-    /// The mapping that holds all of these pages: from memory, if its rights there are all that
-    /// matters, else the kernel's answer.
+    /// The mapping that holds all of these pages. It comes from memory, if only its rights there
+    /// matter, and otherwise from the kernel.
     fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
         if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
             return Ok(Mapping { range, rights });
         }
         let Some(mapping) = holding_now(pages.start) else {
-            // The table can't be read. Sealed text is what linkers make it; of anything else, an
-            // operation finds out.
+            // The table can't be read. Sealed text has the rights that linkers give it. An
+            // operation finds out about anything else.
             let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));
             let sealed = Mapping { range: pages.clone(), rights: Rights::TEXT };
             return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };

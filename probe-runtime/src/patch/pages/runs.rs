@@ -1,4 +1,4 @@
-//! Which pages are open, for how many openers, and what their rights were. Pure: addresses in,
+//! Open pages, with the number of their openers, and their former rights. Pure: addresses in,
 //! addresses out.
 //!
 //! | a page | in the map | openers |
@@ -7,11 +7,12 @@
 //! | is open | yes | 1 or more |
 //! | could not be restored, and is still writable, or may be | yes | 0 |
 //!
-//! A page that nobody holds open is never taken for writable: who opens it makes it so again.
+//! A page that nobody holds open is never taken to be writable. A new opener makes it writable
+//! again.
 //!
-//! Who opens gets the present [`Era`] back, and closes with it. Forgetting pages ends an era: what
-//! is opened there later belongs to a later one, so that openers of what was forgotten don't close
-//! it.
+//! An opener gets the present [`Era`], and closes with it. Forgetting pages ends an era. Pages that
+//! are opened there later belong to a later era, so that openers of forgotten pages don't close
+//! them.
 
 use std::ops::Range;
 
@@ -58,7 +59,7 @@ impl Runs {
         self.runs.get(first).is_none_or(|run| pages.end <= run.pages.start)
     }
 
-    /// Whether all of `pages` are held open, and were made writable for that.
+    /// Whether all of `pages` are held open, and were opened for that.
     #[cfg(probe_discovers)]
     pub(super) fn are_held(&self, pages: &Range<usize>) -> bool {
         let first = self.runs.partition_point(|run| run.pages.end <= pages.start);
@@ -78,7 +79,7 @@ impl Runs {
         self.runs.capacity() - self.runs.len() >= more
     }
 
-    /// Makes that so.
+    /// Makes room for so many runs.
     #[cfg(probe_discovers)]
     pub(super) fn make_room(&mut self, more: usize) {
         self.runs.reserve(more);
@@ -116,7 +117,7 @@ impl Runs {
         within.filter(|run| run.openers == 0).map(|run| (clamp(run), run.former)).collect()
     }
 
-    /// Corrects what the rights of pages were, as far as the map knows them.
+    /// Corrects the former rights of pages, as far as the map knows them.
     pub(super) fn set_former(&mut self, pages: &Range<usize>, former: Rights) {
         let (first, last) = self.cut_out(pages);
         for run in &mut self.runs[first..last] {
@@ -139,14 +140,14 @@ impl Runs {
         self.era
     }
 
-    /// One opener of `pages` less, who opened them in `era`. Returns what nobody holds open now,
-    /// and what its rights were; the map has forgotten it.
+    /// Counts one opener of `pages` out, which opened them in `era`. Returns the pages that nobody
+    /// holds open now, with their former rights; the map has forgotten them.
     pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Vec<Part> {
         let (first, mut last) = self.cut_out(pages);
         let mut left = Vec::new();
         for at in (first..last).rev() {
             let run = &mut self.runs[at];
-            // What was opened since this opener's pages were forgotten is not his.
+            // Pages that were opened since this opener's were forgotten are not its own.
             if run.since > era {
                 continue;
             }
@@ -162,8 +163,8 @@ impl Runs {
         left
     }
 
-    /// Remembers pages that nobody holds open and that are writable all the same, or may be. The
-    /// map must not know them.
+    /// Remembers pages that are still writable without a guard, or may be. The map must not know
+    /// them.
     pub(super) fn insert(&mut self, pages: Range<usize>, former: Rights) {
         let at = self.runs.partition_point(|run| run.pages.start < pages.start);
         self.runs.insert(at, Run { pages, openers: 0, former, since: self.era });
@@ -178,17 +179,17 @@ impl Runs {
         }
     }
 
-    /// All pages that the map knows, and what their rights were.
+    /// All pages that the map knows, with their former rights.
     pub(super) fn parts(&self) -> Vec<Part> {
         self.runs.iter().map(|run| (run.pages.clone(), run.former)).collect()
     }
 
-    /// The bytes of what nobody holds open and is writable all the same, or may be.
+    /// Bytes that are still writable without a guard, or may be.
     pub(super) fn unrestored(&self) -> usize {
         self.runs.iter().filter(|run| run.openers == 0).map(|run| run.pages.len()).sum()
     }
 
-    /// Makes runs begin and end where `pages` do; returns which runs lie within.
+    /// Splits runs where `pages` begin and end. Returns the runs within.
     fn cut_out(&mut self, pages: &Range<usize>) -> (usize, usize) {
         self.cut(pages.start);
         self.cut(pages.end);

@@ -35,7 +35,7 @@ pub(super) struct Locked {
     // Unlocks before consumers may be called again.
     pages: MutexGuard<'static, Pages>,
     _guarded: Guarded,
-    // The kernel is asked and told under it, which may reach cancellation points.
+    // The system calls under it may be cancellation points.
     _whole: Uncancellable,
 }
 
@@ -53,12 +53,12 @@ impl std::ops::DerefMut for Locked {
     }
 }
 
-/// Takes the mutex. Whoever takes the control lock too has taken it before.
+/// Takes the mutex. A thread that takes the control lock, too, has taken that before.
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
     crate::control::prepare();
     let guarded = Guarded::new();
-    // A panic under it is a bug of ours; the map is consistent between its steps all the same.
+    // A panic under it is a bug of ours. The map is consistent between steps even so.
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
 }
 
@@ -76,9 +76,9 @@ pub(super) fn try_lock() -> Option<Locked> {
     Some(Locked { pages, _guarded: guarded, _whole: whole })
 }
 
-/// Has the mutex taken across forks, so that the child finds the map whole. Hooks before a fork run
-/// in the reverse order of their installation, so that the control, which takes its own lock first,
-/// installs its hooks after these. Once.
+/// Makes forks take the mutex, so that the child finds the map whole. Hooks before a fork run in
+/// the reverse order of their installation. The control takes its own lock first, so it installs
+/// its hooks after these. Called once.
 pub(crate) fn cross_forks() {
     fork::install(before_fork, after_fork, after_fork);
 }
@@ -106,7 +106,7 @@ impl Pages {
         }
     }
 
-    /// Makes pages writable, and counts one more opener. All of them are, or none is changed.
+    /// Makes pages writable, and counts one more opener. It opens all of them, or none.
     pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
         self.renew(pages)?;
         self.reopen(pages)?;
@@ -116,9 +116,9 @@ impl Pages {
         Ok(self.runs.open(pages, &found))
     }
 
-    /// Has pages of loaded objects' text written, and restored then. Nobody else opens or seals any
-    /// meanwhile, so that what nobody holds open needs no counting. The inner result tells how
-    /// restoring went.
+    /// Writes to pages of loaded objects' text, and restores their rights. Nobody else opens or
+    /// seals any pages meanwhile, so pages that nobody holds open need no counting. The inner
+    /// result is that of restoring.
     pub(super) fn write(
         &mut self,
         pages: &Range<usize>,
@@ -137,12 +137,12 @@ impl Pages {
         self.make_writable(&found)?;
         let era = self.runs.open(pages, &found);
         write();
-        // Also what could not be restored before.
+        // This also retries pages that could not be restored before.
         Ok(self.close(pages, era))
     }
 
-    /// Makes sure of open pages that were writable before they were opened here: whoever made them
-    /// so, another copy of this crate, say, may have sealed them since.
+    /// Reopens pages that were writable before they were opened here. Whoever made them writable,
+    /// another copy of this crate, say, may have sealed them since.
     fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         let doubtful = self.runs.found_writable(pages);
         if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
@@ -151,20 +151,20 @@ impl Pages {
     #[cold]
     fn renew_found(&mut self, doubtful: &[Range<usize>]) -> Result<(), TextError> {
         let found = match self.ask(doubtful) {
-            // Their rights are not known, but that they are open is.
+            // Their rights are unknown, but they are open.
             Err(TextError::Unknown { .. }) if doubtful.iter().all(are_writable) => return Ok(()),
             found => found?,
         };
         for (part, rights) in found.into_iter().filter(|(_, rights)| !rights.write) {
             protect(&part, rights.and_write())
                 .map_err(|error| TextError::Protected { pages: part.clone(), errno: errno_of(&error) })?;
-            // That is what they get back: who had opened them is done.
+            // They get these rights back: whoever had opened them is done.
             self.runs.set_former(&part, rights);
         }
         Ok(())
     }
 
-    /// Makes pages writable that could not be sealed: whether they are, nobody may know.
+    /// Makes pages writable that could not be sealed. Nobody may know whether they still are.
     fn reopen(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         for (part, former) in self.runs.left(pages) {
             if let Err(error) = protect(&part, former.and_write())
@@ -180,7 +180,7 @@ impl Pages {
     fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
         for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
             if let Err(error) = protect(part, rights.and_write()) {
-                // The last of them may have been changed in part.
+                // The last part may have been changed in part.
                 let _ = self.restore(&found[..=at]);
                 return Err(TextError::Protected { pages: part.clone(), errno: errno_of(&error) });
             }
@@ -188,21 +188,21 @@ impl Pages {
         Ok(())
     }
 
-    /// Counts one opener out, and restores what nobody holds open any more.
+    /// Counts one opener out, and restores pages that nobody holds open any more.
     pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Result<(), TextError> {
         let left = self.runs.close(pages, era);
         self.restore(&left)
     }
 
-    /// Gives parts that the map does not know their former rights; remembers those that can't have
-    /// them, and are writable, or may be.
+    /// Gives parts that the map does not know their former rights. Remembers parts whose rights
+    /// can't be restored and that are writable, or may be.
     fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
         let mut result = Ok(());
         for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
             if protect(part, *former).is_ok() {
                 continue;
             }
-            // Of several mappings, one may be gone, or sealed as it was before.
+            // One of several mappings may be gone, or sealed as before.
             for piece in parts_with(part, |rights| rights.write, Doubt::In) {
                 if let Err(error) = protect(&piece, *former) {
                     self.runs.insert(piece.clone(), *former);
@@ -214,7 +214,7 @@ impl Pages {
         result
     }
 
-    /// The parts of the gaps and their rights: the kernel's answer.
+    /// The parts of the gaps, with their rights, from the kernel.
     fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
         let mut maps = Maps::open().map_err(|error| unknown(&error))?;
         let mut found = Vec::with_capacity(gaps.len());
@@ -225,7 +225,8 @@ impl Pages {
         Ok(found)
     }
 
-    /// The same from what is known; what is not is asked for, and known then.
+    /// The parts of the gaps, with their rights, from known mappings. Unknown mappings are asked
+    /// for, and known then.
     fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
         let mut found = Vec::with_capacity(gaps.len());
         let mut maps = None;
@@ -259,8 +260,8 @@ impl Pages {
         Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
     }
 
-    /// Forgets what was unloaded, and what else does not have the rights that opening gave it: it
-    /// was mapped anew.
+    /// Forgets unloaded pages, and pages without the rights that opening gave them, since these
+    /// were mapped anew.
     pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
         self.known.clear();
         for pages in unloaded {
