@@ -1,9 +1,10 @@
-//! Where a term of a selector ends, and what is assigned to it: `a::b kind=entry=count`.
+//! The end of a term in a selector, and the consumer that is assigned to it:
+//! `a::b kind=entry=count`.
 //!
-//! The text is cut as the selector's parser cuts it, so commas in brackets or after a backslash are
-//! the path's own. A `=` assigns unless it is part of the term: that of `kind=` or `group=`, one in
-//! brackets or after a backslash, one in the name of an operator. Of `geo::operator===count` the
-//! last one assigns. Pure.
+//! The text is cut in the same way as by the selector's parser. So commas in brackets or after a
+//! backslash belong to the path. A `=` assigns unless it is part of the term: that of `kind=` or
+//! `group=`, one in brackets or after a backslash, or one in the name of an operator. In
+//! `geo::operator===count` the last one assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
 use super::path::is_in_operator;
@@ -12,13 +13,13 @@ use super::words::Words;
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Assigned {
-    /// Where it ends: at a comma, or with the text.
+    /// Its end: a comma, or the end of the text.
     pub(crate) end: usize,
-    /// Where the `=` that assigns is, if there is one.
+    /// The place of the `=` that assigns, if there is one.
     pub(crate) equals: Option<usize>,
 }
 
-/// The term that begins at `start` of the text, of which these are the words.
+/// The term that begins at `start` of the text, which `words` cuts.
 pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assigned {
     let mut at = start;
     let mut equals = None;
@@ -32,7 +33,7 @@ pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assig
             continue;
         }
         let part = words.part(at);
-        // What comes after it is a consumer's, whatever it is; the last one counts.
+        // The text after it belongs to the consumer, whatever it is. The last `=` counts.
         equals = last_equals(part).map(|offset| at + offset).or(equals);
         at += part.len();
     }

@@ -1,9 +1,9 @@
 //! Globs over paths whose segments are separated by `::` outside of brackets (probes) or by `/`
 //! (files).
 //!
-//! Cost of a match: that of comparing two strings without wildcards; else at most the square of the
-//! path's segments, whatever the glob is, since one that needs a longer path than this is not
-//! looked at.
+//! Cost: without wildcards, a match costs as much as comparing two strings. Otherwise it is at most
+//! the square of the path's segments, whatever the glob: a glob that needs a longer path is not
+//! tried.
 
 use std::cell::OnceCell;
 
@@ -28,7 +28,7 @@ enum Segment {
     Parts(Vec<String>),
 }
 
-/// A path that globs are held against. It is split once.
+/// A path to match globs with. It is split once.
 pub(super) struct Path<'a> {
     text: &'a str,
     split: OnceCell<Vec<&'a str>>,
@@ -54,10 +54,10 @@ impl<'a> Path<'a> {
     }
 }
 
-/// What is left of a path: `None` of it once its last segment was taken.
+/// The rest of a path; `None` once its last segment was taken.
 #[derive(Clone, Copy)]
 enum Rest<'a> {
-    /// Text without brackets, and what separates its segments.
+    /// Text without brackets, and the separator of its segments.
     Plain(&'a str, &'static str),
     /// Segments of a path with brackets.
     Split(&'a [&'a str]),
@@ -78,14 +78,14 @@ impl<'a> Rest<'a> {
 }
 
 impl Glob {
-    /// Over a file's path, or the end of one that begins at a segment: nothing nests, nothing is
-    /// escaped.
+    /// A glob over a file's path, or over the end of one that begins at a segment. Nothing nests or
+    /// is escaped.
     pub(super) fn file(text: &str) -> Self {
         let segments = text.split('/').map(|text| Segment::new(text, |_| false));
         Self::new([Segment::Any].into_iter().chain(segments), "/")
     }
 
-    /// Over a probe's path.
+    /// A glob over a probe's path.
     pub(super) fn path(text: &str) -> Self {
         let marks = marks(text, Escapes::Read);
         let segments = segments(text, &marks).into_iter().map(|range| {
@@ -130,8 +130,8 @@ impl Glob {
         path.text.len() >= self.shortest && Self::rest(&self.segments, path.rest(self.separator))
     }
 
-    /// Matches segment by segment. After a `**` fails to match at one place, the next is tried; an
-    /// earlier `**` need not be tried again, so it is quadratic at worst.
+    /// Matches segment by segment. If a `**` fails to match at one place, the next place is tried.
+    /// An earlier `**` need not be tried again, so the cost is quadratic at worst.
     fn rest(mut segments: &[Segment], path: Rest<'_>) -> bool {
         let mut path = Some(path);
         let mut retry: Option<(&[Segment], Rest<'_>)> = None;
@@ -167,7 +167,7 @@ impl Glob {
 }
 
 impl Segment {
-    /// From text, where a `*` is a wildcard unless it is said to be literal at its place.
+    /// From text, where a `*` is a wildcard unless it is literal at its place.
     fn new(text: &str, is_literal: impl Fn(usize) -> bool) -> Self {
         let is_star = |at: usize| text.as_bytes()[at] == b'*' && !is_literal(at);
         let wildcards: Vec<usize> = (0..text.len()).filter(|at| is_star(*at)).collect();
@@ -182,7 +182,7 @@ impl Segment {
         Self::Parts(starts.zip(ends).map(|(start, end)| text[start..end].to_owned()).collect())
     }
 
-    /// The length of the shortest text that matches; `None` where none is needed at all.
+    /// The length of the shortest text that matches; `None` if it needs none.
     fn shortest(&self) -> Option<usize> {
         match self {
             Self::Any => None,
@@ -221,12 +221,12 @@ pub(super) mod tests {
         static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// A segment is held against another.
+    /// Counts a comparison of segments.
     pub(super) fn count_a_step() {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// The segments that were compared meanwhile, on this thread.
+    /// The number of segments that `of` compares on this thread.
     pub(in crate::selector) fn steps(of: impl FnOnce()) -> usize {
         let before = STEPS.get();
         of();
@@ -304,7 +304,7 @@ pub(super) mod tests {
         assert!(matches("a<b/c", "x/a<b/c"), "nothing nests");
     }
 
-    /// The definition of matching, without any cleverness.
+    /// The definition of matching, in its simplest form.
     fn reference(glob: &[&str], path: &[&str]) -> bool {
         match (glob.split_first(), path.split_first()) {
             (None, None) => true,

@@ -1,9 +1,9 @@
-//! Where brackets nest in a path, so that `::` and `,` inside of them belong to their segment:
+//! Nesting of brackets in a path. `::` and `,` inside of brackets belong to their segment:
 //! `geo::Map<a::Key,b::Value>::find` has three segments.
 //!
-//! A bracket nests if its partner follows, and is a character like any other if not: `operator<`,
-//! `operator->`, `a<*`. So each path has one reading, none is malformed, and a path without
-//! brackets reads as if there were no such thing.
+//! A bracket nests if its partner follows. Otherwise it is a character like any other: `operator<`,
+//! `operator->`, `a<*`. So each path has one reading, and none is malformed. A path without
+//! brackets reads as if brackets did not exist.
 //!
 //! ```text
 //! round, square, curly   close their last opener; angle brackets that are open inside are characters
@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-/// What a byte of a path is.
+/// The role of a byte in a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     /// Outside of brackets, brackets that nest included.
@@ -26,11 +26,12 @@ pub(super) enum Mark {
     Stray,
     /// A backslash that is not itself part of the path.
     Escape,
-    /// What stands after such a backslash.
+    /// The character after such a backslash.
     Escaped,
 }
 
-/// Whether escapes are read: in selectors, and not in the paths that they are held against.
+/// Whether escapes are read. They are in selectors, and not in the paths that selectors are matched
+/// with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
     Read,
@@ -42,8 +43,7 @@ pub(super) fn is_nested(path: &str) -> bool {
     path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
 }
 
-/// Brackets that wait for their partners, and how many there are of each kind that may have others
-/// inside.
+/// Open brackets that wait for their partners, with the number of each kind that may hold others.
 #[derive(Default)]
 struct Open {
     stack: Vec<usize>,
@@ -73,15 +73,15 @@ impl Open {
         Some(at)
     }
 
-    /// The last one of this kind. Looks only at those that its closing takes away, and at none if
-    /// there is no such.
+    /// The last open bracket of this kind. Looks only at those that closing it removes, and at none
+    /// if there is no such bracket.
     fn last(&mut self, bracket: u8, bytes: &[u8]) -> Option<usize> {
         self.count(bracket).filter(|count| **count != 0)?;
         self.stack.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
     }
 }
 
-/// What each byte is.
+/// The role of each byte.
 pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
     let bytes = path.as_bytes();
     let mut marks = vec![Mark::Outside; bytes.len()];
@@ -121,7 +121,7 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
         }
         at += 1;
     }
-    // An outer pair comes before those in it.
+    // An outer pair comes before the pairs in it.
     let mut begun = bytes.len();
     for (opener, closer) in pairs.into_iter().rev() {
         if closer < begun {
@@ -144,7 +144,7 @@ pub(super) fn ends_in_operator(path: &str) -> bool {
     before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
 }
 
-/// The segments: what `::` outside of brackets separates.
+/// The segments of a path, separated by `::` outside of brackets.
 pub(super) fn segments(path: &str, marks: &[Mark]) -> Vec<Range<usize>> {
     let mut segments = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -239,8 +239,8 @@ mod tests {
             }
         }
 
-        /// Segments from the second on are those of what follows the first: a matcher may go on
-        /// from any of them.
+        /// The segments after the first are those of the rest alone. So a matcher may go on from
+        /// any of them.
         #[test]
         fn what_follows_a_segment_reads_as_it_does_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
             let all = split(&path);

@@ -1,15 +1,16 @@
-//! How a selector writes a path: where it ends, which characters it may have, and what has to be
-//! escaped.
+//! How a selector writes a path: its end, its characters, and its escapes.
 //!
-//! Outside of brackets there are letters, digits and a few signs; in the name of an operator, from
-//! the word `operator` on, the signs of operators, too; inside of brackets everything but
-//! whitespace. A backslash takes any character.
+//! - Outside of brackets: letters, digits and a few signs.
+//! - In the name of an operator, from the word `operator` on: also the signs of operators.
+//! - Inside of brackets: everything but whitespace.
+//! - After a backslash: any character.
 
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
 
-/// The characters of a path's segment that may not be where they are, and their places. Linear.
+/// The characters of a path's segment that are not allowed at their places, with these places.
+/// Linear.
 pub(super) fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
-    // Whether what comes next belongs to the name of an operator.
+    // Whether the next character belongs to the name of an operator.
     let mut is_in_operator = false;
     segment.char_indices().filter(move |(at, c)| {
         let end = at + c.len_utf8();
@@ -27,12 +28,12 @@ pub(super) fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterato
     })
 }
 
-/// What may be anywhere in a path.
+/// Whether a character may stand anywhere in a path.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "_-.*<>{}#()[]~$'".contains(c)
 }
 
-/// What else the name of an operator may have.
+/// Whether the name of an operator may also have this character.
 fn is_operator(c: char) -> bool {
     "!%&+/=^|\"".contains(c)
 }
@@ -41,12 +42,12 @@ fn goes_on_in_operator(c: char) -> bool {
     is_operator(c) || "-*<>()[]~".contains(c)
 }
 
-/// Whether what comes next belongs to the name of an operator, as it began in this segment.
+/// Whether the next character belongs to the name of an operator that began in this segment.
 pub(super) fn is_in_operator(segment: &str) -> bool {
     ends_in_operator(segment.trim_end_matches(goes_on_in_operator))
 }
 
-/// What is wrong where such a character is not allowed.
+/// The message about a character that is not allowed.
 pub(super) fn not_in_a_path(wrong: char) -> String {
     let hint = match wrong {
         '!' => "; `!` belongs at the beginning of a term",
@@ -90,7 +91,7 @@ mod tests {
         Selector::parse(text).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Something that is called `path`.
+    /// A probe with this path.
     struct Probe<'a>(&'a str);
 
     impl Subject for Probe<'_> {
@@ -231,8 +232,8 @@ mod tests {
         })
     }
 
-    /// The grammar of selectors before brackets were read: what was one, in paths without brackets,
-    /// is the same now.
+    /// Terms of the grammar before brackets were read. Those without brackets in their paths must
+    /// still read the same.
     fn plain_term() -> impl Strategy<Value = (String, String)> {
         let segment = "[a-zé_.*-]{1,4}".prop_filter("`**` alone", |s| s == "**" || !s.contains("**"));
         let path = prop::collection::vec(segment, 1..4).prop_map(|segments| segments.join("::"));

@@ -1,11 +1,12 @@
-//! A text that somebody wrote, with a caret below a place in it.
+//! A text with a caret below a place in it.
 
 use std::fmt;
 
-/// So many characters are shown on each side of the place.
+/// How many characters are shown on each side of the place.
 const AROUND: usize = 72;
 
-/// Two lines: the text, or what of a long one is around this byte; and a caret. Both are indented.
+/// Two indented lines: the text, and a caret. Of a long text, only the part around this byte is
+/// shown.
 pub(crate) fn pointed(text: &str, at: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (before, after) = text.split_at(at);
     let start = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);

@@ -6,14 +6,14 @@ use super::Subject;
 use super::glob::{Glob, Path};
 use crate::abi::Kind;
 
-/// What a probe must be for the term to name it.
+/// The conditions that a probe must meet for the term to name it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Term {
-    /// Where it stands in the selector, without its `!`.
+    /// Its place in the selector, without its `!`.
     pub(super) range: Range<usize>,
     pub(super) is_exclusion: bool,
     pub(super) path: Option<Glob>,
-    /// Where the path stands in the selector.
+    /// The place of its path in the selector.
     pub(super) path_range: Range<usize>,
     pub(super) file: Option<Glob>,
     pub(super) line: Option<u32>,
@@ -21,7 +21,7 @@ pub(super) struct Term {
     pub(super) groups: Option<Vec<Group>>,
 }
 
-/// A glob over groups, and how it was written.
+/// A glob over groups, and its text.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) text: String,
@@ -29,13 +29,13 @@ pub(super) struct Group {
 }
 
 impl Term {
-    /// The only path that it names, if that is all that it asks for.
+    /// The only path that it names, if it has no other condition and no wildcard.
     pub(super) fn only(&self) -> Option<String> {
         let is_path_alone = self.file.is_none() && self.kinds.is_none() && self.groups.is_none();
         self.path.as_ref().filter(|_| is_path_alone)?.only()
     }
 
-    /// How many patterns a probe is held against.
+    /// The number of patterns that it matches a probe with.
     pub(super) fn patterns(&self) -> usize {
         self.groups.as_ref().map_or(1, Vec::len)
     }

@@ -1,16 +1,16 @@
-//! What a selector that names nothing may have left out: the folders before a name, what is in it,
-//! or `**` for `*`. Pure.
+//! Selectors like one that names nothing, which may have been meant. It may lack the folders before
+//! a name, the names in a folder, or `**` in place of `*`. Pure.
 
 use std::ops::Range;
 
-/// Selectors like this term, whose path stands there: what was probably meant first.
+/// Selectors like this term, whose path is at `path`, the most probable one first.
 pub(super) fn wider(term: &str, path: Range<usize>) -> Vec<String> {
     let written = &term[path.clone()];
     if written.is_empty() {
         return Vec::new();
     }
     let mut all = Vec::new();
-    // Packages are written so, crates are not.
+    // Names of packages have hyphens where those of crates have underscores.
     for path_text in [written.to_owned(), written.replace('-', "_")] {
         let with = |text: String| [&term[..path.start], &text, &term[path.end..]].concat();
         if path_text != written {

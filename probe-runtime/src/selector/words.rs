@@ -1,18 +1,18 @@
-//! Where the parts of a selector end. Pure, linear: each byte is looked at as often, however many
-//! parts there are.
+//! The parts of a selector, and their ends. Pure and linear: each byte is looked at equally often,
+//! however many parts there are.
 //!
-//! A word ends at whitespace, or at a comma before an `@file`. Its brackets are matched once:
-//! outside of them, what follows a comma reads in the word as it does alone, since no bracket
-//! before the comma has its partner after it.
+//! A word ends at whitespace, or at a comma before an `@file`. The brackets of a word are matched
+//! once. Outside of brackets, the text after a comma reads the same in the word as alone, since no
+//! bracket before the comma has its partner after it.
 
 use std::ops::Range;
 
 use super::nesting::{Escapes, Mark, marks};
 
-/// A text that is cut into parts, from its beginning to its end.
+/// Cuts a text into parts, from its beginning to its end.
 pub(crate) struct Words<'a> {
     text: &'a str,
-    /// The word at hand, and what its bytes are.
+    /// The current word, and the roles of its bytes.
     word: Range<usize>,
     marks: Vec<Mark>,
 }
@@ -22,9 +22,9 @@ impl<'a> Words<'a> {
         Self { text, word: 0..0, marks: Vec::new() }
     }
 
-    /// The part that begins here, with neither whitespace nor a comma: to the next whitespace, or
-    /// to the next comma. Those in brackets or after a backslash are the part's own, but not in a
-    /// file's name.
+    /// The part that begins at `at`, up to the next whitespace or comma. A part begins with
+    /// neither. Whitespace and commas in brackets or after a backslash belong to the part, but not
+    /// in the name of a file.
     pub(super) fn part(&mut self, at: usize) -> &'a str {
         let rest = &self.text[at..];
         if rest.starts_with('@') {
@@ -42,8 +42,8 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The length of the word that this begins with. Whitespace in it may be escaped, and so may be the
-/// comma before an `@`.
+/// The length of the word at the beginning of a text. A backslash may escape whitespace in it, and
+/// the comma before an `@`.
 fn word_len(text: &str) -> usize {
     let mut is_escaped = false;
     let mut comma = None;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All parts, as the parser walks them.
+    /// All parts, in the way in which the parser walks them.
     fn parts(text: &str) -> Vec<&str> {
         let mut words = Words::new(text);
         walk(text, |at| words.part(at).len())
@@ -88,7 +88,7 @@ mod tests {
         parts
     }
 
-    /// The definition, without any cleverness: what begins here is matched anew for each part.
+    /// The definition, in its simplest form: brackets are matched anew for each part.
     fn reference(text: &str, at: usize) -> usize {
         let rest = &text[at..];
         if rest.starts_with('@') {

@@ -1,4 +1,4 @@
-//! One instruction that is, or was, being replaced: the state machine of the trap protocol.
+//! The state machine of the trap protocol, for one instruction that is, or was, being replaced.
 //!
 //! ```text
 //!            start                    lock written                rest written               first byte written
@@ -6,15 +6,15 @@
 //!   ▲                      │ found something else
 //!   └──────────────────────┘
 //! ```
-//! One thread moves an entry from `Idle` to `FirstWait`. From there on **anybody** may take the
-//! next step: the thread that started the patch, another that finishes it, or one that ran into the
-//! `int3` and would rather go on than wait. So nobody waits long for a thread that has been
-//! preempted, interrupted by a signal, or forgotten its patch. (In `Locking`, between two
-//! neighbouring writes, others can only wait; the owner itself, in a signal handler, need not.)
+//! One thread moves an entry from `Idle` to `FirstWait`. From there on **any thread** may take the
+//! next step: the one that started the patch, another that finishes it, or one that ran into the
+//! `int3` and would rather go on than wait. So nobody waits long for a thread that was preempted,
+//! was interrupted by a signal, or has forgotten its patch. (In `Locking`, between two neighbouring
+//! writes, other threads can only wait. The owner itself need not, in a signal handler.)
 //!
-//! Whoever takes steps, or starts a patch, has *joined*: it is counted in the state. Steps are the
-//! same whoever takes them, and taking one twice changes nothing, as long as no other patch of the
-//! instruction has begun; so a patch begins only when nobody is joined to the last one. Each patch
+//! A thread that takes steps, or starts a patch, has *joined*, and the state counts it. A step is
+//! the same whoever takes it. Taking it twice changes nothing, as long as no other patch of the
+//! instruction has begun. So a patch begins only when nobody is joined to the last one. Each patch
 //! has a generation, by which its owner tells it from a later one.
 //!
 //! All of it is async-signal-safe, and from `FirstWait` on lock-free.
@@ -25,47 +25,47 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering};
 
 pub(super) use super::state::{Phase, Progress, Ticket};
 
-/// What an entry needs of the world. The steps' text is the caller's to keep writable.
+/// What an entry needs of the world. The caller keeps the text of the steps writable.
 pub(crate) trait Ground {
-    /// Puts `int3` at the first byte, if all is as expected.
+    /// Puts `int3` at the first byte, if the instruction is as expected.
     fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted>;
-    /// Takes it away again; tells whether it is gone.
+    /// Takes the `int3` away again. Returns whether it is gone.
     fn unlock(&self, how: How, plan: &Plan) -> bool;
-    /// Takes it away again where it is still there; tells whether it was.
+    /// Takes the `int3` away again, if it is still there. Returns whether it was.
     fn take_back(&self, how: How, plan: &Plan) -> bool;
-    /// Replaces all but the first byte, while that is `int3`; tells whether it could.
+    /// Replaces all but the first byte, while that is `int3`. Returns whether it could.
     fn write_rest(&self, how: How, plan: &Plan) -> bool;
     /// Replaces `int3` by the first byte.
     fn write_first(&self, how: How, plan: &Plan) -> Last;
-    /// A stamp for what has been written so far.
+    /// A stamp for all writes so far.
     fn stamp(&self, how: How) -> u64;
-    /// Whether every thread has seen what was written before the stamp.
+    /// Whether every thread has seen the writes before the stamp.
     fn has_passed(&self, how: How, stamp: u64) -> bool;
 }
 
-/// What became of the last step.
+/// The result of the last step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
-    /// It is done.
+    /// The first byte was written.
     Written,
-    /// There is no `int3` any more: somebody wrote over it.
+    /// There is no `int3` any more: somebody has written over it.
     Gone,
-    /// The system did not let it be written; it may the next time.
+    /// The system did not let it be written. A later try may succeed.
     Failed,
 }
 
 /// Why a patch did not start.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum NotStarted {
-    /// Another one is under way.
+    /// Another patch is under way.
     Busy,
-    /// The instruction is not what was to be replaced.
+    /// The instruction is not the one to be replaced.
     Found,
-    /// The system does not let it be written: the error's number.
+    /// The system does not let it be written, with this error number.
     Unwritable(i32),
 }
 
-/// How a patch is carried out: kept for those who join.
+/// How a patch is carried out. Threads that join need to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
     /// Waits by barriers.
@@ -96,7 +96,7 @@ impl How {
     }
 }
 
-/// One instruction, by its address. 64 bytes, of which zeroes are a free one.
+/// One instruction, by its address. 64 bytes; zeroes are a free entry.
 #[repr(C, align(64))]
 pub(crate) struct Entry {
     pub(super) addr: AtomicUsize,
@@ -105,7 +105,7 @@ pub(crate) struct Entry {
     new: AtomicU64,
     argument: AtomicU64,
     owner: AtomicUsize,
-    /// The patch that the four above belong to, and how to read them.
+    /// The patch that the four fields above belong to, and how to read them.
     shape: AtomicU64,
     stamp: AtomicU64,
 }
@@ -157,12 +157,12 @@ impl Entry {
         self.state().phase()
     }
 
-    /// Something that changes whenever a patch starts or takes a step.
+    /// A value that changes whenever a patch starts or takes a step.
     pub(super) fn version(&self) -> u64 {
         self.state().0 & !State::ALL_JOINED
     }
 
-    /// What the present patch is, and how it is carried out; `None` where that was not said yet.
+    /// The present patch, and how it is carried out; `None` if its fields are not written yet.
     fn plan(&self, ticket: Ticket) -> Option<(How, Plan)> {
         let shape = Shape(self.shape.load(Ordering::Acquire));
         let bytes = |number: &AtomicU64| Plan::bytes(number.load(Ordering::Relaxed), shape.len());
@@ -177,8 +177,8 @@ impl Entry {
         shape.belongs_to(ticket) && self.owner.load(Ordering::Relaxed) == thread
     }
 
-    /// Starts a patch: afterwards `int3` is at the first byte, and anybody may take the steps that
-    /// are left.
+    /// Starts a patch. Afterwards `int3` is at the first byte, and any thread may take the
+    /// remaining steps.
     pub(super) fn start(
         &self,
         plan: &Plan,
@@ -190,8 +190,8 @@ impl Entry {
         if idle.phase() != Phase::Idle || idle.is_joined() {
             return Err(NotStarted::Busy);
         }
-        // The starter has joined: no other patch begins before it is done here, whoever ends this
-        // one meanwhile.
+        // The starter has joined. So no other patch begins before it is done here, even if another
+        // thread ends this one meanwhile.
         let claimed = State(idle.next().0 + State::JOINED);
         self.state
             .compare_exchange(idle.0, claimed.0, Ordering::AcqRel, Ordering::Relaxed)
@@ -210,27 +210,27 @@ impl Entry {
 
     fn lock(&self, ticket: Ticket, how: How, plan: &Plan, ground: &impl Ground) -> Result<(), NotStarted> {
         if let Err(problem) = ground.lock(how, plan) {
-            // Where that fails, a signal handler on this thread took somebody's `int3` for this
-            // patch's, and made it.
+            // If that fails, a signal handler on this thread took somebody else's `int3` for this
+            // patch's, and went on with the patch.
             let is_undone = self.turn(ticket, Phase::Locking, State(0));
             return if is_undone { Err(problem) } else { Ok(()) };
         }
         let is_first = self.wait_for_lock(ticket, how, ground);
-        // A signal handler on this thread has forked, and ended in the child what it found: this,
-        // before its `int3`.
+        // A signal handler on this thread has forked. In the child it ended the patches that it
+        // found: this one, too, before its `int3`.
         let is_late = !is_first && self.phase() == Phase::Idle && ground.take_back(how, plan);
         if is_late { Err(NotStarted::Busy) } else { Ok(()) }
     }
 
-    /// Tells whether it was the one to say so: a signal handler on this very thread may have run
-    /// into the `int3`.
+    /// Notes that `int3` is written. Returns whether this call did so first: a signal handler on
+    /// this very thread may have run into the `int3`.
     fn wait_for_lock(&self, ticket: Ticket, how: How, ground: &impl Ground) -> bool {
         self.stamp.store(ground.stamp(how), Ordering::Release);
         self.turn(ticket, Phase::Locking, State(0).with_phase(Phase::FirstWait))
     }
 
-    /// Goes on for the owner of a patch, on whose thread this is: it was interrupted between
-    /// writing `int3` and saying so.
+    /// Goes on for the owner of a patch, on the owner's thread, which was interrupted between
+    /// writing `int3` and noting that.
     pub(super) fn speak_for_owner(&self, ticket: Ticket, ground: &impl Ground) {
         if let Some((how, _)) = self.plan(ticket) {
             self.wait_for_lock(ticket, how, ground);
@@ -259,7 +259,7 @@ impl Entry {
         }
     }
 
-    /// In the child of a fork, nobody has joined any more, whoever thinks so.
+    /// In the child of a fork, nobody has joined any more, even a thread that believes so.
     fn leave(&self, ticket: Ticket) -> State {
         let leave = |state: u64| {
             let now = State(state);
@@ -282,7 +282,7 @@ impl Entry {
     }
 
     fn take_step(&self, ticket: Ticket, ground: &impl Ground) -> bool {
-        // First the phase: its stamp was stored before it.
+        // The phase is read first: its stamp was stored before it.
         let phase = self.phase();
         let Some((how, plan)) = self.plan(ticket) else { return false };
         if phase == Phase::Idle || !ground.has_passed(how, self.stamp.load(Ordering::Acquire)) {
@@ -292,7 +292,7 @@ impl Entry {
             if !ground.write_rest(how, &plan) {
                 return false;
             }
-            // A later stamp of somebody slower only makes the wait longer.
+            // A later stamp of a slower thread only makes the wait longer.
             self.stamp.store(ground.stamp(how), Ordering::Release);
             self.turn(ticket, phase, State(0).with_phase(Phase::SecondWait));
         } else {
@@ -305,7 +305,7 @@ impl Entry {
         true
     }
 
-    /// Moves from one phase to another, if nobody else has; tells whether.
+    /// Moves from one phase to another, unless another thread has. Returns whether it did.
     fn turn(&self, ticket: Ticket, from: Phase, to: State) -> bool {
         let turn = |state| {
             let now = State(state);
@@ -314,8 +314,9 @@ impl Entry {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, turn).is_ok()
     }
 
-    /// In the child of a fork, where only this thread goes on: ends what was under way, and forgets
-    /// who had joined. What can't be written now is left to whoever runs into it.
+    /// Ends patches under way in the child of a fork, where only this thread goes on, and forgets
+    /// who had joined. Instructions that can't be written now are left to threads that run into
+    /// them.
     pub(super) fn end_alone(&self, ground: &impl Ground) {
         let state = self.state();
         if state.phase() == Phase::Idle && !state.is_joined() {

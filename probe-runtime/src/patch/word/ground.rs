@@ -1,7 +1,7 @@
 //! The real text and the real waits, for the state machine.
 
-// Safety: relies on who started the patch, who keeps its text mapped and writable, and its way
-// through the kernel alive, until it is over and everybody who had joined it has left.
+// Safety: relies on the starter of a patch to keep its text mapped and writable, and its way
+// through the kernel alive, until the patch is over and every thread that had joined has left.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::io;
@@ -24,8 +24,8 @@ impl How {
 
     fn wait(self) -> Wait {
         match self {
-            // The kernel writes through other addresses than threads execute: only a serialising
-            // instruction makes them see that (SDM vol. 3, 12.6, "Self-modifying code").
+            // The kernel writes through other addresses than threads execute. Only a serialising
+            // instruction makes threads see that (SDM vol. 3, 12.6, "Self-modifying code").
             Self::Barrier | Self::Alias(_) => Wait::Barrier,
             Self::Tmax(ticks) => Wait::Tmax(Ticks(ticks)),
         }
@@ -33,8 +33,8 @@ impl How {
 
     fn alias(self) -> Option<&'static Alias> {
         let Self::Alias(addr) = self else { return None };
-        // SAFETY: who started the patch keeps it until all who joined have left; no caller keeps
-        // the reference longer.
+        // SAFETY: the starter of the patch keeps it until all that joined have left, and no caller
+        // keeps the reference longer.
         unsafe { (addr as *const Alias).as_ref() }
     }
 }
@@ -82,7 +82,8 @@ impl Ground for Text {
     fn write_rest(&self, how: How, plan: &Plan) -> bool {
         let first = plan.first();
         if let Some(alias) = how.alias() {
-            // Where the `int3` is gone, somebody else who had joined has written all of it.
+            // If the `int3` is gone, another thread that had joined has written all of the
+            // instruction.
             return !is_as_expected(first) || through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
         }
         for write in plan.rest() {
@@ -132,8 +133,8 @@ fn is_as_expected(write: Write) -> bool {
     found(write).0 & write.mask == write.from
 }
 
-/// Writes through the kernel; where that fails, by a way of its own: in the child of a fork the old
-/// one leads to the parent, and a program may close descriptors that it does not know.
+/// Writes through the kernel. If that fails, it tries a new way of its own: in the child of a fork
+/// the old one leads to the parent, and a program may close descriptors that it does not know.
 fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
     alias.write(addr, bytes).or_else(|_| {
         let _whole = Uncancellable::new();

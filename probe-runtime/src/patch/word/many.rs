@@ -1,4 +1,4 @@
-//! Many instructions through `int3`, which share their waits.
+//! Replacing many instructions through `int3`, with shared waits.
 
 // Safety: hands on what its callers promise.
 #![expect(unsafe_code, reason = "see above")]
@@ -10,10 +10,10 @@ use super::trap;
 use super::writable::Writable;
 use crate::patch::PatchError;
 
-/// How many are under way at once: two barriers for so many.
+/// How many patches are under way at once. They share two barriers.
 const AT_ONCE: usize = 4_096;
 
-/// Carries plans out strictly, and tells how each went, by the instruction's address.
+/// Carries plans out strictly. Returns the result of each, with the address of its instruction.
 ///
 /// # Safety
 /// As for [`patch`](super::patch()), for each plan; `writable` is what it says.

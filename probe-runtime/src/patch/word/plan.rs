@@ -3,7 +3,7 @@
 use crate::patch::bytes::mask;
 use crate::patch::{Bytes, MAX_LEN};
 
-/// `int3`: what stands at an instruction's first byte while the rest of it is being replaced.
+/// `int3`, which stands at an instruction's first byte while the rest of it is being replaced.
 ///
 /// ```
 /// use probe_runtime::patch::Bytes;
@@ -42,9 +42,9 @@ pub struct Write {
     pub word: usize,
     /// The bytes concerned: all bits of each are set.
     pub mask: u64,
-    /// What they are before.
+    /// Their values before the write.
     pub from: u64,
-    /// What they are afterwards.
+    /// Their values after the write.
     pub to: u64,
 }
 
@@ -120,17 +120,17 @@ impl Plan {
         self.addr
     }
 
-    /// What is replaced.
+    /// The instruction that is replaced.
     pub fn expected(&self) -> Bytes {
         Bytes::from_number(self.old, self.len)
     }
 
-    /// What replaces it.
+    /// The instruction that replaces it.
     pub fn value(&self) -> Bytes {
         Bytes::from_number(self.new, self.len)
     }
 
-    /// The one write that does it all, where the instruction lies in one word.
+    /// The one write that replaces the instruction, if it lies in one word.
     pub fn whole(&self) -> Option<Write> {
         (!is_straddler(self.addr, self.len)).then(|| self.in_first_word(mask(self.len), self.old, self.new))
     }
@@ -141,12 +141,12 @@ impl Plan {
         self.in_first_word(mask(self.len), self.old, with_int3(self.old))
     }
 
-    /// The write that takes it away again, when nothing else was written.
+    /// The write that takes the `int3` away again, if nothing else was written.
     pub fn unlock(&self) -> Write {
         self.in_first_word(mask(1), with_int3(self.old), self.old)
     }
 
-    /// The bytes in the second word, which `lock` does not look at: unchanged.
+    /// The bytes in the second word, unchanged. `lock` does not look at these.
     pub fn second_word(&self) -> Option<Write> {
         is_straddler(self.addr, self.len).then(|| self.in_second_word(self.old, self.old))
     }
@@ -163,8 +163,8 @@ impl Plan {
         self.in_first_word(mask(1), with_int3(self.old), self.new)
     }
 
-    /// All steps, for whoever wants to reason about them. `strict`: `int3` first, even where one
-    /// write would do.
+    /// All steps, for reasoning about them. With `strict`, `int3` comes first even where one write
+    /// would do.
     pub fn steps(&self, strict: bool) -> Vec<Step> {
         if let (Some(whole), false) = (self.whole(), strict) {
             return vec![Step::Write(whole)];

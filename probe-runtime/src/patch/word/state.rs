@@ -1,34 +1,34 @@
 //! The state of an entry: one word, changed at once.
 
-/// Where a patch stands.
+/// The phase of a patch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
     /// Nothing is under way.
     Idle,
     /// One thread is about to write `int3`.
     Locking,
-    /// It is there; not every thread may see it yet.
+    /// `int3` is there. Not every thread may see it yet.
     FirstWait,
-    /// The rest is there; not every thread may see it yet.
+    /// The rest is there. Not every thread may see it yet.
     SecondWait,
 }
 
-/// Which patch of an entry.
+/// Tells one patch of an entry from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticket(pub(super) u64);
 
 /// How far a patch has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Progress {
-    /// A wait has not passed yet, or somebody has not left yet.
+    /// A wait has not passed yet, or a thread has not left yet.
     Waiting,
-    /// It took a step.
+    /// A step was taken.
     Stepped,
-    /// Nothing is left to do. `is_whole` is false where somebody wrote over the `int3`.
+    /// Nothing is left to do. `is_whole` is false if somebody wrote over the `int3`.
     Over { is_whole: bool },
 }
 
-/// The state's word: phase, failed, how many have joined, generation.
+/// The word of the state: phase, whether it failed, how many threads have joined, generation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct State(pub(super) u64);
 

@@ -1,6 +1,6 @@
-//! The instructions that are, or were, being replaced through a trap, by address: 64 bytes each, in
-//! a table that a signal handler can look into. An address whose object was unloaded keeps its
-//! entry, which serves whatever is patched there next.
+//! Instructions that are, or were, being replaced through a trap, by address. An entry takes
+//! 64 bytes, in a table that a signal handler can look into. An address whose object was unloaded
+//! keeps its entry, for whatever is patched there next.
 
 // Safety: relies on entries of zeroes being free ones, as `entry` has it.
 #![expect(unsafe_code, reason = "see above")]

@@ -11,14 +11,14 @@ use crate::patch::{OpenText, PatchError, TextError, TextPolicy};
 /// What keeps an instruction's text writable while it is patched.
 #[derive(Clone)]
 pub(crate) enum Writable {
-    /// The caller.
+    /// The caller keeps it writable.
     ByCaller,
-    /// A guard.
+    /// A guard keeps it writable.
     Open {
         /// Only ever dropped.
         _text: Arc<OpenText>,
     },
-    /// Nothing: the kernel writes.
+    /// Nothing does: the kernel writes.
     Alias(Arc<Alias>),
 }
 
@@ -40,7 +40,7 @@ impl Writable {
         }
     }
 
-    /// How a patch is carried out. What it names lives as long as this.
+    /// How a patch is carried out. Anything that it names lives as long as this.
     pub(super) fn how(&self, wait: Wait) -> How {
         match self {
             Self::ByCaller | Self::Open { .. } => How::new(wait),
