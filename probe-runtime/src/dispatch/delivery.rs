@@ -76,6 +76,19 @@ pub(super) unsafe extern "C" fn each(
 ) {
     // SAFETY: the hook is not freed while the slot is marked; slots never are.
     let (slot, hook) = unsafe { (&*slot, &*hook) };
+    tell(definition, frame, slot, hook, false);
+}
+
+/// Tells all members of a hook. Where a hit comes from inside a consumer, calls are counted as
+/// suppressed.
+#[inline(always)]
+pub(super) fn tell(
+    definition: &'static Definition,
+    frame: *const Value<'_>,
+    slot: &'static Slot,
+    hook: &Hook,
+    is_suppressing: bool,
+) {
     let mut has_called = false;
     for member in hook.members() {
         // Who is silent then was taken away while this thread was in the consumer before.
@@ -85,6 +98,7 @@ pub(super) unsafe extern "C" fn each(
         match member.action() {
             Action::Tally(at) => slot.tally(at),
             Action::Wrap => (),
+            Action::Call { suppressed, .. } if is_suppressing => slot.tally(suppressed),
             Action::Call { .. } => {
                 call(member.subscription(), definition, hook, frame, slot);
                 slot.presence().end_call();
@@ -127,7 +141,7 @@ unsafe extern "C" fn unmarked(
 }
 
 /// Calls a consumer; its thread's mark says so from here on.
-pub(super) fn call(
+fn call(
     subscription: &Subscription,
     definition: &'static Definition,
     hook: &Hook,

@@ -79,23 +79,7 @@ pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>)
     let outer = slot.enter();
     let hook = definition.hook().load(Ordering::Acquire).cast::<Hook>();
     if let Some(hook) = Hook::read(hook, slot) {
-        let mut has_called = false;
-        for member in hook.members() {
-            // As in `each`.
-            if has_called && member.subscription().is_silent() {
-                continue;
-            }
-            match member.action() {
-                Action::Tally(at) => slot.tally(at),
-                Action::Wrap => (),
-                Action::Call { suppressed, .. } if outer.is_suppressing() => slot.tally(suppressed),
-                Action::Call { .. } => {
-                    delivery::call(member.subscription(), definition, hook, frame, slot);
-                    slot.presence().end_call();
-                    has_called = true;
-                }
-            }
-        }
+        delivery::tell(definition, frame, slot, hook, outer.is_suppressing());
     }
     slot.leave(outer);
 }
