@@ -1,8 +1,8 @@
-//! The procedural macros of [`probe_runtime`](https://docs.rs/probe-runtime): use them through that
+//! The procedural macros of [`probe_runtime`](https://docs.rs/probe-runtime). Use them through that
 //! crate, which re-exports them.
 //!
-//! They parse, validate, and call macros of the runtime; they contain no machine code, for a
-//! procedural macro sees the machine that compiles, not the one compiled for.
+//! They parse, validate, and call macros of the runtime. They contain no machine code, since a
+//! procedural macro sees the machine that compiles, and not the target.
 //!
 //! ```text
 //! #[probe(…)] fn … ──▶ args ─┐                              ┌▶ replace ▶ what can be replaced
@@ -26,9 +26,9 @@ use proc_macro::TokenStream;
 
 /// Puts a latent probe on a function: one NOP at its entry, one at each of its exits.
 ///
-/// While the probe is latent, the function does what it did without it. While it is active,
-/// consumers see each entry and exit, whichever way the function is left: at its end, by `return`,
-/// by `?`, or by a panic.
+/// While the probe is latent, the function does the same as without it. While the probe is active,
+/// consumers see each entry and exit. A function may be left at its end, by `return`, by `?`, or by
+/// a panic: each is an exit.
 ///
 /// ```ignore
 /// use probe_runtime::probe;
@@ -42,20 +42,21 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// # Arguments
-/// - `name = "…"`: the last part of the probe's name, if it shall not be the function's. Letters,
+/// - `name = "…"`: the last part of the probe's name, in place of the function's. It has letters,
 ///   digits, `_`, `-`, `.`, and `::` between segments.
-/// - `group = "…"`: a group, which selectors name as `group=…`; letters as in a name. One with
-///   segments, as `"net::tcp"`, is also named by `group=net::*`. A `probe!` in the body is in the
-///   group of its function.
-/// - `doc = "…"`: one line that says what a hit means, for those who list the probes.
-/// - `skip`: no probe. It does something in a block that has one.
-/// - `only("…", …)`, `except("…", …)`, `all`: of a block, see below.
-/// - `crate = path`: where `probe_runtime` is, if not at `::probe_runtime`; for a crate that
-///   re-exports it, or for the macros of such a crate.
-/// - `args(…)`: what the entry records of the arguments.
-/// - `ret`, `ret(…)`: what the exit records of the result.
-/// - `replace`: the function may be replaced while the program runs; see below. `replace(method)`
-///   for a function of an `impl` that takes no `self`, where the attribute can't tell.
+/// - `group = "…"`: a group, which selectors name as `group=…`. It has the same letters as a name.
+///   `group=net::*` also names a group with segments, such as `"net::tcp"`. A `probe!` in the body
+///   is in the group of its function.
+/// - `doc = "…"`: one line that says what a hit means. Listings of probes show it.
+/// - `skip`: no probe. It has an effect inside of a block with a probe.
+/// - `only("…", …)`, `except("…", …)`, `all`: for blocks, see below.
+/// - `crate = path`: the path of `probe_runtime`, if that is not `::probe_runtime`. For crates that
+///   re-export it, and for their macros.
+/// - `args(…)`: the fields of the entry, made of the arguments.
+/// - `ret`, `ret(…)`: the fields of the exit, made of the result.
+/// - `replace`: the function can be replaced while the program runs; see below. Use
+///   `replace(method)` for a function of an `impl` that takes no `self`, where the attribute can't
+///   tell.
 ///
 /// # Arguments and results
 /// ```ignore
@@ -64,51 +65,52 @@ use proc_macro::TokenStream;
 /// #[probe(args(*, rows = rows.len()), ret)]               // … and a field of one's own; the result
 /// #[probe(ret(len = ret.len(), ?ret))]                    // fields of the exit, by a reference to the result
 /// ```
-/// Fields are written as in `probe!("name", …)`, and `self` may stand alone, too. They are
-/// evaluated only while the probe is active.
+/// Write fields as in `probe!("name", …)`. Here `self` may stand alone, too. Fields are evaluated
+/// only while the probe is active.
 ///
-/// `args(*)` records each variable that an argument is bound to, also in patterns, but for those
-/// whose name begins with `_`; a field of the same name takes its place. `args(*)` and `ret` record
-/// a value as it is, if it is a
-/// [`Field`](https://docs.rs/probe-runtime/latest/probe_runtime/trait.Field.html); else with
-/// `Debug`; else the name of its type. What a generic type can do, the function's own bounds say.
+/// `args(*)` records each variable that an argument is bound to, also in patterns. It leaves out
+/// names that begin with `_`. A field of the same name takes a variable's place. `args(*)` and
+/// `ret` record a value as it is if its type is a
+/// [`Field`](https://docs.rs/probe-runtime/latest/probe_runtime/trait.Field.html), otherwise with
+/// `Debug`, and otherwise as the name of its type. For a generic type, the function's own bounds
+/// decide.
 ///
-/// With `ret`, the exit has a field `outcome`: `ok` or `err` of a `Result`, `some` or `none` of an
-/// `Option`, `return` of anything else, and `panic` where the function is left by one. Then `ret`
-/// and its fields are absent. The result is borrowed before it is returned, after the function's
-/// locals have been dropped.
+/// With `ret`, the exit has a field `outcome`: `ok` or `err` for a `Result`, `some` or `none` for
+/// an `Option`, and `return` for any other type. If a panic leaves the function, it is `panic`, and
+/// `ret` and its fields are absent. The result is borrowed before it is returned, after the
+/// function's locals have been dropped.
 ///
-/// A capture that panics changes nothing in the program: the panic ends there, the hit is delivered
-/// with all of its fields marked as failed, and `probe_runtime::failed_captures()` counts it. (A
-/// library without the feature `std` can't contain it, unless somebody in the program asks for
-/// `std`.)
+/// A capture that panics changes nothing in the program. The panic ends there, the hit is delivered
+/// with all of its fields marked as failed, and `probe_runtime::failed_captures()` counts it.
+/// (Without the feature `std`, a library can't contain such a panic, unless somebody in the program
+/// asks for `std`.)
 ///
-/// Of a future, the entry has the arguments as they are when its first poll begins, and the exit
-/// has the result of its last. An `async fn` has its arguments there; another function that returns
-/// a future can have `args` if it ends with an `async move` block, which takes along what the
-/// fields name. Every event has the field `future` besides.
+/// For a future, the entry has the arguments as they are when its first poll begins, and the exit
+/// has the result of its last poll. An `async fn` has its arguments there. Another function that
+/// returns a future can have `args` if it ends with an `async move` block, which captures the
+/// variables that the fields name. Every event has the additional field `future`.
 ///
 /// With `ret`, the body of a function that returns no future becomes a closure that is called at
-/// once. That shows in little:
-/// - Functions that return `!`, and those with `#[track_caller]`, whose location a closure would
-///   not see, can't have `ret`.
-/// - A result `impl Fn(&T) -> &U` needs its closure's types written out, or another way to say that
-///   it takes any lifetime.
-/// - An argument that the body moves can't be used in `ret(…)`; nor can `&mut` arguments, an owned
-///   `self`, and several owned arguments, which are moved into the closure, so that they can be
+/// once. The differences are few:
+/// - Functions that return `!` can't have `ret`, and neither can those with `#[track_caller]`,
+///   since a closure would not see the caller's location.
+/// - For a result `impl Fn(&T) -> &U`, write the types of its closure out, or tell in another way
+///   that it takes any lifetime.
+/// - `ret(…)` can't use an argument that the body moves. Neither can it use `&mut` arguments, an
+///   owned `self`, or several owned arguments. These move into the closure, so that they can be
 ///   lent on and are dropped in their order.
-/// - What is not bound to a name (`_`) is dropped after the arguments that are, if some of these
-///   are moved.
+/// - If named arguments are moved, an argument that is not bound to a name (`_`) is dropped after
+///   them.
 ///
-/// Cost while latent: the same NOPs. A result that is returned in memory is written there once it
-/// is complete, which is a copy of it at most. Arguments that are neither `Copy` nor in memory (a
-/// `Box`, say) lie in memory if they are recorded with `Debug`. A field that calls functions may
-/// cost a function that calls none a frame; and in a loop that it is inlined into, addresses that
-/// are computed ahead of the loop.
+/// Cost while latent: the same NOPs. A result that is returned in memory is written there when it
+/// is complete, which costs one copy of it at most. An argument that is neither `Copy` nor in
+/// memory (a `Box`, say) lies in memory if it is recorded with `Debug`. A field that calls
+/// functions may cost a frame in a function that calls none. If such a function is inlined into a
+/// loop, addresses may be computed ahead of the loop.
 ///
 /// # Blocks
-/// On an `impl`, a `trait` or an inline `mod`, it probes the functions inside, and those of the
-/// blocks inside of a `mod`:
+/// On an `impl`, a `trait` or an inline `mod`, the attribute probes the functions inside. In a
+/// `mod`, these include the functions of blocks inside:
 ///
 /// ```ignore
 /// #[probe(group = "net", except("debug_*"))]
@@ -123,46 +125,55 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// Methods are named `module::Type::method`: after the last segment of the type, without generics,
-/// also those of a trait's implementation; default methods are named after their trait. Types
-/// without a name get a word: `ref-Type`, `mut-Type`, `ptr-Type`, `slice-u8`, `array-u8`,
+/// Methods are named `module::Type::method`, with the last segment of the type, without generics.
+/// That includes methods of a trait's implementation. Default methods are named after their trait.
+/// Types without a name get a word: `ref-Type`, `mut-Type`, `ptr-Type`, `slice-u8`, `array-u8`,
 /// `dyn-Trait`, `tuple`, `unit`, `fn`, `never`.
 ///
-/// **What is left out** is listed by `probes()` all the same, with the reason
-/// (`ProbeInfo::skipped`): what `skip` asks for; `const fn`, naked functions, methods without a
-/// body; what the filters exclude; and small functions, unless they are `async`:
-/// - `inline`: those with `#[inline]` or `#[inline(always)]`;
-/// - `small`: bodies that are at most one short expression (20 tokens) without branch or loop:
-///   getters, setters, constructors, delegates.
+/// **Left-out functions** are in the list of `probes()` all the same, with the reason
+/// (`ProbeInfo::skipped`). These are functions with `skip`, `const fn`, naked functions, methods
+/// without a body, functions that the filters exclude, and small functions, unless they are
+/// `async`:
+/// - `inline`: functions with `#[inline]` or `#[inline(always)]`;
+/// - `small`: functions whose body is at most one short expression (20 tokens) without branch or
+///   loop: getters, setters, constructors, delegates.
 ///
-/// That is measured (`cargo bench -p probe-benches --bench blocks`). In a loop over an array, whose
-/// step is one call, the latent probe makes a getter cost 3.7 times as many instructions and as
-/// much time as without, since the loop can't be vectorised; a short expression 1.6 times the
-/// instructions and 1.2 times the time, a delegate 2.0 and 1.0, an `#[inline]` hash 2.0 and 1.2.
-/// Left out, each costs what it did. A function with a loop of eight steps costs 1.03 and 1.01.
-/// What is neither short nor hinted is probed, though the compiler may inline it: a getter with one
-/// branch then costs 2.6 and 2.1; write `skip` or `except` where that matters.
+/// Measurements are the reason (`cargo bench -p probe-benches --bench blocks`). In a loop over an
+/// array whose step is one call, a latent probe multiplies instructions and time:
 ///
-/// `all` takes small functions, too. A function with a `#[probe]` of its own is always probed, with
-/// the block's `crate` and `group`, where it says none, and the type in its name.
+/// | function | instructions | time |
+/// |---|---|---|
+/// | getter, since the loop can't be vectorised | 3.7 | 3.7 |
+/// | short expression | 1.6 | 1.2 |
+/// | delegate | 2.0 | 1.0 |
+/// | `#[inline]` hash | 2.0 | 1.2 |
+/// | getter with one branch | 2.6 | 2.1 |
+/// | loop of eight steps | 1.03 | 1.01 |
 ///
-/// **Filters** hold a glob against the function's name, or, if it has a `::`, against
-/// `Type::method`; `*` stands for any letters. `only` takes those it names, also small ones;
-/// `except` comes before it. A glob that names no function is an error. The filters of a `mod` hold
-/// for the blocks inside, too, besides theirs; `group`, `doc` and `crate` are those of the
-/// innermost block that says one.
+/// The first four are left out, and cost the same as without the attribute. The last two are
+/// probed: they are neither short nor hinted, though the compiler may inline them. Write `skip` or
+/// `except` where that matters.
 ///
-/// **Other macros on a block**, as `#[async_trait]`, go first, wherever `#[probe]` stands: they see
-/// what is written, and `#[probe]` what they have made of it. (The filters of a `mod` do not reach
-/// into such a block inside.) An item has one `#[probe]`.
+/// `all` probes small functions, too. A function with a `#[probe]` of its own is always probed. It
+/// has the type in its name, and the block's `crate` and `group`, unless its attribute has its own.
 ///
-/// **What is not seen:** functions that macros inside the block make, those in bodies of functions,
-/// `mod name;` (put the attribute on the blocks in its file), and a `#[probe]` that another name
-/// was given (`use … as`).
+/// **Filters** are globs over the function's name, or, if they have a `::`, over `Type::method`;
+/// `*` stands for any letters. `only` selects functions, also small ones. `except` takes precedence
+/// over it. A glob that names no function is an error. The filters of a `mod` also hold for the
+/// blocks inside, in addition to theirs. A block inside takes `group`, `doc` and `crate` from the
+/// innermost block that has them.
+///
+/// **Other macros on a block**, such as `#[async_trait]`, go first, wherever `#[probe]` stands:
+/// they see the written code, and `#[probe]` sees their output. (The filters of a `mod` do not
+/// reach into such a block inside.) An item has one `#[probe]`.
+///
+/// **The attribute does not see** functions that macros inside the block make, functions in bodies
+/// of functions, `mod name;` (put the attribute on the blocks in its file), and a `#[probe]` under
+/// another name (`use … as`).
 ///
 /// # Replacing a function
-/// `#[probe(replace)]` adds one more latent NOP, ahead of the entry, and a way to have a closure
-/// run instead of the function:
+/// `#[probe(replace)]` adds one more latent NOP, ahead of the entry, and a way to run a closure
+/// instead of the function:
 ///
 /// ```ignore
 /// #[probe(replace)]
@@ -183,73 +194,81 @@ use proc_macro::TokenStream;
 /// drop(discount); // from here on, `price` is as before
 /// ```
 ///
-/// - **A free function** `price` gets `price::install`, a function of a type named like it, which
-///   is imported with it and is as visible as it. **A function of an `impl`**, `total`, gets
+/// - **A free function** `price` gets `price::install`. Its type has the name of the function, is
+///   imported with it, and is as visible. **A function of an `impl`**, `total`, gets
 ///   `total_install` beside it.
-/// - The closure is `Fn(&dyn Fn(A, B) -> R, A, B) -> R + Send + Sync + 'static` for a function
-///   `fn(A, B) -> R`; that of a method has the receiver as its first argument after `original`.
-///   References in `A`, `B` and `R` are borrowed as they are in the function, and `original` takes
-///   any of them, also of things that live in the closure. (A lifetime with a bound, as in
-///   `<'a, 'b: 'a>`, stands for the call's own in `original`.) The compiler finds the arguments'
-///   types.
-/// - `original` is the function as it would be without this closure. It may be called as often as
-///   the arguments allow, or not at all. A panic in either goes on to the caller, as one of the
-///   function's does.
-/// - What `install` returns is a guard (`Replacement`); dropping it removes the closure. When that
-///   is done, no call that begins runs it; calls that are in it go on, and are not waited for.
-/// - Several closures wrap each other, the newest outermost. They are removed in any order. A call
-///   that has begun runs those that there were then.
+/// - For a function `fn(A, B) -> R`, the closure is
+///   `Fn(&dyn Fn(A, B) -> R, A, B) -> R + Send + Sync + 'static`. For a method, the receiver is its
+///   first argument after `original`. References in `A`, `B` and `R` are borrowed as they are in
+///   the function. `original` takes any such references, also to values that live in the closure.
+///   (In `original`, a lifetime with a bound, as in `<'a, 'b: 'a>`, is the call's own.) The
+///   compiler infers the arguments' types.
+/// - `original` is the function as it would be without this closure. The closure may call it as
+///   often as the arguments allow, or not at all. A panic in either one goes on to the caller, as a
+///   panic of the function does.
+/// - `install` returns a guard (`Replacement`). Dropping it removes the closure. Later calls do not
+///   run it. Calls that are in the closure go on, and the drop does not wait for them.
+/// - Several closures wrap each other, the newest one outermost. They can be removed in any order.
+///   A call runs the closures that were installed when it began.
 /// - A recursive call, in the function or in the closure, is a call like all others, and runs the
-///   closures again. `original` does not. Calls inside of a consumer's `hit`, and of this crate's
-///   own operations, run the function itself.
+///   closures again. `original` does not. Calls inside of a consumer's `hit`, and calls by this
+///   crate's own operations, run the function itself.
 /// - The replacement is a probe of its own, of kind `replace`, with the function's name. Consumers
-///   may be attached to it, and it may be held off. The function's entry and exit are hit when its
-///   body runs, so not if the closure leaves it out, and twice if it calls it twice.
-/// - Where the function was inlined, each copy is replaced, or none: `install` fails if a site
-///   can't be activated (a debugger's breakpoint is on it), and in programs that are built without
+///   can be attached to it, and it can be held off. The function's entry and exit are hit each time
+///   that its body runs: not if the closure does not call it, and twice if it calls it twice.
+/// - If the function was inlined, all copies are replaced, or none. `install` fails if a site can't
+///   be activated (a debugger's breakpoint is on it), and in programs that are built without
 ///   probes.
-/// - Cost: latent, the one NOP; the body is in the program twice, once behind the site and once for
-///   `original`. Active, see the figures `replace`. Calls of one replaced function on many
-///   processors share a reference count.
+/// - Cost while latent: the one NOP. The body is in the program twice, once behind the site and
+///   once for `original`. The figures `replace` have the cost while active. Calls of one replaced
+///   function on many processors share a reference count.
 ///
-/// Refused, with the reason: generic functions, `impl Trait` in the signature, `async`, `const` and
-/// `unsafe` ones, variadic ones, those that never return or have `target_feature`. In an `impl`,
-/// the type's parameters must be `'static` (`impl<T: 'static> List<T>`, each `T` has closures of
-/// its own), and it can't have lifetimes. Methods of traits can't be replaced, since a trait's
-/// `impl` has no place for `install`: replace a method that they call.
+/// The attribute refuses these, with the reason: generic functions; `impl Trait` in the signature;
+/// `async`, `const`, `unsafe` and variadic functions; functions that never return, or that have
+/// `target_feature`. In an `impl`, the type's parameters must be `'static`
+/// (`impl<T: 'static> List<T>`; each `T` has closures of its own), and the type can't have
+/// lifetimes. Methods of traits can't be replaced, since a trait's `impl` has no place for
+/// `install`: replace a function that they call.
 ///
 /// # `probe!` in the body
-/// All macros share one namespace, so `use probe_runtime::probe` imports this attribute, and no
-/// macro `probe!` beside it. Therefore the attribute turns every unqualified `probe!(…)` in the
-/// body of its function, however deep, into a call of `probe_runtime::point!(…)`; this includes
-/// calls of a `probe!` macro that you defined yourself. A qualified `path::probe!(…)` is left
-/// alone. In functions without the attribute (rustc says "cannot find macro `probe` in this scope",
-/// and that `probe` is an attribute), write `probe_runtime::point!("name")`, or
-/// `use probe_runtime::point as probe;`.
+/// All macros share one namespace. So `use probe_runtime::probe` imports this attribute, and can't
+/// import a macro `probe!` beside it. Therefore the attribute turns every unqualified `probe!(…)`
+/// in the body of its function, however deep, into a call of `probe_runtime::point!(…)`. That
+/// includes calls of a `probe!` macro that you defined yourself. It leaves a qualified
+/// `path::probe!(…)` alone. In functions without the attribute (rustc says "cannot find macro
+/// `probe` in this scope", and that `probe` is an attribute), write
+/// `probe_runtime::point!("name")`, or `use probe_runtime::point as probe;`.
 ///
 /// # Futures
-/// Of an `async fn`, of a function that returns `impl Future`, and of one that returns
-/// `Pin<Box<dyn Future>>` and ends with `Box::pin(async …)`, the future is what is probed, not the
-/// call: `entry` when its first poll begins, `suspend` when a poll ends without a result, `resume`
-/// when another begins, `exit` with the result or a panic, `drop` if it is dropped in between.
-/// Their field `future` is its address, the same from entry to exit or drop on whatever threads,
-/// unless a future other than an `async` block's is moved between two polls. An `async` block has
-/// probes as `probe!("name", async { … })`.
+/// In three kinds of functions the probe is on the future, and not on the call: an `async fn`, a
+/// function that returns `impl Future`, and a function that returns `Pin<Box<dyn Future>>` and ends
+/// with `Box::pin(async …)`. The events are
 ///
-/// An `async fn` becomes a function that returns `impl Future<Output = …>`, and is shown as that by
-/// rustdoc. A future that an `async` block makes is not a byte larger; another one of `impl Future`
-/// has a byte beside it, and what aligns it. Where a signature promises a trait besides `Future`,
-/// `Clone` and auto traits (`impl Future + Debug`), the call is what is probed. The body of a
-/// function with such another one becomes a closure, so it can't have `#[track_caller]`. Of a
-/// `#[must_use] async fn`, rustc warns where the future is not used, no longer where its result is
-/// not. Latent, a poll costs two NOPs and a comparison; with `args`, a `Context` besides, which has
-/// the waker of the poll's and nothing else.
+/// - `entry` when the future's first poll begins,
+/// - `suspend` when a poll ends without a result, and `resume` when another one begins,
+/// - `exit` with the result or a panic,
+/// - `drop` if the future is dropped before its exit.
+///
+/// Their field `future` is the future's address. It is the same from entry to exit or drop, on any
+/// thread, unless the future is not that of an `async` block and is moved between two polls. An
+/// `async` block has probes as `probe!("name", async { … })`.
+///
+/// An `async fn` becomes a function that returns `impl Future<Output = …>`, and rustdoc shows it
+/// so. The future of an `async` block does not become larger. Another `impl Future` gets one more
+/// byte, and its alignment. If a signature promises another trait than `Future`, `Clone` and auto
+/// traits (`impl Future + Debug`), the probe is on the call. The body of a function whose future is
+/// not that of an `async` block becomes a closure, so the function can't have `#[track_caller]`.
+/// For a `#[must_use] async fn`, rustc warns if the future is not used, and no longer if its result
+/// is not.
+///
+/// While latent, a poll costs two NOPs and a comparison. With `args` it also costs a `Context`,
+/// which has the waker of the poll's own context and nothing else.
 ///
 /// # What can be probed
-/// Blocks, as above. Free functions, methods of `impl`s and of traits (with a body), generic ones,
-/// `async` and `unsafe` ones, those with an `extern` ABI, nested ones. Not `const fn`, naked
-/// functions, and not closures; they are compile errors. Outer attributes such as `#[inline]` stay
-/// as they are, before or after this one.
+/// Blocks, as above. Free functions, and methods of `impl`s and of traits (with a body). They may
+/// be generic, `async`, `unsafe`, nested, or have an `extern` ABI. `const fn`, naked functions and
+/// closures are compile errors. Other attributes such as `#[inline]` stay as they are, before or
+/// after this one.
 #[proc_macro_attribute]
 pub fn probe(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::attribute(args.into(), item.into()).into()
