@@ -1,7 +1,7 @@
 //! Latent probes in C and C++: a build-script helper on top of the [`cc`] crate.
 //!
-//! A crate that compiles C or C++ with cc gets probes in each of its functions, like those of
-//! `#[probe]` in Rust code, by the name of another builder in its `build.rs`:
+//! With another builder in its `build.rs`, a crate that compiles C or C++ with cc gets probes in
+//! each of its functions, like those of `#[probe]` in Rust code:
 //!
 //! ```no_run
 //! probe_build::Build::new()                  // was: cc::Build::new()
@@ -18,10 +18,10 @@
 //! probe-build = "0.1"
 //! ```
 //!
-//! Nothing else changes: no line in the Rust code, none in the C code. A program that uses
-//! `probe-runtime` lists these functions, and attaches to them, by the same selectors: `parse_*`,
-//! `geo::Stack<int>::push`, `@parser.c:120`, `kind=exit`. Without it, nobody ever does, and the
-//! program is what it was, but for the NOPs.
+//! Nothing else changes in the Rust code or the C code. A program that uses `probe-runtime` lists
+//! these functions, and attaches to them, with the same selectors: `parse_*`,
+//! `geo::Stack<int>::push`, `@parser.c:120`, `kind=exit`. In a program without `probe-runtime`, the
+//! probes stay NOPs for good.
 //!
 //! # The life of a unit
 //! ```text
@@ -29,30 +29,32 @@
 //!                 │               │              │
 //!                 └───────────────┴──────────────┴─ something is in the way ──▶ cc -c ──▶ parser.o, plain, and a warning
 //! ```
-//! 1. [`cc`] says which compiler with which arguments; the compiler says, for an empty file, what
-//!    it is and what for.
-//! 2. The compiler makes assembly, with the line numbers that the probes' definitions need. If
-//!    nobody asked for debug info, it is taken out again. The compiler's warnings are passed on.
-//! 3. Each function is read, whole. At its entry and before each of its exits comes an aligned
-//!    5-byte NOP, with a record in a section of its own that goes when the linker drops the
-//!    function. What is not understood stays as it is, and is named.
-//! 4. The compiler's driver assembles it, as it would have done itself. cc makes the archive and
-//!    tells cargo.
+//! 1. [`cc`] tells which compiler to call with which arguments. The compiler tells, for an empty
+//!    file, which one it is and what its target is.
+//! 2. The compiler makes assembly, with the line numbers that the definitions of probes need. If
+//!    nobody asked for debug information, it is taken out again. The compiler's warnings are passed
+//!    on.
+//! 3. Each function is read as a whole. An aligned 5-byte NOP is placed at its entry and before
+//!    each of its exits. The record of a site lies in a section of its own, which goes when the
+//!    linker drops the function. A function that is not understood stays as it is, and is named.
+//! 4. The compiler's driver assembles the result, as it would have done by itself. cc makes the
+//!    archive and tells cargo.
 //!
 //! # What it costs
-//! Building: the compiler runs as long as before; reading 8 MB of assembly and writing it again
-//! takes a second, and GNU as takes longer the more functions a file has, with their square: for
-//! SQLite's 1,600 a second more, for 10,000 in one file seven. With the feature `parallel`, as in
-//! cc, files are compiled side by side, as many as cargo allows.
+//! Building: the compiler takes the same time as before. Reading 8 MB of assembly and writing it
+//! again takes a second. GNU as takes longer by the square of the number of functions in a file:
+//! one second more for SQLite's 1,600, and seven for 10,000 in one file. With the feature
+//! `parallel`, as in cc, files are compiled side by side, as many as cargo allows.
 //!
-//! [`Sites::InstrumentFunctions`] makes several times the code, of which each inlined function's
-//! calls are sites: C++ of 123,000 sites in one file (64 MB of assembly) takes half a gigabyte, and
-//! a third more than the compiler alone with that flag, though build scripts are not optimised.
+//! [`Sites::InstrumentFunctions`] makes several times as much code, since the calls of each inlined
+//! function are sites, too. C++ of 123,000 sites in one file (64 MB of assembly) takes half a
+//! gigabyte. It takes a third longer than the compiler alone with that flag, though build scripts
+//! are not optimised.
 //!
-//! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function: 1.02 of the
-//! plain time for `SQLite`. [`Sites::InstrumentFunctions`] costs most where inlined functions are
-//! tiny, since the compiler keeps a call's place for each: 1.9 of the plain time for `zstd` while
-//! latent, 8 while all is counted.
+//! Running, while latent: [`Sites::EntryReturn`] costs a NOP at each end of a function, 1.02 of the
+//! plain time for `SQLite`. [`Sites::InstrumentFunctions`] costs most if inlined functions are
+//! tiny, since the compiler keeps the place of a call for each. For `zstd` it takes 1.9 of the
+//! plain time while latent, and 8 while all calls are counted.
 //!
 //! # Which strategy
 //! | | [`Sites::EntryReturn`] | [`Sites::InstrumentFunctions`] |
@@ -63,38 +65,38 @@
 //! | an active site | keeps all registers, vector state too | is a call that the compiler knows of: cheaper |
 //! | left by exception or `longjmp` | no exit | an exception is an exit where the compiler makes it one |
 //!
-//! Take the first, unless the functions in question are inlined and have to be seen one by one. A
-//! function that is left by an exception, by `longjmp`, or by a call that never returns has an
-//! entry's hit and none of an exit.
+//! Take the first one, unless the functions in question are inlined and have to be seen one by one.
+//! If an exception, `longjmp`, or a call that never returns leaves a function, its entry is hit and
+//! none of its exits.
 //!
 //! # What has no sites, and why
 //! - Functions from the system's headers (mostly instances of the standard library's templates),
-//!   unless [`Build::system_headers`]; those that [`Build::exclude_functions`],
-//!   [`Build::exclude_files`] and [`Build::min_instructions`] name.
-//! - Functions that are written in assembly (`asm("…")` at file scope): what they return in flags,
-//!   or expect to survive, is theirs to know.
-//! - Functions that are not understood: naked ones (out of which hooks are taken again), inline
-//!   assembly that returns, an indirect jump of which the compiler does not say whether it leaves
-//!   the function; what returns in a way of its own (`-mlvi-cfi`,
-//!   `-mfunction-return=thunk-inline`). Each is named in a warning, a handful for each file;
-//!   [`Report`] has them all.
+//!   unless [`Build::system_headers`] includes them. Functions that [`Build::exclude_functions`],
+//!   [`Build::exclude_files`] and [`Build::min_instructions`] exclude.
+//! - Functions that are written in assembly (`asm("…")` at file scope). Nobody else knows what they
+//!   return in flags, or which registers they expect to survive.
+//! - Functions that are not understood: naked functions (from which hooks are removed again);
+//!   inline assembly that returns; an indirect jump, if the compiler does not tell whether it
+//!   leaves the function; returns of a special form (`-mlvi-cfi`,
+//!   `-mfunction-return=thunk-inline`). Warnings name a handful of these for each file; [`Report`]
+//!   has all of them.
 //! - Files that are not C or C++; code for targets other than x86-64 Linux with 64-bit pointers;
-//!   what `-flto`, `-emit-llvm`, `-fsplit-stack`, `-gsplit-dwarf`, `-gstabs`, `-masm=intel`,
-//!   `-mcmodel=medium` and `large` make; what compilers other than gcc and clang make. These are
-//!   plain objects, as cc alone makes them, with a warning: [`PlainReason`].
-//! - Everything, silently, in a build with `--cfg probe_off` or with this crate's feature `off`;
-//!   with a warning, under `--cfg probe_portable`. The feature is for applications, beside
-//!   `probe-runtime`'s of the same name: build scripts don't see that one.
+//!   code with `-flto`, `-emit-llvm`, `-fsplit-stack`, `-gsplit-dwarf`, `-gstabs`, `-masm=intel`,
+//!   `-mcmodel=medium` or `large`; code of compilers other than gcc and clang. These become plain
+//!   objects, as cc alone makes them, with a warning: [`PlainReason`].
+//! - All code, in a build with `--cfg probe_off` or with this crate's feature `off`, without a
+//!   warning; under `--cfg probe_portable`, with a warning. The feature is for applications, in
+//!   addition to `probe-runtime`'s feature of the same name, which build scripts don't see.
 //!
-//! Sites never break a build: where anything about them fails, the object is the plain one. A
-//! mistake in the C code is an error, told once, in the compiler's words.
+//! Sites never break a build: if anything about them fails, the object is the plain one. A mistake
+//! in the C code is an error, and is reported once, in the compiler's words.
 //!
 //! clang's `-finstrument-functions` makes references to members of `std::string` that no library
-//! defines, so some C++ code does not link with [`Sites::InstrumentFunctions`] and clang, nor with
-//! clang alone.
+//! defines. So some C++ code does not link with [`Sites::InstrumentFunctions`] and clang; it does
+//! not link with clang alone and that flag, either.
 //!
 //! # Elsewhere
-//! Outside of build scripts, say what cargo would have said:
+//! Outside of build scripts, set the values that cargo would have set:
 //!
 //! ```no_run
 //! # fn main() -> Result<(), probe_build::Error> {
@@ -107,8 +109,8 @@
 //! # }
 //! ```
 //!
-//! Probes by hand, inside a function, are in `probe.h`; [`Build`] finds it, and [`include()`] says
-//! where it is.
+//! `probe.h` has probes to place by hand, inside a function. [`Build`] finds that header, and
+//! [`include()`] tells where it is.
 #![deny(unsafe_code)]
 
 mod asm;
