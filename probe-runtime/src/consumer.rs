@@ -1,4 +1,4 @@
-//! What may be attached to probes.
+//! Consumers, which can be attached to probes.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 
-/// Listens to probes. `Count` is one; a program's own are written the same way.
+/// Listens to probes. `Count` is a consumer, and you can write your own in the same way.
 ///
-/// Life: moved into [`ProbeSet::attach`](crate::ProbeSet::attach); called on every thread that hits
-/// one of the probes; dropped when its attachment is gone and no thread is inside it. A hit that
-/// lasts is [in nobody's way](crate::Attachment#what-waits) but of those who take this consumer
-/// away.
+/// Life: a consumer moves into [`ProbeSet::attach`](crate::ProbeSet::attach). It is called on every
+/// thread that hits one of the probes. It is dropped when its attachment is gone and no thread is
+/// inside it. A hit that lasts [delays nobody](crate::Attachment#what-waits) but threads that take
+/// this consumer away.
 ///
-/// A panic in [`hit`](Self::hit), unless it is that of a field which is being
-/// [shown](crate::failed_captures), ends there: the consumer is called no more, its sites become
-/// latent, and its attachment [tells](crate::Attachment::failure). Probes that the consumer itself
-/// hits are not delivered (to anybody); they are counted as
+/// A panic in [`hit`](Self::hit) ends there. The consumer is not called any more, its sites become
+/// latent, and its attachment [reports that](crate::Attachment::failure). (A panic of a field that
+/// is being [shown](crate::failed_captures) does not count as the consumer's.) Hits of probes that
+/// the consumer itself causes are delivered to nobody. They are counted as
 /// [suppressed](crate::Attachment::suppressed).
 ///
 /// ```
@@ -40,75 +40,78 @@ use crate::error::Error;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 pub trait Consumer: Send + Sync + 'static {
-    /// What it wants: to be called with each hit, or only to have them counted. Asked once, when it
-    /// is attached.
+    /// Whether it is called with each hit, or only wants hits to be counted. Asked once, when it is
+    /// attached.
     fn wants(&self) -> Wants {
         Wants::Hits
     }
 
-    /// Whether it is of no use without a thread of its own: one that empties its buffers, say.
+    /// Whether it is of no use without a thread of its own, such as one that empties its buffers.
     /// Asked once, when it is attached.
     ///
-    /// A forked child has none of its parent's threads but the one that forked. There an attachment
-    /// whose consumer needs one is detached: the consumer is called no more, its sites become
-    /// latent unless others listen, and [`Attachment::failure`](crate::Attachment::failure) says
-    /// so. The parent's attachment goes on, as do all others in the child, each with a copy of what
-    /// it had counted.
+    /// A forked child has only the thread that forked. If a consumer needs a thread, its attachment
+    /// is detached there: the consumer is not called any more, its sites become latent unless
+    /// others listen, and [`Attachment::failure`](crate::Attachment::failure) says so. The parent's
+    /// attachment goes on. So do all other attachments in the child, each with a copy of its
+    /// counts.
     fn needs_thread(&self) -> bool {
         false
     }
 
-    /// Whether a hit is to begin only when what comes before its site is done. Asked once, when it
+    /// Whether a hit must begin only when everything before its site is done. Asked once, when it
     /// is attached.
     ///
-    /// Processors work ahead: what a hit does may be done before the last of the function's own
-    /// work, or beside it. Who reads a clock then measures calls of less than some 50 ns as
-    /// anything between nothing and themselves with the hit. With order, what is measured is the
-    /// call and, always the same, the part of its two hits that lies between the readings. A hit
-    /// that is delivered takes some 5 ns more (`lfence`; Intel SDM 2A, "LFENCE"); one that is
-    /// counted, nothing. Where sites are not patched in place, there is no such order.
+    /// Processors work ahead: they may execute a hit before the last of the function's own work, or
+    /// beside it. Without order, a consumer that reads a clock measures calls under some 50 ns as
+    /// anything from zero to the call plus its hit. With order, it measures the call and the part
+    /// of its two hits that lies between the readings, which is always the same. A delivered hit
+    /// takes some 5 ns more (`lfence`; Intel SDM 2A, "LFENCE"). A counted hit takes no more. If
+    /// sites are not patched in place, there is no such order.
     fn needs_order(&self) -> bool {
         false
     }
 
-    /// Gets ready for the hits of these probes, before any of their sites is active: the place to
-    /// take memory, and to look at the probes. Called once, by [`attach`](crate::ProbeSet::attach),
-    /// on its thread; it may use this crate.
+    /// Gets ready for hits of these probes, before any of their sites is active. Take memory here,
+    /// and look at the probes. [`attach`](crate::ProbeSet::attach) calls it once, on its own
+    /// thread. It may use this crate.
     ///
     /// # Errors
-    /// Whatever keeps it from listening; `attach` then returns it, and nothing has changed.
+    /// Any error that keeps it from listening. `attach` then returns the error, and nothing has
+    /// changed.
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = probes;
         Ok(())
     }
 
-    /// It is attached, and its sites are active: the place to start a thread, which may keep
-    /// `switch` to make probes latent, and active again, as hits go. Called once, by
-    /// [`attach`](crate::ProbeSet::attach), on its thread; it may use this crate. Hits may come
-    /// before.
+    /// Called when it is attached and its sites are active. Start a thread here; the thread may
+    /// keep `switch` to make probes latent, and active again, while hits go on.
+    /// [`attach`](crate::ProbeSet::attach) calls it once, on its own thread. It may use this crate.
+    /// Hits may come before.
     ///
-    /// Such a thread ends with the consumer: its `drop` tells it, and waits for it. (A forked child
-    /// has a copy of the consumer, but not the thread: see [`needs_thread`](Self::needs_thread).)
+    /// Such a thread ends with the consumer, whose `drop` tells it to end, and waits for that. (A
+    /// forked child has a copy of the consumer, but not the thread: see
+    /// [`needs_thread`](Self::needs_thread).)
     ///
     /// # Errors
-    /// Whatever keeps it from working; it is detached then, and `attach` returns the error.
+    /// Any error that keeps it from working. The consumer is then detached, and `attach` returns
+    /// the error.
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         let _ = switch;
         Ok(())
     }
 
-    /// One hit, on the thread that made it. It may sit anywhere, in an allocator or a signal
-    /// handler: a consumer that allocates or locks is for probes that don't. It must not be left by
-    /// `longjmp`, nor end the thread.
+    /// Receives one hit, on the thread that made it. That may be anywhere, also in an allocator or
+    /// a signal handler: attach a consumer that allocates or locks only to probes elsewhere. `hit`
+    /// must not be left by `longjmp`, and must not end the thread.
     ///
-    /// Of a program that cancels its threads (`pthread_cancel`): a cancellation that takes effect
-    /// in here, at one of the C library's cancellation points (reading, writing, sleeping), aborts
-    /// the program, since it can't cross Rust's frames. A consumer that has such points disables
-    /// cancellation around them (`pthread_setcancelstate`). Counting has none.
+    /// In a program that cancels its threads (`pthread_cancel`), a cancellation that takes effect
+    /// in here aborts the program, since it can't cross Rust's frames. That can happen at the C
+    /// library's cancellation points (reading, writing, sleeping). A consumer with such points
+    /// disables cancellation around them (`pthread_setcancelstate`). Counting has none.
     fn hit(&self, event: &Event<'_>);
 }
 
-/// A closure, or a function, is told of each hit. [`ProbeSet::attach_fn`] infers a closure's
+/// A closure or a function is called with each hit. [`ProbeSet::attach_fn`] infers a closure's
 /// parameter; here its type is written.
 ///
 /// ```
@@ -128,7 +131,7 @@ impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
     }
 }
 
-/// What a consumer behind a pointer does, is what the one that it points at does.
+/// A pointer to a consumer does the same as the consumer.
 macro_rules! pointed_at {
     () => {
         fn wants(&self) -> Wants {

@@ -1,4 +1,4 @@
-//! What calls cost the processor: events of the hardware and the kernel.
+//! Events of the processor and the kernel, for each function.
 
 mod counts;
 mod event;
@@ -32,14 +32,14 @@ use crate::error::Error;
 use crate::os::perf::process;
 use crate::per_thread::Local;
 
-/// Counts events of the processor and the kernel for each function: cycles, instructions, misses;
-/// where a machine has no counters, as virtual ones often don't, the thread's time on processors,
-/// page faults, context switches. Needs Linux; elsewhere attaching it is an error.
+/// Counts events of the processor and the kernel for each function: cycles, instructions, misses.
+/// If a machine has no counters, as virtual ones often don't, it counts the thread's CPU time, page
+/// faults and context switches. It needs Linux; elsewhere attaching it is an error.
 ///
 /// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
-/// `kind`). Of a future, what its polls take is counted, not its waiting. Its attachment prints as
-/// a table, the function with most of the first event in itself first;
-/// [`event_counts`](Self::event_counts) is the same for programs:
+/// `kind`). For a future, the events of its polls count, and those of its waiting do not. The
+/// attachment prints as a table. The function with the most of the first event in itself comes
+/// first. [`event_counts`](Self::event_counts) has the same for programs:
 ///
 /// | column | of |
 /// |---|---|
@@ -49,44 +49,44 @@ use crate::per_thread::Local;
 /// | `self` | the part of that in no other function that is measured |
 /// | `uncounted`, `unpaired` | calls without counts (see below); hits that found no partner |
 ///
-/// Below it stands what could not be counted, and why, how counts were read, and what threads had
-/// none.
+/// Below the table stand events that could not be counted, with the reasons, the way in which
+/// counters were read, and threads that had none.
 ///
-/// Processor's events are those of user mode, unless [said otherwise](Self::in_kernel), so what the
-/// kernel does for a call is not in them. Reading is not subtracted: about half of it is in the
-/// call's own counts, all of it in its caller's.
+/// Events of the processor are those of user mode, unless you [include the
+/// kernel's](Self::in_kernel). So they do not include the kernel's work for a call. Reading is not
+/// subtracted: about half of it counts for the call itself, and all of it for its caller.
 ///
 /// # Which system calls a hit makes
-/// - Where the kernel lets programs read the processor's counters (`rdpmc`; it does so on bare
-///   metal, if nobody has turned it off): none.
-/// - Else, and for page faults, context switches and migrations always: one `read(2)`, for all
-///   events of the thread together. No other consumer that comes with this crate makes system calls
-///   on hits. The table says if it is so, and what a reading takes; a [budget](Self::budget) limits
+/// - None, if the kernel lets programs read the processor's counters (`rdpmc`). It does so on bare
+///   metal, unless somebody has turned that off.
+/// - Otherwise, and always for page faults, context switches and migrations: one `read(2)`, for all
+///   events of the thread together. No other consumer of this crate makes system calls on hits. The
+///   table says whether this is so, and how long a reading takes. A [budget](Self::budget) limits
 ///   it.
-/// - A thread's first hit opens its events. If it can't (no descriptor left, say), the thread's
+/// - A thread's first hit opens its events. If it can't (no descriptor is left, say), the thread's
 ///   calls are paired and counted as [uncounted](FunctionEvents::uncounted), and the table says
-///   why. It also closes what threads that have ended have left open.
+///   why. The first hit also closes events that ended threads have left open.
 ///
-/// What is open: for each thread a page for each event, and, unless all are read in user space, one
-/// file descriptor. A thread that ends keeps these until the next thread's first hit, a report, or
-/// the end of the attachment.
+/// Each thread keeps open a page for each event and, unless all are read in user space, one file
+/// descriptor. A thread that ends keeps these until the next thread's first hit, a report, or the
+/// end of the attachment.
 ///
 /// # Programs that close descriptors they don't know
-/// as daemons do when they start: the threads whose descriptors these were have no events from then
-/// on, which the table says. Attach after that. Descriptors are kept under high numbers (from 1024
-/// on, or half of `RLIMIT_NOFILE`, if these are free), which files that the program opens then
-/// don't get before hundreds of others. A file that does get one, or that is put there by `dup2`,
-/// is taken for the events by the thread's next hit, once: up to 96 bytes of it are read, and where
-/// there are none, as in an empty pipe, the hit waits for them.
+/// Daemons do so when they start. Threads whose descriptors these were have no events from then on,
+/// and the table says so. Attach after that. Descriptors have high numbers (from 1024 on, or from
+/// half of `RLIMIT_NOFILE`, if these are free), which files of the program get only after hundreds
+/// of others. If a file gets such a number all the same, or `dup2` puts one there, the thread's
+/// next hit takes it for the events once. It reads up to 96 bytes of the file. If there are none,
+/// as in an empty pipe, the hit waits for them.
 ///
 /// # Forks
-/// A forked child goes on, with events of its own; calls that were under way are uncounted there.
-/// (With a budget, it has no [daemon](Profiler), and so its attachment [has
+/// A forked child goes on, with events of its own. Calls that were under way are uncounted there.
+/// (With a budget, the child has no [daemon](Profiler), so its attachment [has
 /// failed](crate::Attachment::failure).) `exec` closes all.
 ///
 /// # Cost
 /// See the figure `perf`. Memory: for each thread that hits, two megabytes of addresses and
-/// 200 bytes for each function, of which the pages that are touched are real.
+/// 200 bytes for each function; only the touched pages take memory.
 ///
 /// ```
 /// use probe_runtime::{Error, Perf, PerfEvent, probe, select};

@@ -1,4 +1,4 @@
-//! Sampling calls, within a budget.
+//! Sampling calls within a budget.
 
 mod anchors;
 mod budget;
@@ -42,18 +42,19 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::patch::Visibility;
 
-/// Profiles by sampling calls, and keeps to a [budget](Self::budget): of each function that is
-/// armed the first calls are timed, then its sites become latent, but for what is needed to count
-/// its calls, where that costs little; each epoch, functions have their turn again, as far as the
-/// budget reaches. What was missed is estimated, with its error. Safe to leave on.
+/// Profiles by sampling calls, within a [budget](Self::budget). Safe to leave on.
 ///
-/// Unlike a profiler that samples instants it sees every function that is called, also short ones
-/// and rare ones: what has not been called yet stays armed, and each gets at least one sample. Most
-/// functions are counted whole: all that together are not called more than some million times a
-/// second. Estimates are those of the others, and of times.
+/// The profiler *arms* a function: it times the first calls. Then the function's sites become
+/// latent, except those that count its calls, if that costs little. In each epoch functions take
+/// turns again, as far as the budget reaches. Calls in between are estimated, with their error.
 ///
-/// Select entries and exits (`net::*`, without a `kind`). Its attachment prints as a table, the
-/// function with the most time first; [`profile`](Self::profile) is the same for programs:
+/// Unlike a profiler that samples instants, it sees every function that is called, also short and
+/// rare ones. A function that has not been called yet stays armed, and each gets at least one
+/// sample. Most functions are counted whole: all those that together are called at most some
+/// million times a second. Only the calls of the others, and times, are estimated.
+///
+/// Select entries and exits (`net::*`, without a `kind`). The attachment prints as a table, with
+/// the function of the most time first. [`profile`](Self::profile) has the same for programs:
 ///
 /// | column | of |
 /// |---|---|
@@ -65,52 +66,61 @@ use crate::patch::Visibility;
 /// | `polls`, `±` | polls that began, estimated, if there are futures |
 /// | `latent` | the part of the time that the function's sites were latent |
 ///
-/// Where a function is called too often for that, its calls are counted in *windows*. What there
-/// was between them is told in the one of two ways that has foretold its windows better: from other
-/// functions' calls that are counted whole, if it is called so many times for each of theirs, or
-/// from the time that the program's threads have used. Windows make that time longer; what a hit
-/// takes is rehearsed on the machine, now and then, and taken off. What remains:
-/// - How much of a hit is felt in a program differs: it is known within 40 % or so. A hit that
-///   counts takes 2 to 3 ns; so rates of functions of less than 20 ns that are called in a row may
-///   be off by more than a tenth, where time has to tell them. The error says so.
-/// - A function whose calls come in bursts shorter than the time it is latent, at the start of a
-///   program for one, may be estimated at many times its calls; the error says so, once some
+/// If a function is called too often to be counted whole, its calls are counted in *windows*. The
+/// calls between windows are estimated in one of two ways, the one that has predicted the
+/// function's windows better:
+/// - from calls of other functions that are counted whole, if it is called in a constant ratio to
+///   these,
+/// - from the CPU time that the program's threads have used. Windows make that time longer. The
+///   time that a hit takes is measured on the machine now and then, and subtracted.
+///
+/// What remains uncertain:
+/// - The time by which a hit delays a program differs from program to program. It is known within
+///   some 40 %. A hit that counts takes 2 to 3 ns. So if rates are estimated from time, those of
+///   functions under 20 ns that are called in a row may be off by more than a tenth. The error says
+///   so.
+/// - A function may be called in bursts shorter than the time for which it is latent, at the start
+///   of a program, say. Its estimate may be many times its calls. The error says so, once some
 ///   windows have passed.
 ///
-/// Calls are timed [in order](crate::Consumer::needs_order), so that what is taken off their times
-/// for the hits is known within a tenth: some 4 ns. Told apart are
-/// - a thread's first two calls of a window, whose hits are cold: they stand for others only where
-///   they are more than half,
-/// - calls that took 16 times as long as those before, and more. Where they are so few that they
-///   may have been interrupted (2,000 times a second), they are in the error only; where there are
-///   more, in the mean.
+/// Calls are timed [in order](crate::Consumer::needs_order), so that the time of their hits is
+/// known within a tenth, some 4 ns, and can be subtracted. Two kinds of calls are kept apart:
+/// - a thread's first two calls of a window, whose hits are cold. They stand for others only if
+///   they are more than half of the calls;
+/// - calls that took at least 16 times as long as those before. If they are so few that they may
+///   have been interrupted (2,000 times a second), they count in the error only. If there are more,
+///   they count in the mean.
 ///
 /// # Which thread patches, and when
-/// A thread of its own, the daemon, which sleeps until a planned window ends (from 30 µs after
-/// functions are armed to time calls, which it does not sleep for) or an epoch begins. Hits never
-/// patch: those of a function that has its sample are counted only, until the daemon has looked.
-/// For good speed, let text stay open:
-/// `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`; else each batch opens and seals
-/// it.
+/// The profiler has a thread of its own, the daemon. It sleeps until a planned window ends or an
+/// epoch begins. (A window that times calls ends from 30 µs after its functions were armed; the
+/// daemon does not sleep for that.) Hits never patch: those of a function that has its sample are
+/// only counted, until the daemon has looked. For speed, keep text open:
+/// `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`. Otherwise each batch opens and
+/// seals it.
 ///
 /// # Budget
-/// What it costs is shown: what the daemon uses on its processor, as measured; and hits, by their
-/// number and by what one takes on this machine ([`ProfileCost::hits`](super::ProfileCost::hits)).
-/// When it is more than the budget allows, functions that are timed, or have windows, become latent
-/// until the debt is paid. So bursts of calls that nobody could foresee are paid for afterwards:
-/// over seconds, the budget holds. A quarter of it is for what is counted all the time.
+/// The profile tells its cost: the CPU time of the daemon, as measured, and that of hits, by their
+/// number and the time that one takes on this machine
+/// ([`ProfileCost::hits`](super::ProfileCost::hits)). If the cost exceeds the budget, functions
+/// that are timed, or that have windows, become latent until the debt is paid. So unforeseen bursts
+/// of calls are paid for afterwards, and the budget holds over seconds. A quarter of it is for
+/// functions that are always counted.
 ///
 /// # Cost
-/// A call that is counted: as one of [`Count`](crate::Count), 2 to 3 ns. One that is delivered:
-/// some 20 ns a hit, of which 5 are order; timed, two readings of the clock a call, and an
-/// `lfence`. No lock, no locked instruction, no heap, no system call. Memory: for each thread some
-/// 450 bytes a function, as far as touched, and a counter for each probe. See the figure
+/// - A counted call: 2 to 3 ns, the same as with [`Count`](crate::Count).
+/// - A delivered call: some 20 ns a hit, of which 5 are for order.
+/// - A timed call: also two readings of the clock, and an `lfence`.
+/// - Memory: for each thread some 450 bytes for each function, as far as touched, and a counter for
+///   each probe.
+///
+/// Hits take no lock, no locked instruction, no heap, and no system call. See the figure
 /// `profiler`.
 ///
 /// # Forks, and the end
-/// The daemon ends with the attachment: when the latter has been dropped, there is no such thread.
-/// A forked child has no daemon: the attachment there [has failed](crate::Attachment::failure), its
-/// sites are latent, and its profile is what it was at the fork. One that is
+/// The daemon ends with the attachment: after the attachment was dropped, that thread is gone. A
+/// forked child has no daemon. The attachment there [has failed](crate::Attachment::failure), its
+/// sites are latent, and its profile is that at the fork. A profiler that is
 /// [stepped](Self::stepped) goes on in the child.
 ///
 /// ```
