@@ -17,18 +17,18 @@ use crate::abi::Kind;
 use crate::os::objects::{Frozen, Object};
 use crate::patch::{Instruction, NotNow, SITE_LEN};
 
-/// What was discovered, as far as it is named.
+/// Discoveries, as far as they are named.
 #[derive(Default)]
 pub(crate) struct Absorbed {
-    /// In loaded objects, by address.
+    /// Those in loaded objects, by address.
     pub(crate) living: Vec<&'static Discovery>,
-    /// In objects that are gone, or there once more.
+    /// Those in objects that are gone, or that were loaded anew.
     pub(crate) gone: Vec<Vanished>,
-    /// The objects that hold any.
+    /// The objects of these.
     pub(crate) objects: Vec<Object>,
 }
 
-/// Looks at all that was discovered.
+/// Looks at all discoveries.
 pub(crate) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Absorbed {
     if published().next().is_none() {
         return Absorbed::default();
@@ -39,7 +39,7 @@ pub(crate) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Absorbed {
     absorb_each(published().map(Place::discovery), gone, loaded)
 }
 
-/// Looks at what there is news of, while no object has come or gone.
+/// Looks at the discoveries of the news, while no object has come or gone.
 pub(crate) fn absorb_new(frozen: &Frozen, news: &News, loaded: &mut Loaded) -> Absorbed {
     loaded.renew(frozen);
     absorb_each(news.discoveries.iter().copied(), Vec::new(), loaded)
@@ -55,7 +55,7 @@ fn absorb_each(
     for discovery in discoveries {
         match loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) {
             Some(known) if discovery.object().is_some() => {
-                // Neighbours are in one object mostly.
+                // Neighbours are mostly in one object.
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
                     holders.push(known);
                 }

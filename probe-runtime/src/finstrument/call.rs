@@ -7,25 +7,25 @@
 //! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
 //! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tails`](super::tails)), whose caller's caller this is |
 //!
-//! Within an aligned word, all of them end in a site of five bytes; others are switched as they are
+//! Calls within an aligned word end in a site of five bytes. Other calls are switched in place
 //! ([`switch`](super::switch)). The sixth byte of a call through a pointer becomes a `67`: an
-//! address-size prefix, which changes neither the NOP nor the CALL that it stands before.
+//! address-size prefix, which changes neither the NOP nor the CALL behind it.
 
 use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};
 
-/// Bytes that are looked at.
+/// How many bytes before the return address are looked at.
 pub(super) const LOOKED_AT: usize = 6;
 
 const CALL: u8 = 0xe8;
 const CALL_AT_RIP: [u8; 2] = [0xff, 0x15];
 const ADDRESS_SIZE: u8 = 0x67;
 
-/// Where a call leads.
+/// The target of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Target {
-    /// To this address.
+    /// This address.
     Direct(usize),
-    /// To where the pointer at this address says.
+    /// The value of the pointer at this address.
     Through(usize),
 }
 
@@ -50,22 +50,22 @@ impl Call {
         Some(Self { returns, bytes, target })
     }
 
-    /// Where it returns to.
+    /// The address that it returns to.
     pub(super) fn returns(self) -> usize {
         self.returns
     }
 
-    /// Where the site's five bytes are.
+    /// The address of the site's five bytes.
     pub(super) fn site(self) -> SiteAddr {
         site(self.returns)
     }
 
-    /// The bytes before where it returns to.
+    /// The bytes before the return address.
     pub(super) fn bytes(self) -> [u8; LOOKED_AT] {
         self.bytes
     }
 
-    /// The last five of them.
+    /// The last five of these.
     pub(super) fn site_bytes(self) -> [u8; SITE_LEN] {
         let [_, call @ ..] = self.bytes;
         call
@@ -79,7 +79,7 @@ impl Call {
         }
     }
 
-    /// The instruction's address, its bytes, and the bytes that make its site this instruction.
+    /// The instruction's address, its bytes, and its bytes with this instruction at the site.
     pub(super) fn rewritten(self, site: Instruction) -> (usize, Bytes, Bytes) {
         let (at, old) = self.instruction();
         let new = match self.target {
@@ -94,12 +94,12 @@ impl Call {
     }
 }
 
-/// The site of the call that returns there.
+/// The site of the call that returns to this address.
 pub(super) fn site(returns: usize) -> SiteAddr {
     SiteAddr(returns.wrapping_sub(SITE_LEN))
 }
 
-/// The CALL of `target` at a site; `None` where that is out of reach.
+/// The CALL of `target` at a site; `None` if it is out of reach.
 pub(super) fn call(site: SiteAddr, target: usize) -> Option<Instruction> {
     Rel32::between(site, target).map(Instruction::call)
 }

@@ -1,4 +1,4 @@
-//! What hooks count.
+//! The counters of hooks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,10 +1,10 @@
-//! Where an object's functions begin and end in its file, by its symbol table.
+//! The beginnings and ends of an object's functions in its file, by its symbol table.
 //!
-//! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All that
-//! has the same stem is taken together, so that a jump from one fragment into another's middle is
-//! seen.
+//! A compiler may split a function, and copy it: `parse`, `parse.cold`, `parse.part.0`. All
+//! functions with the same stem are taken together. So a jump from one fragment into the middle of
+//! another is found.
 //!
-//! Life: read once an object, where a function of it jumps to a hook; kept as long as the object is
+//! Life: read once an object, if a function of it jumps to a hook; kept as long as the object is
 //! loaded. A stripped object has none.
 //! Cost: a pass over the symbol table; some 60 bytes a function.
 
@@ -23,18 +23,18 @@ use super::symbols::stem;
 #[derive(Debug)]
 pub(super) struct Extents {
     path: PathBuf,
-    /// Sections of code: their addresses, and where they are in the file.
+    /// Sections of code: their addresses, and their places in the file.
     sections: Vec<(Range<u64>, u64)>,
-    /// Ascending, each with the number of its stem.
+    /// The functions, ascending, each with the number of its stem.
     functions: Vec<(Range<u64>, usize)>,
-    /// By the number of its stem: which of the functions are its fragments.
+    /// By the number of a stem, its fragments among the functions.
     fragments: Vec<Vec<usize>>,
     /// The longest function, in bytes.
     longest: u64,
 }
 
 impl Extents {
-    /// Those of a file; `None` where it can't be read, or says nothing of them.
+    /// The extents of a file's functions; `None` if it can't be read, or has no symbols.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -61,8 +61,8 @@ impl Extents {
         Some(Self { path: path.to_owned(), sections: sections.collect(), functions, fragments, longest })
     }
 
-    /// The code of the function that begins there, in the file's addresses; nothing where any of it
-    /// is not certain.
+    /// The code of the function that begins at `function`, with the file's addresses; empty unless
+    /// all of it is certain.
     pub(super) fn fragments(&self, function: u64) -> Vec<Fragment> {
         let ranges = self.ranges(function);
         if ranges.iter().any(|range| self.overlaps(range)) {
@@ -85,7 +85,7 @@ impl Extents {
         ranges
     }
 
-    /// Whether another function shares some of it, but not all.
+    /// Whether another function shares a part of it, but not all.
     fn overlaps(&self, range: &Range<u64>) -> bool {
         let first =
             self.functions.partition_point(|(it, _)| it.start.saturating_add(self.longest) < range.start);

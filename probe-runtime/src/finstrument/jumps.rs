@@ -1,17 +1,17 @@
-//! Jumps to a hook, in a function's code. Pure: bytes in, places out.
+//! Jumps to a hook, in a function's code. Pure: bytes in, addresses out.
 //!
-//! A compiler that has nothing left to do after a function's exit hook jumps there
-//! (`jmp __cyg_profile_func_exit`): the hook then returns to the function's caller, and sees
-//! nothing of where it was jumped from. So the function's code is decoded, all of its fragments
-//! (`parse`, `parse.cold`, `parse.part.0`), and each jump that leaves it is found, with what is in
+//! If the exit hook is a function's last action, compilers jump to it
+//! (`jmp __cyg_profile_func_exit`). The hook then returns to the function's caller, and can't tell
+//! where it was jumped from. So the function's code is decoded, with all of its fragments (`parse`,
+//! `parse.cold`, `parse.part.0`). The result is each jump that leaves the code, with the value of
 //! `rdi` there: the function that the hook is told.
 //!
-//! Nothing is guessed: what is in `rdi` is looked for backwards over every way that leads to the
-//! jump, through copies between registers, and all ways must end at one address, or one pointer
-//! that is loaded. A call ends the search in a register that it may change. Code with an
-//! instruction that is not understood, a branch into another one's middle, or a jump through a
-//! table, which may lead anywhere, has no such jumps. Conditional jumps are none: what takes their
-//! place would not be one byte, and would have to go on where they do not jump.
+//! Nothing is guessed. The value of `rdi` is searched for backwards over every path to the jump,
+//! through copies between registers. All paths must end at one address, or at the load of one
+//! pointer. A call ends the search in a register that it may change. There are no such jumps in
+//! code with an instruction that is not understood, with a branch into the middle of another
+//! instruction, or with a jump through a table, which may lead anywhere. Conditional jumps do not
+//! count: one byte could not replace them, and would have to go on where they do not jump.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,19 +23,19 @@ use iced_x86::{
 use super::call::Target;
 use crate::patch::{Bytes, SITE_LEN};
 
-/// A piece of a function's code, as its object's file has it.
+/// A piece of a function's code, as the object's file has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fragment {
     pub(super) addr: usize,
     pub(super) code: Vec<u8>,
 }
 
-/// What is in a register.
+/// The value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Value {
     /// This address.
     Address(usize),
-    /// What the pointer at this address says.
+    /// The value of the pointer at this address.
     Pointer(usize),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Jump {
     /// The instruction, with its prefixes.
     pub(super) bytes: Bytes,
     pub(super) target: Target,
-    /// What it hands on as the first argument.
+    /// The value of its first argument.
     pub(super) function: Value,
 }
 
@@ -74,16 +74,16 @@ pub(super) fn jumps(fragments: &[Fragment]) -> Vec<Jump> {
     code.instructions.iter().enumerate().filter_map(jump).collect()
 }
 
-/// A function's instructions, and which ways lead to each.
+/// A function's instructions, and the paths that lead to each.
 struct Flow {
     instructions: Vec<Instruction>,
     number_at: HashMap<usize, usize>,
-    /// What may be executed before each; `None` where that is not known.
+    /// The instructions that may be executed before each; `None` if that is not known.
     before: Vec<Option<Vec<usize>>>,
 }
 
 impl Flow {
-    /// `None` where not everything is understood.
+    /// `None` if not everything is understood.
     fn of(fragments: &[Fragment]) -> Option<Self> {
         let mut instructions = Vec::new();
         let mut before = Vec::new();
@@ -128,8 +128,7 @@ impl Flow {
         Some(flow)
     }
 
-    /// Nobody executes what fills the space between a jump and the next instruction that something
-    /// leads to.
+    /// Nobody executes the padding between a jump and the next instruction that something leads to.
     fn leave_padding_out(&mut self) {
         for number in 1..self.instructions.len() {
             let (earlier, later) = self.before.split_at_mut(number);
@@ -141,7 +140,7 @@ impl Flow {
         }
     }
 
-    /// What a register holds when an instruction is reached, if that is one thing on all ways.
+    /// The value of a register when an instruction is reached, if all paths agree on it.
     fn value_before(&self, number: usize, register: Register) -> Option<Value> {
         let mut info = InstructionInfoFactory::new();
         let mut values = HashSet::new();
@@ -166,10 +165,10 @@ impl Flow {
     }
 }
 
-/// What an instruction leaves in a register.
+/// The value that an instruction leaves in a register.
 enum Effect {
     Value(Value),
-    /// What was in this one.
+    /// The value that this register had before.
     Copy(Register),
     Unknown,
 }
@@ -213,7 +212,7 @@ fn is_nop(instruction: &Instruction) -> bool {
         || is_exchange && instruction.op0_register() == instruction.op1_register()
 }
 
-/// Whether it may go on anywhere: through a table, say.
+/// Whether it may continue anywhere, through a table, say.
 fn is_anywhere(instruction: &Instruction) -> bool {
     match instruction.flow_control() {
         FlowControl::IndirectBranch => !instruction.is_ip_rel_memory_operand(),

@@ -1,7 +1,7 @@
-//! The objects that are loaded, as discoveries need them: found by an address in their text, told
-//! apart from others that lay in their place.
+//! The loaded objects, as discoveries need them: found by an address in their text, and told apart
+//! from others that lay in their place.
 //!
-//! Life: asked of the dynamic linker when there is something to look at, and again once an object
+//! Life: the dynamic linker is asked when there is something to look at, and again when an object
 //! has come or gone.
 
 use std::collections::hash_map::DefaultHasher;
@@ -16,11 +16,11 @@ pub(crate) struct Loaded {
     /// `None` before the first look.
     generation: Option<Generation>,
     objects: Vec<Known>,
-    /// The segments of text, ascending, each with the number of its object.
+    /// The segments of text, ascending, each with the index of its object.
     texts: Vec<(Range<usize>, usize)>,
 }
 
-/// An object, and what tells it from another that lies in its place.
+/// An object, with a hash that tells it from others in its place.
 pub(super) struct Known {
     pub(super) object: Object,
     pub(super) hash: u64,

@@ -1,4 +1,4 @@
-//! How first hits are patched.
+//! The text policy of first hits.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,7 +10,7 @@ const SEALED: u8 = 0;
 const OPEN: u8 = 1;
 const ALIAS: u8 = 2;
 
-/// How first hits get at text.
+/// How first hits write text.
 pub(super) fn text() -> TextPolicy {
     match TEXT.load(Ordering::Relaxed) {
         OPEN => TextPolicy::Open,
@@ -26,6 +26,6 @@ pub(super) fn set_text(policy: TextPolicy) {
         TextPolicy::Alias => ALIAS,
     };
     TEXT.store(number, Ordering::Relaxed);
-    // What can be patched now, and could not before.
+    // Some calls may be patched now that could not be before.
     news::note_all();
 }

@@ -1,5 +1,5 @@
-//! Calls that lie across two aligned words, and jumps to a hook: each is switched by one aligned
-//! write, which changes one word. Pure.
+//! Calls that lie across two aligned words, and jumps to a hook. One aligned write switches each of
+//! them, and changes one word. Pure.
 //!
 //! | bytes in the first word | active: the compiler's call | latent | written |
 //! |---|---|---|---|
@@ -9,15 +9,15 @@
 //! | 1 of 6 | `ff 15 a b c d` | `ff 15 p q r s`, a call through a pointer to a `ret` | the second word |
 //! | all, or some, of a jump | `e9 a b c d`, `ff 25 a b c d` | `c3 …`, a `ret`, and bytes that nobody executes | the first word: one byte changes |
 //!
-//! The argument for safety is that of [`patch::call`](crate::patch::call): the other word is the
-//! same in both states, so a thread that fetches the two at different moments has all of one
-//! instruction, and every one of them ends where the call did. An `int3` is never involved, which a
-//! thread that blocks `SIGTRAP` would not survive.
+//! The argument for safety is that of [`patch::call`](crate::patch::call). The other word is the
+//! same in both states. So a thread that fetches the two words at different moments has all of one
+//! instruction, and each of these instructions ends where the call did. No `int3` is involved; a
+//! thread that blocks `SIGTRAP` would not survive one.
 //!
-//! A jump changes in its first byte alone, so a thread has either instruction, wherever the words'
-//! border lies, and whatever it has fetched of the rest. A hook that is jumped to returns to the
-//! function's caller; `ret` does so, too. Nothing jumps into the rest of it: its code was decoded
-//! ([`jumps`](super::jumps)).
+//! A jump changes in its first byte alone. So a thread has one of the two instructions, wherever
+//! the words' border lies, and whatever it has fetched of the rest. A hook that is jumped to
+//! returns to the function's caller, and so does a `ret`. Nothing jumps into the rest of the jump:
+//! its code was decoded ([`jumps`](super::jumps)).
 
 use super::call::{Call, Target};
 use crate::patch::word::{Write, is_straddler};
@@ -26,27 +26,27 @@ use crate::patch::{Bytes, MAX_LEN};
 const JMP_SHORT: u8 = 0xeb;
 const RET: u8 = 0xc3;
 
-/// The word that is written, and what a call's bytes in it are.
+/// The word that is written, and the bytes of the call in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Switch {
-    /// A multiple of 8.
+    /// Its address, a multiple of 8.
     pub(super) word: usize,
     mask: u64,
     active: u64,
     latent: u64,
 }
 
-/// What a deactivated call leads to instead.
+/// The target of a deactivated call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nothing {
     /// The address of a `ret`.
     pub(super) ret: usize,
-    /// The address of a pointer to it.
+    /// The address of a pointer to that `ret`.
     pub(super) pointer: usize,
 }
 
 impl Switch {
-    /// How a call is switched; `None` where one write replaces all of it, or nothing is in reach.
+    /// How a call is switched; `None` if one write replaces all of it, or no `ret` is in reach.
     pub(super) fn of(call: Call, nothing: Nothing) -> Option<Self> {
         let (at, active) = call.instruction();
         let len = active.len();
@@ -79,7 +79,7 @@ impl Switch {
         Self::within(at & !7, at, active, &latent[..in_first])
     }
 
-    /// What changes bytes at an address in a word.
+    /// A switch that changes bytes at an address in a word.
     fn within(word: usize, at: usize, active: &[u8], latent: &[u8]) -> Self {
         let shift = 8 * (at % 8);
         let number =
@@ -88,20 +88,20 @@ impl Switch {
         Self { word, mask, active: number(active), latent: number(latent) }
     }
 
-    /// The one byte that makes a jump so, and where it is.
+    /// The byte that makes a jump active or latent, and its address.
     pub(super) fn first_byte(self, active: bool) -> (usize, u8) {
         let at = self.mask.trailing_zeros() as usize / 8;
         let bytes = if active { self.active } else { self.latent }.to_le_bytes();
         (self.word + at, bytes[at])
     }
 
-    /// The write that makes it so.
+    /// The write that makes it active or latent.
     pub(super) fn write(self, active: bool) -> Write {
         let (from, to) = if active { (self.latent, self.active) } else { (self.active, self.latent) };
         Write { word: self.word, mask: self.mask, from, to }
     }
 
-    /// What the bytes at an address would be, were it active.
+    /// The bytes at an address as they are while the call is active.
     pub(super) fn active_bytes<const LEN: usize>(self, at: usize, mut found: [u8; LEN]) -> [u8; LEN] {
         let (mask, active) = (self.mask.to_le_bytes(), self.active.to_le_bytes());
         for (at, byte) in (at..).zip(&mut found) {
@@ -113,7 +113,7 @@ impl Switch {
         found
     }
 
-    /// What a word says of the call: whether it is active, if it is the call's at all.
+    /// Whether the call is active, by the value of its word; `None` if the word is not the call's.
     pub(super) fn is_active(self, word: u64) -> Option<bool> {
         let found = word & self.mask;
         (found == self.active || found == self.latent).then_some(found == self.active)
@@ -127,7 +127,7 @@ mod tests {
 
     const NOTHING: Nothing = Nothing { ret: 0x7000_1234, pointer: 0x7000_5678 };
 
-    /// The call's bytes after a write, and those around it.
+    /// The bytes of the call after a write, with those around them.
     fn after(at: usize, bytes: &[u8], write: Write) -> [u8; 16] {
         let mut memory = [0x90; 16];
         memory[at % 8..at % 8 + bytes.len()].copy_from_slice(bytes);

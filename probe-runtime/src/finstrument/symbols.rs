@@ -1,7 +1,7 @@
-//! What symbols are called, and which of an object's functions share a name.
+//! Names of symbols, and names that several functions of an object share.
 //!
-//! Cost: the names that are shared are looked for once an object, where a function of it has no
-//! debug information: the symbol table is read from the file once more, and each name demangled.
+//! Cost: shared names are looked for once an object, if a function of it has no debug information.
+//! The symbol table is read from the file once more, and each name is demangled.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -10,12 +10,12 @@ use std::path::Path;
 use cpp_demangle::{DemangleOptions, Symbol};
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 
-/// The names, as [`plain`] makes them, that several functions of an object have.
+/// Names, as [`plain`] makes them, that several functions of an object have.
 #[derive(Default)]
 pub(super) struct Twins(HashSet<String>);
 
 impl Twins {
-    /// Those of a file; `None` where it can't be read.
+    /// The shared names of a file; `None` if it can't be read.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let cache = ReadCache::new(File::open(path).ok()?);
         let file = object::File::parse(&cache).ok()?;
@@ -43,7 +43,8 @@ impl Twins {
     }
 }
 
-/// Whether symbols of one name are several functions', and not the compiler's copies of one.
+/// Whether symbols of one name belong to several functions, and are not the compiler's copies of
+/// one.
 fn are_several(bearers: &[(&str, u64)]) -> bool {
     bearers.iter().enumerate().any(|(at, (symbol, addr))| {
         let others = &bearers[at + 1..];
@@ -53,8 +54,8 @@ fn are_several(bearers: &[(&str, u64)]) -> bool {
     })
 }
 
-/// What the compiler's copies of a function have in common: the symbol without a clone's suffix,
-/// and one for all that constructors and destructors are made into.
+/// The common part of the compiler's copies of a function: the symbol without the suffix of a
+/// clone. The variants of one constructor have the same, and so do those of a destructor.
 fn function(symbol: &str) -> String {
     let mut function = stem(symbol).to_owned();
     for variant in ["C1E", "C2E", "C3E", "D0E", "D1E", "D2E"] {
@@ -69,8 +70,8 @@ pub(super) fn stem(symbol: &str) -> &str {
     &symbol[..suffix.map_or(symbol.len(), |(at, _)| at)]
 }
 
-/// A symbol as a path: what C++ has mangled without parameters, return type and spaces; without the
-/// suffix of a compiler's own copy of a function (`parse.constprop.0`).
+/// A symbol as a path. C++ names have no parameters, return types and spaces. The suffix of a
+/// compiler's own copy of a function (`parse.constprop.0`) is removed.
 pub(super) fn plain(symbol: &str) -> String {
     let demangled = Symbol::new(symbol).ok().and_then(|symbol| {
         symbol.demangle_with_options(&DemangleOptions::new().no_params().no_return_type()).ok()
@@ -82,7 +83,7 @@ pub(super) fn plain(symbol: &str) -> String {
     stem(symbol).to_owned()
 }
 
-/// `operator""_k`, of which the demangler makes `operator_k::operator""`.
+/// `operator""_k`, which the demangler writes as `operator_k::operator""`.
 fn with_literals(text: String) -> String {
     const OPERATOR: &str = "operator";
     let Some((name, rest)) = text.split_once("::operator\"\"") else { return text };

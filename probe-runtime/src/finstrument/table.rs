@@ -1,5 +1,5 @@
-//! Which discovery a return address belongs to: 16 bytes a call site, in a table that a hook may
-//! look into anywhere.
+//! The discovery of each return address: 16 bytes a call site, in a table that a hook may look into
+//! anywhere.
 
 // Safety: relies on entries of zeroes being free ones; and on discoveries, whose memory is never
 // given back.
@@ -13,7 +13,7 @@ use crate::table::{self, Table};
 
 static TABLE: Table<Entry, { 1 << 12 }, 18> = Table::new();
 
-/// One call site. Zeroes are a free one.
+/// One call site. Zeroes are a free entry.
 #[repr(C)]
 pub(super) struct Entry {
     key: AtomicUsize,
@@ -21,13 +21,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What was discovered there.
+    /// Its discovery, if it has one.
     pub(super) fn discovery(&self) -> Option<&'static Discovery> {
         // SAFETY: null, or a discovery, whose memory is never given back.
         unsafe { self.discovery.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Replaces what was discovered there, if it still is `old`; else returns what is.
+    /// Replaces the discovery, if it still is `old`. Otherwise returns the present one.
     pub(super) fn replace(
         &self,
         old: Option<&'static Discovery>,

@@ -1,5 +1,5 @@
-//! What is left of discoveries that nobody will find any more: their early hooks, and their places.
-//! Both are retired, and freed once no thread can be in a hit that has read them.
+//! The remains of discoveries that nobody will find any more: their early hooks, and their places.
+//! Both are retired, and freed when no thread can be in a hit that has read them.
 
 // Safety: relies on `control`, which drops them when `limbo` gives them out.
 #![expect(unsafe_code, reason = "see above")]
@@ -8,7 +8,7 @@ use super::counters;
 use super::discovery::Discovery;
 use crate::dispatch::Early;
 
-/// An early hook that was replaced. Freed once no thread can be reading it.
+/// An early hook that was replaced. Freed when no thread can be reading it.
 pub(crate) struct Taken(&'static Discovery);
 
 // SAFETY: the hook is owned, and holds only what is `Send`.
@@ -28,11 +28,11 @@ impl Drop for Taken {
     }
 }
 
-/// A discovery whose object is gone. Its place is given back once no hook can be looking at it.
+/// A discovery whose object is gone. Its place is given back when no hook can be looking at it.
 pub(crate) struct Vanished(&'static Discovery);
 
 impl Vanished {
-    /// The table does not lead there any more.
+    /// Retires a discovery that the table does not have any more.
     pub(super) fn new(discovery: &'static Discovery) -> Self {
         if discovery.object().is_none() {
             counters::UNNAMED.add();

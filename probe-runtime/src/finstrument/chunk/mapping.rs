@@ -1,4 +1,4 @@
-//! Where a chunk finds room: in reach of a site's call, or, without stubs, anywhere.
+//! Places for chunks: in reach of a site's call, or anywhere for those without stubs.
 
 // Safety: relies on `os::memory` giving zeroed memory, which is a chunk.
 #![expect(unsafe_code, reason = "see above")]
@@ -10,7 +10,8 @@ use crate::os;
 use crate::os::text::page_size;
 use crate::patch::SiteAddr;
 
-/// How far from a site its chunk is looked for. First below: above an executable its heap begins.
+/// Distances from a site at which its chunk is tried. Below comes first, since the heap begins
+/// above an executable.
 const DISTANCES: [isize; 14] = [
     -(4 << 20),
     -(1 << 20),
@@ -28,11 +29,11 @@ const DISTANCES: [isize; 14] = [
     2 << 20,
 ];
 
-/// Why memory could not be made executable last; 0 where it could.
+/// The error number for which memory could not be made executable last; 0 if it could.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
-/// How many sites do without a try.
+/// How many more sites go without a try.
 static SKIP: AtomicU32 = AtomicU32::new(0);
-/// The same after memory was short. Any other refusal is for good.
+/// How many sites go without a try after memory was short. Any other refusal is for good.
 const PAUSE: u32 = 1_024;
 
 fn refused() -> Option<i32> {
@@ -48,13 +49,13 @@ fn refuse(errno: i32) -> i32 {
     errno
 }
 
-/// Maps a chunk in reach of a site. Without the heap: nothing tells what is free, so places are
-/// tried. The error is the system's number; `EEXIST` where nothing is free in reach.
+/// Maps a chunk in reach of a site, without the heap. Nothing tells which addresses are free, so
+/// several are tried. The error is the system's number; `EEXIST` if no address in reach is free.
 pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
     if let Some(errno) = refused() {
         return Err(errno);
     }
-    // Where the system puts libraries, it puts other mappings, too: often that is near enough.
+    // The system puts mappings where it puts libraries. Often that is near enough.
     let first = map(0).map_err(refuse)?;
     let near = |distance: &isize| Some(site.0.checked_add_signed(*distance)? & !(page_size() - 1));
     let places = DISTANCES.iter().filter_map(near).filter(|place| *place != 0);
@@ -80,7 +81,7 @@ fn map(place: usize) -> Result<*mut Chunk, i32> {
     os::memory::zeroed_at(place, size_of::<Chunk>()).map(<*mut u8>::cast)
 }
 
-/// Maps a chunk without stubs, for sites that can have none.
+/// Maps a chunk without stubs, for sites that can't have any.
 pub(super) fn map_bare(errno: i32) -> Result<*mut Chunk, i32> {
     let chunk = map(0)?;
     // SAFETY: a chunk, as above.

@@ -1,4 +1,4 @@
-//! A discovery's name, and the memory that a long one takes.
+//! A discovery's name, and the memory of a long one.
 
 // Safety: relies on a discovery being named once, by the holder of the control lock.
 #![expect(unsafe_code, reason = "see above")]
@@ -11,15 +11,15 @@ use crate::abi::Definition;
 use crate::finstrument::chunk::Place;
 
 impl Discovery {
-    /// Names it: from now on its definition may be read.
+    /// Names the discovery. From now on its definition may be read.
     pub(in crate::finstrument) fn name(&'static self, object: u64, path: &str, file: &str, line: u32) {
         let Some(place) = Place::of(self) else { return };
-        // Most are copied into the definition.
+        // Most names are copied into the definition.
         let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());
         self.text_len.store(text.len(), Ordering::Relaxed);
         self.text.store(text.as_mut_ptr(), Ordering::Relaxed);
         let named = Definition::discovered(self.hit().kind, text, path, file, line);
-        // SAFETY: nobody reads more of it than entry and hook before it is named, and the control
+        // SAFETY: before it is named, nobody reads more of it than entry and hook. The control
         // lock's holder names it.
         unsafe { named.describe(place.definition_at()) };
         if named.text_elsewhere().is_none() {
