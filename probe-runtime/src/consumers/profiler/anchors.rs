@@ -1,25 +1,25 @@
-//! Functions whose calls are known whole, by which those of others are estimated: a ratio in place
-//! of a rate.
+//! Anchors: functions whose calls are known whole. The calls of other functions are estimated by
+//! their ratio to these.
 //!
-//! While a function is latent, others' calls go on being counted. Where it is called so many times
-//! for each of theirs, as a callee of theirs is, that says how often it was called, however much
-//! threads were slowed down meanwhile, and whatever they were busy with: the ratio estimator of
-//! sampling theory (Cochran, "Sampling Techniques", 3rd ed., chapter 6), with another's calls as
-//! the auxiliary variable in place of time.
+//! While a function is latent, others' calls go on being counted. A callee is called in a ratio to
+//! its caller's calls. So these calls tell how often it was called, however much its threads were
+//! slowed down meanwhile, and whatever else they did. This is the ratio estimator of sampling
+//! theory (Cochran, "Sampling Techniques", 3rd ed., chapter 6). The auxiliary variable is another
+//! function's calls, in place of time.
 //!
-//! Which one is good for it is seen from the windows: each window's calls are foretold from the
-//! ratio in those before, and by how much that is off is remembered. Where nobody's calls foretell
-//! better than time, time it is.
+//! The windows show which anchor suits a function. Each window's calls are predicted from the ratio
+//! in earlier windows, and the error of the prediction is remembered. If no anchor predicts better
+//! than time, time is used.
 
-/// As many are tried for each function.
+/// The number of anchors that are tried for each function.
 pub(super) const TRIED: usize = 8;
-/// What was seen and foretold counts so much less with each window that comes.
+/// Exponential decay per window.
 const KEPT: f64 = 0.95;
-/// Windows, and calls of the anchor, that a ratio must have been seen in.
+/// The numbers of windows, and of the anchor's calls, that a ratio needs.
 const ENOUGH: u32 = 4;
 const CALLS: f64 = 4.0;
 
-/// How much there was of something: of an anchor's calls, in a gap, and in the window after it.
+/// An amount (an anchor's calls, say) in a gap, and in the window after it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Amount {
     pub(super) anchor: usize,
@@ -27,7 +27,7 @@ pub(super) struct Amount {
     pub(super) window: f64,
 }
 
-/// How well something has foretold the calls of windows.
+/// How well something has predicted the calls of windows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Record {
     off: f64,
@@ -42,12 +42,12 @@ impl Record {
         self.windows = self.windows.saturating_add(1);
     }
 
-    /// The variance of one window's calls from what was foretold, as a part of their square.
+    /// The variance of one window's calls from the prediction, relative to their square.
     pub(super) fn variance(&self) -> f64 {
         if self.calls > 0.0 { self.off / self.calls } else { 1.0 }
     }
 
-    /// The same of all windows together; `None` if there are too few.
+    /// The same variance for all windows together; `None` if there are too few.
     pub(super) fn of_all(&self) -> Option<f64> {
         (self.windows >= ENOUGH).then(|| self.variance() / f64::from(self.windows))
     }
@@ -57,30 +57,29 @@ impl Record {
 #[derive(Clone, Debug)]
 struct Ratio {
     anchor: usize,
-    /// Calls, and the anchor's, in the windows so far; those that are long ago count less.
+    /// Calls, and the anchor's calls, in the windows so far, with decay.
     calls: f64,
     amount: f64,
     record: Record,
-    /// The anchor's calls in gaps that are not filled yet; `None` if they are not known of all of
-    /// these.
+    /// The anchor's calls in pending gaps; `None` if they are not known for all of these.
     pending: Option<f64>,
 }
 
-/// All that is known of one function's ratios.
+/// The ratios of one function.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Anchors(Vec<Ratio>);
 
-/// What calls there were in gaps.
+/// A prediction of the calls in gaps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Foretold {
     pub(super) calls: f64,
-    /// Of one gap, as a part of the square of its calls; and of all together.
+    /// The variance for one gap, relative to the square of its calls; and for all gaps together.
     pub(super) variance: f64,
     pub(super) of_all: f64,
 }
 
 impl Anchors {
-    /// A gap, and a window with so many calls. `is_first`: there are no other gaps to be filled.
+    /// Adds a gap, and a window with so many calls. `is_first`: no other gap is pending.
     pub(super) fn add(&mut self, amounts: &[Amount], calls: f64, is_first: bool) {
         self.gap(amounts, is_first);
         for ratio in &mut self.0 {
@@ -93,7 +92,7 @@ impl Anchors {
         }
     }
 
-    /// A gap; those that are not among the amounts any more are forgotten.
+    /// Adds a gap. Anchors that are not among the amounts any more are forgotten.
     pub(super) fn gap(&mut self, amounts: &[Amount], is_first: bool) {
         self.0.retain(|ratio| amounts.iter().any(|amount| amount.anchor == ratio.anchor));
         for amount in amounts {
@@ -110,7 +109,7 @@ impl Anchors {
         }
     }
 
-    /// The calls of all gaps that are not filled yet, by the anchor that foretells best.
+    /// The calls of all pending gaps, by the anchor that predicts best.
     pub(super) fn best(&self) -> Option<Foretold> {
         let foretold = self.0.iter().filter_map(|ratio| {
             let (pending, of_all) = (ratio.pending?, ratio.record.of_all()?);
@@ -123,13 +122,13 @@ impl Anchors {
         foretold.min_by(|a, b| a.of_all.total_cmp(&b.of_all))
     }
 
-    /// They are filled.
+    /// Notes that no gap is pending any more.
     pub(super) fn filled(&mut self) {
         self.0.iter_mut().for_each(|ratio| ratio.pending = Some(0.0));
     }
 }
 
-/// Where an anchor was at some moment: its calls, and how often it had become latent by then.
+/// The state of an anchor at some moment: its calls, and how often it had become latent by then.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Mark {
     pub(super) anchor: usize,
@@ -137,7 +136,7 @@ pub(super) struct Mark {
     pub(super) closings: u64,
 }
 
-/// The calls of those that were anchors at both moments, and in between.
+/// The calls of functions that were anchors at both moments, and in between.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 pub(super) fn between(from: &[Mark], to: &[Mark]) -> Vec<(usize, f64)> {
     let calls = |to: &Mark| {

@@ -1,11 +1,11 @@
-//! What a profiler may cost.
+//! The budget of a profiler.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 use std::str::FromStr;
 
-/// What a [`Profiler`](super::Profiler) may cost: a part of the CPU time that the program uses, or
-/// calls a second that it is told of.
+/// The budget of a [`Profiler`](super::Profiler): a part of the CPU time that the program uses, or
+/// a number of calls a second.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler};
@@ -27,19 +27,19 @@ impl Budget {
     /// No limit but the sample size.
     pub const UNLIMITED: Self = Self(Limit::Unlimited);
 
-    /// So many percent of the CPU time that all threads of the process use. What is not a number,
-    /// or less than 0, is 0: one sample of each function, and no more.
+    /// A percentage of the CPU time that all threads of the process use. A negative number, or one
+    /// that is not a number, is 0: one sample of each function, and no more.
     pub const fn percent(percent: f64) -> Self {
         Self(Limit::Percent(if percent > 0.0 { percent } else { 0.0 }))
     }
 
-    /// So many calls a second, timed or only counted. What is not a number, or less than 0, is 0:
-    /// one sample of each function, and no more.
+    /// A number of calls a second, timed or only counted. A negative number, or one that is not a
+    /// number, is 0: one sample of each function, and no more.
     pub const fn calls_per_second(calls: f64) -> Self {
         Self(Limit::Calls(if calls > 0.0 { calls } else { 0.0 }))
     }
 
-    /// Its bucket, full.
+    /// A full bucket for this budget.
     pub(super) fn bucket(self, epoch: f64, ticks_per_second: f64, sample_size: f64) -> Bucket {
         let (rate, least) = match self.0 {
             Limit::Percent(percent) => (percent / 100.0, 0.0),
@@ -67,12 +67,11 @@ impl FromStr for Budget {
     }
 }
 
-/// As many epochs' worth may be spent at once.
+/// How many epochs' worth may be spent at once.
 const BURST: f64 = 10.0;
-/// What is owed is at most so many times that: a program that has waited for long need not pay for
-/// it all.
+/// The greatest debt, in bursts. A program that has waited for long need not pay for all of that.
 const DEBT: f64 = 20.0;
-/// So much of it may be spent on calls that are counted all the time, and on an epoch's windows.
+/// The part of it for calls that are always counted, and for the windows of an epoch.
 const ALWAYS: f64 = 0.25;
 const WINDOWS: f64 = 0.4;
 
@@ -86,7 +85,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// What has been spent, or has passed, since the last look. Times in ticks.
+/// Amounts that were spent, or that have passed, since the last look. Times in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Spent {
     pub(super) cost: f64,
@@ -109,9 +108,9 @@ impl Sub for Spent {
     }
 }
 
-/// A leaky bucket: it fills as time passes, up to a burst, and is emptied by what is spent, below
-/// zero where that could not be known before. As long as it is not above zero, nothing that can be
-/// avoided is spent: so the debts of a burst are paid before the next.
+/// A leaky bucket. It fills as time passes, up to a burst, and spending empties it, also below zero
+/// if the amount could not be known before. While it is at zero or below, nothing avoidable is
+/// spent. So the debts of a burst are paid before the next one.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     limit: Limit,
@@ -121,7 +120,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// So much time has passed, on the clock and on processors.
+    /// Adds time that has passed, on the clock and on processors.
     pub(super) fn fill(&mut self, elapsed: f64, cpu: f64) {
         let more = match self.limit {
             Limit::Percent(_) => cpu * self.rate,
@@ -139,7 +138,7 @@ impl Bucket {
         self.level > 0.0
     }
 
-    /// In how much time there is room again, if nothing is spent.
+    /// The time until there is room again, if nothing is spent.
     pub(super) fn until_room(&self, busy: f64) -> f64 {
         let rate = match self.limit {
             Limit::Percent(_) => self.rate * busy,
@@ -148,8 +147,8 @@ impl Bucket {
         if self.has_room() { 0.0 } else { -self.level / rate.max(f64::MIN_POSITIVE) }
     }
 
-    /// Whether that much, a tick of the program's, may be spent all the time; `busy` processors are
-    /// used.
+    /// Whether this rate, in ticks for each tick of the program, may be spent all the time. `busy`
+    /// is the number of processors in use.
     pub(super) fn sustains(&self, each: Spent, busy: f64) -> bool {
         match self.limit {
             Limit::Percent(_) => !self.is_closed() && each.cost <= ALWAYS * self.rate,
@@ -158,8 +157,8 @@ impl Bucket {
         }
     }
 
-    /// For how long in an epoch that much, a tick of the program's, may be spent besides; in ticks
-    /// of the clock.
+    /// For how long in an epoch this rate may be spent besides, in ticks of the clock. The rate is
+    /// in ticks for each tick of the program.
     pub(super) fn affords(&self, each: Spent, epoch: f64, busy: f64) -> f64 {
         let income = match self.limit {
             Limit::Percent(_) => self.rate * busy * epoch,
@@ -169,7 +168,7 @@ impl Bucket {
         (WINDOWS * income).min(self.level).max(0.0) / (self.measure(each) * busy).max(f64::MIN_POSITIVE)
     }
 
-    /// In how much time so many ticks are paid for, if nothing else is spent.
+    /// The time in which so many ticks are paid for, if nothing else is spent.
     pub(super) fn pays_in(&self, cost: f64, busy: f64) -> f64 {
         match self.limit {
             Limit::Percent(_) if self.rate > 0.0 => cost / (self.rate * busy),
@@ -177,12 +176,12 @@ impl Bucket {
         }
     }
 
-    /// Whether there never is room.
+    /// Whether there never is any room.
     pub(super) fn is_closed(&self) -> bool {
         self.capacity <= 0.0
     }
 
-    /// What is left of it once that is spent, too; above zero if there is room.
+    /// The rest after that is spent, too; above zero if there is room.
     pub(super) fn left_after(&self, spent: Spent) -> f64 {
         self.level - self.measure(spent)
     }

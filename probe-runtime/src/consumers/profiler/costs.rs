@@ -1,16 +1,16 @@
-//! What hits take: rehearsed, on the machine that it is, with a sampler like the one that is at
-//! work.
+//! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
-//! No clock says what a hit of the program takes: most of it lies outside of what could read one.
-//! So some are made that are none of the program's ([`rehearsal`](crate::dispatch::rehearsal)),
-//! first before it is attached, and then now and then by who looks, beside the program, since a
-//! processor that two threads share takes longer. What is known is the middle of the last of them.
+//! No clock tells the cost of a hit of the program, since most of it lies outside of the readings.
+//! So the profiler makes hits of its own ([`rehearsal`](crate::dispatch::rehearsal)). It does so
+//! before it is attached, and then now and then from the thread that looks. That runs beside the
+//! program, since a processor that two threads share takes longer. The cost is the median of the
+//! last rehearsals.
 //!
-//! In a program, a hit takes more than here where its code has left the caches, and less where a
-//! processor does it beside the function's own work. On the examples' programs a call that is
-//! counted takes between 0.6 times of that and 1.3 times: [`DOUBT`]. Hits that are delivered are
-//! [in order](crate::Consumer::needs_order), and so take as long beside any work, within a tenth;
-//! where there is no such order, [`DOUBT`] is theirs, too.
+//! In a program, a hit takes longer than here if its code has left the caches. It takes less if the
+//! processor executes it beside the function's own work. In the programs of the examples, a counted
+//! call takes between 0.6 and 1.3 of the rehearsed time: [`DOUBT`]. Delivered hits are [in
+//! order](crate::Consumer::needs_order), so they take the same beside any work, within a tenth.
+//! Without such order, [`DOUBT`] holds for them, too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,31 +25,31 @@ use crate::dispatch::Event;
 use crate::dispatch::rehearsal::{hits_that_call, hits_that_count};
 use crate::error::Error;
 
-/// By how much what is taken for a hit that is counted may be off, as a part of it.
+/// Relative uncertainty of the cost of a counted hit.
 pub(super) const DOUBT: f64 = 0.4;
-/// The same of what is taken off a call that is timed, between whose readings all is done in order,
-/// where that is so.
+/// Relative uncertainty of the time that is subtracted from a timed call. All work between its
+/// readings is in order, if the machine has order.
 const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
 
-/// Rehearsals that are remembered.
+/// How many rehearsals are remembered.
 const KEPT: usize = 15;
-/// As often one is tried at first; and what hits are taken to cost while none came about:
-/// [`Costs`], in nanoseconds, as on a slow machine.
+/// How often a rehearsal is tried at first. Without any, [`Costs`] are those of a slow machine, in
+/// nanoseconds.
 const TRIES: usize = 200;
 const GUESS: [f64; 4] = [4.0, 15.0, 15.0, 20.0];
 
-/// What hits take, in ticks.
+/// The costs of hits, in ticks.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
-    /// One that is counted.
+    /// A counted hit.
     pub(super) counted: f64,
-    /// One that is delivered, but for reading the clock.
+    /// A delivered hit, without reading the clock.
     pub(super) delivered: f64,
-    /// What is done besides at either hit of a call that is timed: the clock is read.
+    /// Additional work at either hit of a timed call: reading the clock.
     pub(super) reading: f64,
-    /// What a call that takes no time is timed as: half of each of its hits, and a reading.
+    /// The time that is measured for a call of no length: half of each of its hits, and a reading.
     pub(super) inside: f64,
-    /// By how much that may be off.
+    /// The uncertainty of that.
     pub(super) doubt: f64,
 }
 
@@ -59,23 +59,23 @@ impl Costs {
     }
 }
 
-/// What hits take, as known by now.
+/// The costs of hits, as known by now.
 #[derive(Debug)]
 pub(super) struct Rehearsed {
-    /// None on a clock that is given: hits take no time there.
+    /// `None` for a given clock: hits take no time there.
     rehearsal: Option<Rehearsal>,
     besides: f64,
 }
 
 impl Rehearsed {
-    /// A tick is so many nanoseconds.
+    /// Costs for ticks of so many nanoseconds.
     pub(super) fn new(time: Time, scale: f64) -> Result<Self, Error> {
         let rehearsal =
             if let Time::Machine(clock) = time { Some(Rehearsal::new(clock, scale)?) } else { None };
         Ok(Self { rehearsal, besides: 0.0 })
     }
 
-    /// The same where something else is done, too, at either hit of a call that is timed, in ticks.
+    /// The costs with additional work at either hit of a timed call, in ticks.
     pub(super) fn and_besides(self, besides: f64) -> Self {
         Self { besides, ..self }
     }
@@ -88,16 +88,16 @@ impl Rehearsed {
     pub(super) fn costs(&self) -> Costs {
         let costs = self.rehearsal.as_ref().map(Rehearsal::costs).unwrap_or_default();
         let doubt = DOUBT_OF_TIMES * costs.inside + DOUBT * self.besides;
-        // Once inside.
+        // Once more, inside.
         Costs { reading: costs.reading + self.besides, inside: costs.inside + self.besides, doubt, ..costs }
     }
 }
 
-/// The one that rehearses.
+/// The consumer that rehearses.
 #[derive(Debug)]
 struct Rehearsal {
     clock: Clock,
-    /// Neither times, and all are timed.
+    /// Neither of them times, or all calls are timed.
     idle: Arc<Alone>,
     busy: Arc<Alone>,
     last: VecDeque<Costs>,
@@ -132,7 +132,7 @@ impl Rehearsal {
         let guess = Costs { counted, delivered, reading, inside, doubt: 0.0 };
         let mut rehearsal =
             Self { clock, idle: alone(0)?, busy: alone(u32::MAX)?, last: VecDeque::new(), guess };
-        // Another may be at it. Caches, and the processor's guesses, are cold at first.
+        // Another thread may be rehearsing. Caches and branch predictors are cold at first.
         for _ in 0..TRIES {
             rehearsal.again();
             if rehearsal.last.len() > 1 {
@@ -143,7 +143,7 @@ impl Rehearsal {
         Ok(rehearsal)
     }
 
-    /// Once more. Where it can't be done now, nothing changes.
+    /// Rehearses once more. If that is impossible now, nothing changes.
     fn again(&mut self) {
         if let Some(costs) = self.rehearse() {
             self.last.push_back(costs);
@@ -176,7 +176,7 @@ impl Rehearsal {
         })
     }
 
-    /// What is known.
+    /// The costs as known.
     fn costs(&self) -> Costs {
         let of_all = |at: usize| middle(self.last.iter().map(|costs| costs.numbers()[at]).collect());
         match (of_all(0), of_all(1), of_all(2), of_all(3)) {
@@ -188,7 +188,7 @@ impl Rehearsal {
     }
 }
 
-/// The one in the middle, or the lower of the two there.
+/// The median; of two in the middle, the lower one.
 fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     crate::order::sort_by(&mut numbers, f64::total_cmp);
     numbers.get(numbers.len().checked_sub(1)? / 2).copied()

@@ -1,33 +1,34 @@
-//! From what was seen while a function was armed to what there was while it was latent, too.
+//! Extrapolates calls and times to the intervals when a function's sites were latent.
 //!
-//! A function's time is a row of *windows*, in which each call is counted, with *gaps* between them
-//! where it was latent. In some windows the first calls are timed.
+//! A function's time is a row of *windows*, in which each call is counted. Between windows there
+//! are *gaps*, in which the function was latent. In some windows the first calls are timed.
 //!
-//! - **Calls** of windows are known. Those of a gap are taken to have come at the rate of the
-//!   window after it, and of some before that, taken together as one. How long a window goes on was
-//!   decided before it began, not when enough calls had come, which would tell a rate that is too
-//!   high; and how long the gap was has nothing to do with what was seen after it. So what is off
-//!   in one gap is made up for in others. Where another function's calls, which are known, foretell
-//!   them better than time does, they do ([`anchors`](super::anchors)).
-//! - **Times**: calls up to a window in which some were timed took as long as those, on average; of
-//!   these, cold ones and long ones stand apart ([`times`](super::times)). Long ones that are too
-//!   many to have been interrupted are added as often as they were seen.
-//! - **Hits** take time: while hot functions are armed, threads get less done. What they take
-//!   ([`costs`](super::costs)) is taken off the windows' lengths, and off the times of calls. A
-//!   window in which hits were delivered for much of the time says too little of rates, and is
-//!   passed over where there is another.
+//! - **Calls** of windows are known. The calls of a gap are estimated from the rate of the window
+//!   after it, pooled with some earlier windows. The length of a window was decided before it
+//!   began. (A window that ends after enough calls would give a rate that is too high.) The length
+//!   of a gap has nothing to do with the window after it. So errors in some gaps cancel those in
+//!   others. If the known calls of another function predict the windows better than time does, they
+//!   replace the rate ([`anchors`](super::anchors)).
+//! - **Times**: the calls up to a window that timed some are taken to last as long as the timed
+//!   ones, on average. Cold ones and long ones among these are kept apart
+//!   ([`times`](super::times)). Long calls that are too many to be interruptions are attributed to
+//!   the other calls in proportion.
+//! - **Hits** take time: while hot functions are armed, threads get less done. That time
+//!   ([`costs`](super::costs)) is subtracted from the lengths of windows, and from the times of
+//!   calls. A window with delivered hits for much of its time says too little of rates. It is
+//!   ignored if there is another one.
 //!
-//! The error is two standard errors: of rates, the larger of what counting alone has (Poisson) and
-//! of how much they differ from one window to the next; of times, their spread over the calls that
-//! were timed. To it comes what hits may take more or less than they are taken to.
+//! The error is two standard errors. For rates, it is the larger one of two: that of counting alone
+//! (Poisson), and the spread of rates from window to window. For times, it is the spread over the
+//! timed calls. The uncertainty of the cost of hits is added.
 
 use super::anchors::{Amount, Anchors};
 use super::costs::Costs;
 use super::rate::{Pool, Rate};
 use super::window::Window;
 
-/// A thread is interrupted so often a second, by clocks, devices and other threads, and for so many
-/// nanoseconds at least.
+/// How often a second a thread is interrupted, by clocks, devices and other threads, and for how
+/// many nanoseconds at least.
 const INTERRUPTIONS: f64 = 2000.0;
 const INTERRUPTION: f64 = 1000.0;
 
@@ -49,51 +50,51 @@ const INTERRUPTION: f64 = 1000.0;
 /// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Estimated {
-    /// The best guess.
+    /// The best estimate.
     pub value: f64,
-    /// In 95 of 100 cases, the truth is not further off.
+    /// In 95 of 100 cases, the true value is within this distance.
     pub error: f64,
 }
 
-/// What is known of one function.
+/// The state of the estimate for one function.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Estimate {
-    /// Calls that were counted, and all of them as estimated.
+    /// Counted calls, and the estimate of all calls.
     pub(super) counted: f64,
     calls: f64,
     variance: f64,
-    /// By how many calls it is off where hits took more or less than was taken.
+    /// The uncertainty of the calls that comes from the cost of hits.
     doubt: f64,
-    /// The gaps of which no window has told the rate yet.
+    /// The length of gaps whose rate no window has told yet.
     pending: f64,
     anchors: Anchors,
     pool: Pool,
     last: Option<Rate>,
-    /// Calls that were timed, of all kinds.
+    /// Timed calls of all kinds.
     pub(super) timed: f64,
-    /// Those that others are taken to have been like: how many, their times, the squares.
+    /// Timed calls that stand for others: their number, their times, and the squares of these.
     samples: f64,
     time: f64,
     squares: f64,
-    /// Those that took much longer, and by how much; what that is of all calls before the last
-    /// window that timed some.
+    /// Calls that took much longer: their number, and their additional time. `total_of_long`
+    /// attributes that to all calls before the last window that timed some.
     long: f64,
     more_of_long: f64,
     total_of_long: f64,
-    /// The time of all calls before the last window that timed some; by what the variance of a
-    /// call's time is to be multiplied.
+    /// The time of all calls before the last window that timed some. `weight_of_times` is the
+    /// factor of a call's variance in it.
     total: f64,
     weight_of_times: f64,
-    /// Calls since then.
+    /// Calls since that window.
     untimed: f64,
-    /// What the times may be off, a call.
+    /// Systematic timing error per call, in ticks.
     doubt_of_times: f64,
     pub(super) armed: f64,
     pub(super) latent: f64,
 }
 
 impl Estimate {
-    /// Adds a window, and what there was of anchors' calls.
+    /// Adds a window, with the calls of anchors.
     pub(super) fn add(&mut self, window: Window, amounts: &[Amount], costs: &Costs) {
         let (is_told, is_first) = (window.tells_rate(), self.pending == 0.0);
         self.pending += window.gap;
@@ -131,12 +132,13 @@ impl Estimate {
             let calls = std::mem::take(&mut self.untimed);
             self.total += calls * time / samples;
             self.total_of_long += calls * more_of_long / (samples + long);
-            // Nothing is unknown where all were timed.
+            // Nothing is unknown if all calls were timed.
             self.weight_of_times += calls * (calls - samples).max(0.0) / samples;
         }
     }
 
-    /// The calls of all gaps so far came at this rate, unless anchors know better.
+    /// Estimates the calls of all pending gaps, from this rate or from an anchor that predicts
+    /// better.
     fn fill_gaps(&mut self, Rate { calls, variance, doubt, .. }: Rate) {
         let gap = std::mem::take(&mut self.pending);
         if gap == 0.0 {
@@ -157,7 +159,7 @@ impl Estimate {
         self.doubt += doubt;
     }
 
-    /// The same with a gap that has not ended, and what else is not known better.
+    /// The estimate with a gap that has not ended.
     pub(super) fn with_gap(&self, gap: f64, amounts: &[Amount]) -> Self {
         let mut with = self.clone();
         if gap > 0.0 {
@@ -171,12 +173,12 @@ impl Estimate {
         with
     }
 
-    /// The calls, all of them.
+    /// The estimate of all calls.
     pub(super) fn calls(&self) -> Estimated {
         Estimated { value: self.calls, error: 2.0 * self.variance.sqrt() + self.doubt }
     }
 
-    /// The mean time of a call, in ticks of so many nanoseconds; `None` where none was timed.
+    /// The mean time of a call, in ticks of `scale` nanoseconds; `None` if none was timed.
     pub(super) fn mean(&self, scale: f64) -> Option<Estimated> {
         (self.samples > 0.0).then(|| {
             let (long, calls) = (self.of_long(scale), self.calls.max(self.samples));
@@ -189,7 +191,7 @@ impl Estimate {
         })
     }
 
-    /// The time of all calls, in ticks; `None` where none was timed.
+    /// The time of all calls, in ticks; `None` if none was timed.
     pub(super) fn total(&self, scale: f64) -> Option<Estimated> {
         (self.samples > 0.0).then(|| {
             let long = self.of_long(scale);
@@ -203,19 +205,19 @@ impl Estimate {
         })
     }
 
-    /// What calls that took much longer than the others add to the time of all. Where they are no
-    /// more than those that may have been interrupted while they were timed, it is an error.
+    /// The additional time that long calls make in all. If they are no more than the interruptions
+    /// expected in that time, it counts as an error only.
     fn of_long(&self, scale: f64) -> Estimated {
         let interrupted = INTERRUPTIONS * (self.time + self.long * self.time / self.samples) * scale / 1e9;
         let may_be = 1.0 + interrupted + 3.0 * interrupted.sqrt();
         let is_own = self.long > may_be || self.more_of_long * scale < self.long * INTERRUPTION;
         let all = self.total_of_long + self.untimed * self.more_of_long / (self.samples + self.long);
-        // How many there were of them is what is known least (Poisson).
+        // Their number is the most uncertain part (Poisson).
         let error = if is_own && self.long > 0.0 { 2.0 * all / self.long.sqrt() } else { all };
         Estimated { value: if is_own { all } else { 0.0 }, error }
     }
 
-    /// Whether calls have not been timed yet, nor others since.
+    /// Whether calls were neither timed nor followed by timed ones yet.
     pub(super) fn has_untimed(&self) -> bool {
         self.untimed > 0.0 || self.pending > 0.0
     }

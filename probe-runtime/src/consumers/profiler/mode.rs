@@ -1,11 +1,11 @@
-//! How a function is armed: its calls are counted, or timed as well. [`schedule`](super::schedule)
-//! says why there are both.
+//! The mode of an armed function: its calls are counted, or also timed.
+//! [`schedule`](super::schedule) explains why there are both.
 
-/// What is done with the calls of a function that is armed.
+/// What happens to the calls of an armed function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// Each is counted, by the runtime, at its entry. Exits are latent.
+    /// The runtime counts each call, at its entry. Exits are latent.
     Counting,
-    /// Each is delivered, at entry and exit, and counted; the first are timed.
+    /// Each call is delivered, at entry and exit, and counted. The first ones are timed.
     Timing,
 }

@@ -1,7 +1,6 @@
-//! What a thread has seen of one function: its calls, and the times of some, paired by entry and
-//! exit.
+//! One thread's counts of one function: its calls, and the times of some, paired by entry and exit.
 //!
-//! All is the thread's own, but for reports, which read it at any time: no lock, no locked
+//! Only the thread writes these. Reports read them at any time, without a lock or a locked
 //! instruction.
 
 // Safety: relies on zeroes being no call.
@@ -15,39 +14,39 @@ use super::times::{Kinds, Times, Told};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// Calls of one function that a thread times at once; what is called deeper is counted only.
+/// How many calls of one function a thread times at once. Deeper calls are only counted.
 pub(in crate::consumers) const DEPTH: usize = 8;
 
-/// So many calls of a window are cold.
+/// The number of cold calls of a window.
 const COLD: u32 = 2;
 
-/// What a thread has seen of one function.
+/// One thread's counts of one function.
 #[repr(C)]
 pub(super) struct Part {
     /// Calls that began, and polls.
     pub(super) calls: AtomicU64,
-    /// Of these, polls after a future's first.
+    /// Those of them that are polls after a future's first.
     pub(super) resumed: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
     times: Told,
-    /// Inverted: zero is as good as none.
+    /// Inverted, so that zero means none.
     shortest: AtomicU64,
     longest: AtomicU64,
-    /// Era and generation of what follows; 0 at first, which is never armed.
+    /// The era and the generation of the fields below. 0 at first, which is never armed.
     pub(super) key: AtomicU64,
     pub(super) thread: AtomicU64,
-    /// Calls that may be timed yet, and those of them that will be cold.
+    /// The number of calls that may still be timed, and of cold ones among them.
     left: AtomicU32,
     cold: AtomicU32,
-    /// Calls under way that are timed.
+    /// Timed calls under way.
     timed: AtomicU32,
-    /// And that are not.
+    /// Other calls under way.
     untimed: AtomicU32,
     starts: [Start; DEPTH],
 }
 
-/// The beginning of a call that is timed.
+/// The beginning of a timed call.
 #[repr(C)]
 struct Start {
     time: AtomicU64,
@@ -61,30 +60,29 @@ struct Start {
 // SAFETY: atomics only.
 unsafe impl Zeroed for Part {}
 
-/// What all threads have seen of a function.
+/// The counts of one function on all threads.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Seen {
-    /// Calls that began, and polls: those that the runtime has counted, and those whose hits were
-    /// delivered.
+    /// Calls that began, and polls: counted by the runtime, or delivered.
     pub(super) counted: u64,
     pub(super) delivered: u64,
-    /// Of both, polls after a future's first.
+    /// Those of both that are polls after a future's first.
     pub(super) resumed: u64,
-    /// Calls that were timed: begun, and ended.
+    /// Timed calls: begun, and ended.
     pub(super) begun: u64,
     pub(super) ended: u64,
     pub(super) times: Kinds<Times>,
-    /// The shortest and the longest; `u64::MAX` and 0 without any.
+    /// The shortest and the longest one; `u64::MAX` and 0 if there is none.
     pub(super) shortest: u64,
     pub(super) longest: u64,
 }
 
 impl Seen {
-    /// What a thread has seen, if it has.
+    /// Adds the counts of a thread, if it has any.
     pub(super) fn add(&mut self, part: Option<&Part>) {
         let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
-        // In this order: what has a time has ended, what has ended has begun, and what has begun is
-        // a call.
+        // In this order: a call with a time has ended, one that has ended has begun, and one that
+        // has begun is counted.
         self.times = self.times.and(&part.times.get());
         self.ended += part.ended.load(Acquire);
         self.begun += part.begun.load(Relaxed);
@@ -99,7 +97,7 @@ impl Seen {
         self.counted + self.delivered
     }
 
-    /// The part of them that were no later polls of a future.
+    /// The share of them that were not later polls of a future.
     #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub(super) fn first_polls(&self) -> f64 {
         let all = self.calls();
@@ -108,7 +106,7 @@ impl Seen {
 }
 
 impl Part {
-    /// What is under way can't be paired any more.
+    /// Calls under way can't be paired any more.
     #[cold]
     #[inline(never)]
     pub(super) fn reset(&self, key: u64, thread: u64, quota: u32) {
@@ -122,7 +120,7 @@ impl Part {
         self.left.store(if is_settled { quota } else { 0 }, Relaxed);
     }
 
-    /// Tells how deep the call is, if it is timed.
+    /// Begins a call. Returns its depth, if it is timed.
     #[inline(always)]
     pub(super) fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
         if let Some(stack_pointer) = frame {
@@ -144,12 +142,12 @@ impl Part {
         start.is_cold.store(cold != 0, Relaxed);
         start.mark.store(frame.unwrap_or_default(), Relaxed);
         start.hits.store(hits.load(Relaxed), Relaxed);
-        // As late as can be: what is done here is not the call's.
+        // As late as possible: the work before is not the call's.
         start.time.store(time.now_in_order(), Relaxed);
         Some(timed as usize)
     }
 
-    /// Tells how deep the call was, if it was timed.
+    /// Ends a call. Returns its depth, if it was timed.
     #[inline(always)]
     pub(super) fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
         let untimed = self.untimed.load(Relaxed);
@@ -177,7 +175,7 @@ impl Part {
         }
         self.timed.store(timed - 1, Relaxed);
         let elapsed = now.saturating_sub(start.time.load(Relaxed));
-        // Without its own exit.
+        // Without the call's own exit.
         let inner = hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1);
         self.times.add(start.is_cold.load(Relaxed), elapsed, inner);
         if !elapsed > self.shortest.load(Relaxed) {

@@ -1,33 +1,33 @@
-//! How far the program has come: what its threads have used on processors.
+//! The progress of the program: the CPU time of its threads.
 //!
-//! What the process has used is known of all threads, also those that have ended, but of those that
-//! run on other processors as of the last tick, which is some milliseconds ago. What a thread has
-//! used is known to the microsecond, but only of threads that are known: those that have hit a
-//! probe. So windows, which are short, go by the threads; and what others have used, or threads
-//! after they were asked last, is added bit by bit over [`SMOOTHED`].
+//! The CPU time of the process includes all threads, also ended ones. But for threads on other
+//! processors it is as of the last tick, some milliseconds ago. The CPU time of a thread is exact
+//! to the microsecond, but is known only for threads that have hit a probe. So windows, which are
+//! short, go by the threads. The time of others, and of threads after they were last asked, is
+//! added bit by bit over [`SMOOTHED`].
 
 use super::time::{Time, Used};
 use crate::dispatch::threads;
 use crate::os;
 
-/// With more threads than that, asking each takes too long: the process's time has to do.
+/// With more threads than this, asking each takes too long, and the time of the process has to do.
 const MANY: usize = 64;
-/// Over so many nanoseconds, the difference between the two is added.
+/// The nanoseconds over which the difference between the two is added.
 const SMOOTHED: f64 = 50e6;
 /// Not while somebody may be measuring.
 const LONG: u64 = 2_000_000;
 
-/// What has been used.
+/// The CPU time used.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Progress {
     threads: Vec<Thread>,
     /// By threads that have ended.
     ended: u64,
-    /// By whom nobody knows.
+    /// By unknown threads.
     others: f64,
-    /// What a parent had used, before this process.
+    /// By a parent, before this process.
     before: f64,
-    /// What the process had used first.
+    /// By the process, at first.
     first: u64,
     /// The kernel's id of a thread that is not the program's.
     daemon: Option<u32>,
@@ -50,7 +50,7 @@ impl Thread {
 }
 
 impl Progress {
-    /// Nothing has been used yet.
+    /// No time has been used yet.
     pub(super) fn new(used: Used) -> Self {
         Self { first: used.by_all, ..Self::default() }
     }
@@ -60,19 +60,19 @@ impl Progress {
         self.before + self.last
     }
 
-    /// In a forked child: nothing has been used by it, in addition to what its parent had.
+    /// In a forked child: no time has been used since the parent's.
     pub(super) fn begin_anew(&mut self) {
         let before = self.last();
         *self = Self { before, ..Self::default() };
     }
 
-    /// This thread is not the program's.
+    /// Notes that this thread is not the program's.
     pub(super) fn leave_out_this_thread(&mut self) {
         self.daemon = Some(os::thread::id());
     }
 
-    /// Nanoseconds that the program's threads have used so far. `used` is as of now, `since` so
-    /// many nanoseconds ago that was asked last.
+    /// Nanoseconds that the program's threads have used so far. `used` is as of now. `since` is the
+    /// time since this was last asked, in nanoseconds.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn now(&mut self, time: Time, used: Used, since: u64) -> f64 {
         let own = self.daemon.and_then(os::cpu::of_thread).unwrap_or_default();
@@ -102,7 +102,7 @@ impl Progress {
             let Some(now) = os::cpu::of_thread(id) else { continue };
             match self.threads.iter_mut().find(|thread| thread.number == number) {
                 Some(thread) => thread.last = now.max(thread.last),
-                // It has run since then, as far as it can have.
+                // It has run since then, for as long as it can have.
                 None => self.threads.push(Thread { number, id, first: now.saturating_sub(since), last: now }),
             }
         }

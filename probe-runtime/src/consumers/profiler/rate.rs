@@ -4,16 +4,16 @@ use super::anchors::Record;
 use super::costs::DOUBT;
 use super::window::{Burden, LEAST, Window};
 
-/// What is known of rates counts so much less with each window that comes.
+/// Exponential decay of rates per window.
 const KEPT: f64 = 0.75;
 
-/// Windows that tell a rate, taken together, those that are long ago less.
+/// Windows that tell a rate, pooled, with decay.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pool {
     calls: f64,
     length: f64,
     burden: f64,
-    /// How well time foretells calls.
+    /// How well time predicts calls.
     pub(super) record: Record,
 }
 
@@ -28,27 +28,27 @@ impl Pool {
         self.burden = KEPT * self.burden + counted + delivered;
     }
 
-    /// Calls a tick, had nobody looked.
+    /// Calls a tick, as without hits.
     fn rate(&self) -> f64 {
         self.calls / (self.length - self.burden).max(LEAST * self.length)
     }
 }
 
-/// Calls a tick, and the variance of that.
+/// Calls a tick, and their variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     pub(super) calls: f64,
-    /// That of the last window alone.
+    /// The variance of the last window alone.
     own: f64,
     pub(super) variance: f64,
-    /// By how much hits may have made it too high or too low.
+    /// The uncertainty that hits cause.
     pub(super) doubt: f64,
     /// Whether it is better than a guess.
     pub(super) is_told: bool,
 }
 
 impl Rate {
-    /// That of a window, and of those before.
+    /// The rate of a window, pooled with those before.
     pub(super) fn new(window: &Window, pool: &Pool, last: Option<Self>) -> Self {
         let (own, undisturbed, is_told) = (window.rate(), window.undisturbed(), window.tells_rate());
         let calls = if is_told && pool.length > 0.0 { pool.rate() } else { own };

@@ -1,21 +1,21 @@
-//! What a hit does: it counts the call, and times it if it is one of the first since its function
-//! was armed.
+//! Hits of the profiler. A hit counts the call, and times it if it is one of the first since its
+//! function was armed.
 //!
 //! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)),
-//! and no hit comes here. Those that do count their calls, whatever is being switched, so that each
-//! call is counted once. Each function has an *era*, which says whether its calls are timed as
-//! well; each time that it is armed is another. The daemon writes it: once the sites are active,
-//! and before they become latent. So what is timed has had its exit's site active for all of its
-//! life.
+//! and no hit comes here. Hits that come here count their calls, whatever is being switched, so
+//! that each call is counted once. Each function has an *era*, which tells whether its calls are
+//! also timed. Each arming begins another era. The daemon writes the era after the sites became
+//! active, and before they become latent. So the site of a timed call's exit was active for all of
+//! the call's life.
 //!
-//! Calls are paired for each function on its own, not along the thread's stack: what is called
-//! inside may be latent. A thread notes the beginnings of calls that are timed, and how many calls
-//! are under way that are not. New ones are timed only while there are none of the latter, so that
-//! the exits tell which is which: those that are not timed lie inside of those that are. Of C code,
-//! whose calls may end without an exit, the stack pointer tells, see [`calls`](crate::calls).
+//! Calls are paired for each function by itself, and not along the thread's stack, since inner
+//! calls may be latent. A thread notes the beginnings of timed calls, and the number of other calls
+//! under way. A new call is timed only while there are none of the latter. So exits are told apart:
+//! calls that are not timed lie inside of those that are. For C code, whose calls may end without
+//! an exit, the stack pointer decides, see [`calls`](crate::calls).
 //!
-//! All is the thread's own: no lock, no locked instruction. The clock is read for calls that are
-//! timed, once at each end.
+//! All data is the thread's own: no lock, no locked instruction. The clock is read for timed calls,
+//! once at each end.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -36,20 +36,20 @@ use crate::per_thread::{PerThread, Zeroed};
 use crate::period::{Period, Since};
 use crate::registry::ProbeId;
 
-/// A hit of a call that is timed: of which function, and of how many of its calls that are timed on
+/// A hit of a timed call: its function, and the number of that function's calls that are timed on
 /// this thread at once (fewer than [`DEPTH`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::consumers) enum Timed {
-    /// It begins.
+    /// The call begins.
     Began(usize, usize),
-    /// It has ended.
+    /// The call has ended.
     Ended(usize, usize),
 }
 
 /// The low bit of an era: whether calls are timed.
 const IS_TIMED: u32 = 1;
 
-/// What a thread has for all functions.
+/// One thread's counts of all functions.
 #[repr(C)]
 struct Head {
     hits: AtomicU64,
@@ -61,14 +61,14 @@ unsafe impl Zeroed for Head {}
 /// The probes of a function.
 #[derive(Clone, Default, Debug)]
 struct Probes {
-    /// Those at which calls begin are first.
+    /// Probes where calls begin are first.
     all: Vec<ProbeId>,
     beginning: usize,
-    /// Of those, the ones at which a future's later polls begin are first.
+    /// Of these, probes where a future's later polls begin are first.
     resuming: usize,
 }
 
-/// The hits of a selection's functions.
+/// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
     selected: Selected,
     /// Of each function.
@@ -96,8 +96,8 @@ impl Sampler {
         Self::of(selected, of_functions, idle, quota, time)
     }
 
-    /// One of a single function, whose entry is the probe 0, and its exit the probe 1; it times
-    /// calls, as many as the quota says.
+    /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1. It times
+    /// as many calls as the quota says.
     pub(super) fn rehearsed(quota: u32, time: Time) -> Result<Self, Error> {
         let selected = Selected::rehearsed();
         let sampler = Self::of(selected, vec![Probes::default()], Vec::new(), quota, time)?;
@@ -118,7 +118,7 @@ impl Sampler {
         Ok(Self { selected, probes, idle, eras, memory, quota, time, since: Since::now() })
     }
 
-    /// From when it was made until now.
+    /// The period from its beginning until now.
     pub(super) fn period(&self) -> Period {
         self.since.period()
     }
@@ -131,19 +131,18 @@ impl Sampler {
         &self.selected.left_out
     }
 
-    /// A function's probes at which calls begin, and the others.
+    /// A function's probes where calls begin, and the others.
     pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
         let Probes { all, beginning, .. } = &self.probes[function];
         all.split_at(*beginning)
     }
 
-    /// How many of a function's first probes are those at which a future's later polls begin.
+    /// How many of a function's first probes are those where a future's later polls begin.
     pub(super) fn resuming(&self, function: usize) -> usize {
         self.probes[function].resuming
     }
 
-    /// The probes that mean nothing here: points, drops of futures, those of functions that are
-    /// left out.
+    /// Probes without a meaning here: points, drops of futures, and those of left-out functions.
     pub(super) fn idle(&self) -> &[ProbeId] {
         &self.idle
     }
@@ -153,17 +152,17 @@ impl Sampler {
         self.memory.lost()
     }
 
-    /// Calls of this function are timed from here on: its sites are active.
+    /// Times calls of this function from here on. Its sites are active.
     pub(super) fn arm(&self, function: usize) {
         self.change_era(function, IS_TIMED);
     }
 
-    /// Calls of this function are not timed any more: its sites are about to become latent.
+    /// Times calls of this function no more. Its sites are about to become latent.
     pub(super) fn disarm(&self, function: usize) {
         self.change_era(function, 0);
     }
 
-    /// By one thread at a time.
+    /// Called by one thread at a time.
     fn change_era(&self, function: usize, low: u32) {
         let last = self.eras[function].load(Relaxed);
         if last & IS_TIMED != low {
@@ -171,7 +170,7 @@ impl Sampler {
         }
     }
 
-    /// Of what was delivered, of each of these functions; thread by thread.
+    /// The counts of delivered hits, for each of these functions; thread by thread.
     pub(super) fn seen(&self, functions: &[usize]) -> Vec<Seen> {
         let mut all = vec![Seen { shortest: u64::MAX, ..Seen::default() }; functions.len()];
         for local in self.memory.iter() {
@@ -182,7 +181,7 @@ impl Sampler {
         all
     }
 
-    /// Tells if it is one of a call that is timed.
+    /// Handles a hit. Returns whether it is one of a timed call.
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) -> Option<Timed> {
         let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
@@ -219,7 +218,7 @@ impl Sampler {
     }
 }
 
-/// Whether a call begins, or a poll; else one ends.
+/// Whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
 fn begins(step: Step) -> bool {
     matches!(step, Step::Begin | Step::Enter | Step::Resume)

@@ -1,37 +1,37 @@
-//! When which function is armed, and for how long. Pure: it is told the time and what was seen, and
-//! says what is to be switched.
+//! When to arm each function, and for how long. Pure: it is given the time and the counts, and
+//! returns the functions to switch.
 //!
 //! ```text
 //! attached ▶ all are timed ──▶ called seldom: counted, and timed again now and then
 //!                          └─▶ called often: latent ── next epoch, if the budget allows ──▶ a window, counted or timed ──▶ latent …
 //! ```
-//! - **Modes**: a function's calls are *timed* in some windows, at two hits that are delivered; in
-//!   others they are only *counted* by the runtime, at one hit that takes a tenth of that. What is
-//!   called so seldom that counting all the time takes no more than a part of the budget is counted
-//!   so, without gaps: its calls are known. The rest has windows.
+//! - **Modes**: in some windows a function's calls are *timed*, at two delivered hits. In others
+//!   they are only *counted* by the runtime, at one hit that takes a tenth of that. A function that
+//!   is called so seldom that counting all its calls takes no more than a part of the budget is
+//!   always counted, without gaps: its calls are known. The others have windows.
 //! - A **window that times** is planned when it opens: twice as long as each thread takes for its
-//!   sample at the rate of the window before, and at least until the first look. It goes on until
-//!   the sample has been called, and what is being timed has ended; but not beyond 16 samples'
-//!   worth of calls, as when the rate jumps.
-//! - **Windows that count** are as long as a part of an epoch's budget lasts at the rates that were
-//!   seen last, for all that are open together; if that is too short, some wait for another epoch.
-//!   How long that is stands before they open.
+//!   sample at the rate of the last window, and at least until the first look. It goes on until the
+//!   sample is complete and the timed calls have ended. But it ends after 16 samples' worth of
+//!   calls, when the rate has jumped, say.
+//! - **Windows that count** last as long as a part of an epoch's budget does, at the last known
+//!   rates, for all windows that are open together. If that is too short, some wait for another
+//!   epoch. The length is fixed before they open.
 //! - **Looks** are made when a planned window ends, and at each epoch. Waking up takes tens of
-//!   microseconds on some machines: so the first look at what is timed is not slept for, and later
-//!   ones before the epoch are made only if that costs less than the hits until then.
-//! - **Epochs** begin every 10 ms or so, jittered so that they don't fall in with the program's own
-//!   rhythm. Then what is latent is armed again, the longest latent first, as far as the buckets
-//!   reach: in one of eight to time, in the others to count; but nothing where what is counted all
-//!   the time is timed, in one of eight as well. To time needs a barrier, since entry and exit
-//!   belong together; to count does not.
-//! - **Time** is what the program has used on processors, wherever a rate is meant: while its
-//!   threads wait, or others have the processors, nothing is called. Only when to look again is by
-//!   the clock.
-//! - **Budget**: what was spent empties the buckets, that of all and that of the function. While
-//!   one is empty, what is timed becomes latent, planned or not, and nothing is armed again. What
-//!   has no sample yet stays armed, and costs nothing until it is called. What is counted all the
-//!   time and takes more than its part, as when its rate jumps, becomes latent at the next epoch;
-//!   its highest rate is remembered for a while.
+//!   microseconds on some machines. So the daemon does not sleep before the first look at timed
+//!   functions. It makes later looks before the epoch only if that costs less than the hits until
+//!   then.
+//! - **Epochs** begin every 10 ms or so, with jitter, so that they do not synchronise with the
+//!   program. At an epoch latent functions are armed again, the longest latent first, as far as the
+//!   buckets reach. One of eight epochs arms them to be timed, the others to be counted. Every
+//!   eighth epoch times the functions that are always counted, and re-arms nothing else. Timing
+//!   needs a barrier, since entry and exit belong together; counting does not.
+//! - **Time** in rates is the CPU time of the program. While its threads wait, or others have the
+//!   processors, nothing is called. Only the next look is planned by the clock.
+//! - **Budget**: spending empties two buckets, that of all functions and that of the function.
+//!   While one is empty, timed functions become latent, whatever their plan, and nothing is armed
+//!   again. A function without a sample stays armed, and costs nothing until it is called. An
+//!   always counted function that takes more than its part, since its rate has jumped, say, becomes
+//!   latent at the next epoch. Its highest rate is remembered for a while.
 
 mod cost;
 mod course;
@@ -47,38 +47,38 @@ use super::window::Burden;
 pub(super) use course::Reading;
 use course::{Course, Open, SHORTEST, State};
 
-/// What it is to keep to. Times in ticks.
+/// The settings. Times in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) sample_size: f64,
     pub(super) epoch: f64,
-    /// How long after something is armed to look first.
+    /// The time from arming to the first look.
     pub(super) first_look: f64,
     pub(super) ticks_per_second: f64,
     pub(super) budget: Budget,
     pub(super) budget_each: Budget,
 }
 
-/// A planned window that times, in samples: so that hardly one has too few.
+/// The length of a planned window that times, in samples, so that hardly any has too few.
 const PLANNED: f64 = 2.0;
-/// Looks so soon after another, in first looks, are not slept for, and so cost little.
+/// Looks so soon after the last one, in first looks, are not slept for, and so cost little.
 const SOON: f64 = 2.0;
-/// As many epochs may be left out at most, to pay a debt.
+/// The greatest number of epochs that are left out to pay a debt.
 const LEFT_OUT: f64 = 4.0;
-/// Processors that the program uses, as far as is planned with.
+/// The greatest number of processors in use that is planned with.
 const BUSY: (f64, f64) = (0.05, 4096.0);
-/// They are measured over so much of an epoch.
+/// The part of an epoch over which they are measured.
 const MEASURED: f64 = 0.1;
-/// How far epochs are jittered, either way.
+/// The jitter of epochs, either way.
 const JITTER: f64 = 0.25;
 
-/// What is to be switched now.
+/// The functions to switch now.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Orders {
     pub(super) off: Vec<usize>,
-    /// From latent, or from being timed, to being counted.
+    /// To be counted; they were latent, or timed.
     pub(super) count: Vec<usize>,
-    /// From latent, or from being counted, to being timed.
+    /// To be timed; they were latent, or counted.
     pub(super) time: Vec<usize>,
 }
 
@@ -88,16 +88,17 @@ impl Orders {
     }
 }
 
-/// What it has cost so far. Times in ticks.
+/// The cost so far. Times in ticks.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cost {
-    /// Of hits, as rehearsed; of switching, looking and sleeping, as measured; of switching alone.
+    /// Of hits, as rehearsed; of the daemon's switching, looking and sleeping, as measured; of
+    /// switching alone.
     pub(super) hits: f64,
     pub(super) own: f64,
     pub(super) switching: f64,
-    /// What the process has used on processors.
+    /// The CPU time of the process.
     pub(super) used: f64,
-    /// Calls that were hits, and functions that were switched.
+    /// Calls that made hits, and functions that were switched.
     pub(super) calls: f64,
     pub(super) toggles: u64,
 }
@@ -109,18 +110,18 @@ pub(super) struct Schedule {
     pub(super) courses: Vec<Course>,
     bucket: Bucket,
     pub(super) costs: Costs,
-    /// All hits that looks have seen.
+    /// All hits seen by looks.
     burden: Burden,
-    /// How many processors the program has used lately.
+    /// The number of processors that the program has used lately.
     pub(super) busy: f64,
-    /// As of when: the clock, and what the program had used.
+    /// The clock, and the program's CPU time, when that was measured.
     progressed: (u64, f64),
-    /// What is counted all the time costs, a tick of the program.
+    /// The cost of always counted functions, in ticks for each tick of the program.
     always: Spent,
     armed: Vec<usize>,
-    /// Functions by whose calls others' may be estimated.
+    /// Anchors: functions by whose calls those of others may be estimated.
     anchors: Vec<usize>,
-    /// The longest latent first.
+    /// Latent functions, the longest latent first.
     latent: VecDeque<usize>,
     pub(super) began: u64,
     looked: u64,
@@ -153,7 +154,7 @@ fn more(now: u64, before: u64) -> f64 {
 }
 
 impl Schedule {
-    /// All functions are armed; [`opened`](Self::opened) says since when.
+    /// Starts with all functions armed; [`opened`](Self::opened) tells since when.
     pub(super) fn new(settings: Settings, costs: Costs, functions: usize, now: u64) -> Self {
         let bucket =
             |budget: Budget| budget.bucket(settings.epoch, settings.ticks_per_second, settings.sample_size);
@@ -184,7 +185,8 @@ impl Schedule {
         schedule
     }
 
-    /// A function's sites are active: its window begins with this reading, unless it goes on.
+    /// Notes that a function's sites are active. Its window begins with this reading, unless it
+    /// goes on.
     pub(super) fn opened(&mut self, function: usize, reading: Reading) {
         // What came after the look that closed it.
         self.account(function, reading);
@@ -194,9 +196,10 @@ impl Schedule {
         }
     }
 
-    /// What has passed: `used` ticks on processors by the process, `own` of them by who looks; the
-    /// program's threads have used `progress` in all. Returns what is to be switched; off is first.
-    /// What was latent is not armed before [`opened`](Self::opened).
+    /// Takes the time that has passed: `used` ticks of CPU time of the process, `own` of them of
+    /// the daemon. `progress` is the CPU time of the program's threads in all. Returns the
+    /// functions to switch; switch those that become latent first. A latent function is not armed
+    /// before [`opened`](Self::opened).
     pub(super) fn look(
         &mut self,
         (now, progress): (u64, f64),
@@ -245,7 +248,7 @@ impl Schedule {
         orders
     }
 
-    /// How many processors are used is known from times that are not too short.
+    /// The number of processors is measured over times that are not too short.
     fn note_progress(&mut self, now: u64, progress: f64) {
         let (at, before) = self.progressed;
         let elapsed = since(now, at);
@@ -274,10 +277,10 @@ impl Schedule {
         self.next_epoch = after(now, self.settings.epoch * jitter);
     }
 
-    /// There is nothing to do at an epoch that finds the bucket empty.
+    /// An epoch that finds the bucket empty has nothing to do.
     fn wait_for_room(&mut self, now: u64) {
-        // With thousands of functions, or where the program waits, a look must not come sooner than
-        // it is paid for, with something left.
+        // With thousands of functions, or if the program waits, the next look must not come before
+        // this one is paid for, with something left.
         let look = self.bucket.pays_in(2.0 * self.cost.own / f64::from(self.looks.max(1)), self.busy);
         let longest = (LEFT_OUT * self.settings.epoch).max(look.min(self.settings.ticks_per_second));
         let longest = after(self.epoch, longest);
@@ -285,14 +288,14 @@ impl Schedule {
         self.next_epoch = self.next_epoch.max(until.min(longest));
     }
 
-    /// When the next look is due.
+    /// The time of the next look.
     pub(super) fn next(&self) -> u64 {
         let first = self.settings.first_look;
         let due = |function: &usize| match self.courses[*function].state {
             State::Open(Open { mode, planned, from, .. }) if planned.is_finite() => {
                 let due = after(from.at, planned);
-                // Past its plan, it waits for calls, or for some to end: twice as long as it took
-                // so far.
+                // Past its plan, a window waits for calls, or for some to end: twice as long as it
+                // took so far.
                 let later = || after(self.looked, since(self.looked, from.at).max(first));
                 Some((mode, if due > self.looked { due } else { later() }))
             }
@@ -309,8 +312,8 @@ impl Schedule {
         next
     }
 
-    /// Whether waking up before the epoch costs less than the hits of what is timed until then.
-    /// What a rate is must be found out first.
+    /// Whether waking up before the epoch costs less than the hits of timed functions until then.
+    /// An unknown rate must be found out first.
     fn is_worth_a_look(&self) -> bool {
         let mut hits = 0.0;
         for function in &self.armed {
@@ -326,7 +329,8 @@ impl Schedule {
         hits * f64::from(self.looks) > self.cost.own
     }
 
-    /// Whether a function's sites are about to be active, and it is to be [`opened`](Self::opened).
+    /// Whether a function's sites are about to be active, so that [`opened`](Self::opened) will be
+    /// called for it.
     pub(super) fn is_opening(&self, function: usize) -> bool {
         matches!(self.courses[function].state, State::Opening { .. })
     }
@@ -335,7 +339,7 @@ impl Schedule {
         !matches!(self.courses[function].state, State::Latent { .. })
     }
 
-    /// What is known of a function, as of now: of these readings of all functions.
+    /// The estimate for a function as of now, by these readings of all functions.
     pub(super) fn estimate(&self, function: usize, readings: &[Reading]) -> Estimate {
         let (course, reading) = (&self.courses[function], &readings[function]);
         let mut marks = self.marks();

@@ -3,15 +3,15 @@
 use crate::clock::Clock;
 use crate::os;
 
-/// Where time comes from.
+/// The source of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Time {
     Machine(Clock),
-    /// Nanoseconds, of clock and processor both.
+    /// Nanoseconds, for both clock and CPU time.
     Given(fn() -> u64),
 }
 
-/// What has passed on processors, in nanoseconds.
+/// CPU time, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Used {
     pub(super) by_all: u64,
@@ -19,7 +19,7 @@ pub(super) struct Used {
 }
 
 impl Time {
-    /// In ticks.
+    /// The time, in ticks.
     #[inline(always)]
     pub(super) fn now(self) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl Time {
         }
     }
 
-    /// The same; what comes after it begins later.
+    /// The time, in ticks. Code after this begins later.
     #[inline(always)]
     pub(super) fn now_in_order(self) -> u64 {
         match self {
@@ -37,7 +37,7 @@ impl Time {
         }
     }
 
-    /// How long a tick is. It may wait, see [`Clock::scale`].
+    /// The length of a tick in nanoseconds. It may wait, see [`Clock::scale`].
     pub(super) fn nanoseconds_per_tick(self) -> f64 {
         match self {
             Self::Machine(clock) => clock.scale().nanoseconds_per_tick(),

@@ -1,4 +1,4 @@
-//! Times of calls, apart by what may have made them longer than they are.
+//! Times of calls, apart by circumstances that may have made them longer.
 //!
 //! | kind | which calls |
 //! |---|---|
@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// What the calls of one kind took.
+/// The times of calls of one kind.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Times {
     pub(super) samples: u64,
-    /// In ticks, and the squares.
+    /// Times in ticks, and their squares.
     pub(super) time: u64,
     pub(super) squares: f64,
-    /// Hits inside of them, which have made them longer.
+    /// Hits inside of these calls, which have made them longer.
     pub(super) inner: u64,
 }
 
@@ -40,7 +40,7 @@ impl Add for Times {
     }
 }
 
-/// What has come since then.
+/// The difference to an earlier reading.
 impl Sub for Times {
     type Output = Self;
 
@@ -54,7 +54,7 @@ impl Sub for Times {
     }
 }
 
-/// The same of each kind.
+/// The times of calls of each kind.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Kinds<T> {
     pub(super) cold: T,
@@ -63,7 +63,7 @@ pub(super) struct Kinds<T> {
 }
 
 impl Kinds<Times> {
-    /// Of all calls.
+    /// The times of all calls.
     pub(super) fn all(&self) -> Times {
         self.cold + self.usual + self.long
     }
@@ -72,7 +72,7 @@ impl Kinds<Times> {
         self.by_kind(then, Times::sub)
     }
 
-    /// With those of another thread.
+    /// Adds the times of another thread.
     pub(super) fn and(&self, others: &Self) -> Self {
         self.by_kind(others, Times::add)
     }
@@ -100,7 +100,7 @@ pub(super) struct Sums {
 unsafe impl Zeroed for Sums {}
 
 impl Sums {
-    /// By the thread whose they are.
+    /// Called by the thread that owns them.
     #[inline(always)]
     fn add(&self, elapsed: u64, inner: u64) {
         add(&self.time, elapsed);
@@ -108,7 +108,7 @@ impl Sums {
         #[expect(clippy::cast_precision_loss, reason = "of an error")]
         let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
         self.squares.store(squares.to_bits(), Relaxed);
-        // Last: who sees it sees its time.
+        // Last: a reader that sees the call also sees its time.
         self.samples.store(self.samples.load(Relaxed).wrapping_add(1), Release);
     }
 
@@ -135,7 +135,7 @@ pub(super) struct Told {
 unsafe impl Zeroed for Told {}
 
 impl Told {
-    /// A call that took so many ticks.
+    /// Adds a call that took so many ticks.
     #[inline(always)]
     pub(super) fn add(&self, is_cold: bool, elapsed: u64, inner: u64) {
         let kind = if is_cold {
@@ -148,8 +148,8 @@ impl Told {
         kind.add(elapsed, inner);
     }
 
-    /// Whether it took so many times as long as those lately, once so many are known. When it is
-    /// over, it is one of them.
+    /// Whether a call took so many times as long as recent ones, once enough are known. Afterwards
+    /// it is one of them.
     fn is_long(&self, elapsed: u64) -> bool {
         const LONG: u64 = 16;
         const KNOWN: u64 = 4;
@@ -164,7 +164,7 @@ impl Told {
         elapsed > longest
     }
 
-    /// By any thread.
+    /// Called by any thread.
     pub(super) fn get(&self) -> Kinds<Times> {
         let Kinds { cold, usual, long } = &self.kinds;
         Kinds { cold: cold.get(), usual: usual.get(), long: long.get() }

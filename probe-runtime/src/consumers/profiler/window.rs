@@ -1,12 +1,11 @@
-//! A window, in which a function's calls are counted, and what its hits, and others', have made of
-//! it.
+//! A window, in which a function's calls are counted, and the effects of hits on it.
 
 use super::costs::Costs;
 use super::times::{Kinds, Times};
 
-/// What is left of a window at least, if hits would be all of it.
+/// The part of a window that remains at least, if hits would take all of it.
 pub(super) const LEAST: f64 = 0.2;
-/// A window that delivered hits take more of says too little of rates.
+/// If delivered hits take more than this part of a window, it says too little of rates.
 const DISTURBED: f64 = 0.03;
 
 /// A window, and the gap before it. Times in ticks.
@@ -16,27 +15,27 @@ pub(super) struct Window {
     pub(super) length: f64,
     pub(super) burden: Burden,
     pub(super) calls: f64,
-    /// Calls that were timed, of all kinds.
+    /// Timed calls of all kinds.
     pub(super) timed: f64,
-    /// Those that others are taken to have been like.
+    /// Timed calls that stand for others.
     pub(super) samples: f64,
     pub(super) time: f64,
     pub(super) squares: f64,
-    /// Hits inside of the calls that were timed.
+    /// Hits inside of timed calls.
     pub(super) inner: f64,
-    /// Those that took much longer, and hits inside of these.
+    /// Calls that took much longer, and hits inside of these.
     pub(super) long: f64,
     pub(super) time_of_long: f64,
     pub(super) inner_of_long: f64,
-    /// Whether it has only begun, and says nothing of rates.
+    /// Whether it has only just begun, and says nothing of rates.
     pub(super) is_new: bool,
 }
 
-/// What hits of all functions have taken of threads' time.
+/// The threads' time that hits of all functions have taken.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Burden {
     pub(super) counted: f64,
-    /// With readings of the clock.
+    /// Adds the time of clock readings.
     pub(super) delivered: f64,
 }
 
@@ -47,8 +46,8 @@ impl Burden {
 }
 
 impl Window {
-    /// With what calls took, which stand for themselves and `others`. Where these are none, or
-    /// hardly any call was a usual one, all calls are alike.
+    /// Adds the times of calls, which stand for themselves and `others`. If there are none of
+    /// these, or hardly any call was a usual one, all calls are taken to be alike.
     #[expect(clippy::cast_precision_loss, reason = "far fewer")]
     pub(super) fn with_times(self, times: &Kinds<Times>, has_others: bool) -> Self {
         let all = times.all();
@@ -68,27 +67,27 @@ impl Window {
         }
     }
 
-    /// Its length, had nobody looked: as much would have been done in less time.
+    /// Its length as without hits: the same work would have taken less time.
     pub(super) fn undisturbed(&self) -> f64 {
         (self.length - self.burden.counted - self.burden.delivered).max(self.length * LEAST)
     }
 
-    /// Calls a tick, of this window alone.
+    /// Calls a tick in this window alone.
     pub(super) fn rate(&self) -> f64 {
         self.calls / self.undisturbed()
     }
 
-    /// Whether rates that are better than guesses come from it.
+    /// Whether its rate is better than a guess.
     pub(super) fn tells_rate(&self) -> bool {
         !self.is_new && self.burden.delivered <= DISTURBED * self.length
     }
 
-    /// Without hits that were measured as a part of the calls: their own, and those of calls
-    /// inside.
+    /// Subtracts hits that were measured as a part of the calls: their own, and those of inner
+    /// calls.
     pub(super) fn without_hits(mut self, costs: &Costs) -> Self {
         let samples = self.samples.max(1.0);
         let own = (self.inner * costs.delivered / samples + costs.inside).min(self.time / samples);
-        // They vary as much as before.
+        // Their variance is the same as before.
         self.squares = (self.squares - own * (2.0 * self.time - self.samples * own)).max(0.0);
         self.time -= own * self.samples;
         let of_long = self.inner_of_long * costs.delivered + self.long * costs.inside;

@@ -1,5 +1,5 @@
-//! One function: when its sites are active, and what was seen of it meanwhile. See
-//! [`schedule`](super) for what a window is.
+//! The course of one function: when its sites are active, and its counts meanwhile.
+//! [`schedule`](super) explains windows.
 
 use super::super::anchors::{Amount, Mark, between};
 use super::super::budget::{Bucket, Spent};
@@ -10,19 +10,19 @@ use super::super::sampler::Seen;
 use super::super::window::{Burden, Window};
 use super::{Settings, more, since};
 
-/// Calls that end a window in which calls are timed before its time, in samples of a thread that
-/// does nothing else.
+/// The number of calls that ends a timing window early, in samples of a thread that does nothing
+/// else.
 const OVERRUN: f64 = 16.0;
-/// The shortest window, in what the program has used: so much of a first look.
+/// The shortest window, in CPU time of the program, as a part of a first look.
 pub(super) const SHORTEST: f64 = 0.5;
-/// In so many epochs, the highest rate that is remembered falls to a half.
+/// The number of epochs in which the remembered highest rate falls to a half.
 const HALVED: f64 = 12.0;
 
-/// What was seen of a function, and when.
+/// The counts of a function at some moment.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Reading {
     pub(in super::super) at: u64,
-    /// What the program had used on processors by then, without the profiler's thread.
+    /// The CPU time of the program by then, without the profiler's thread.
     pub(in super::super) progress: f64,
     pub(in super::super) seen: Seen,
 }
@@ -32,12 +32,13 @@ pub(in super::super) struct Reading {
 pub(in super::super) struct Course {
     pub(super) estimate: Estimate,
     pub(super) state: State,
-    /// Where anchors were when the gap began, and when the window did.
+    /// The anchors when the gap began, and when the window did.
     closed: Vec<Mark>,
     opened: Vec<Mark>,
     /// How often it has become latent.
     closings: u64,
-    /// What counting its calls all the time costs, a tick of the program, if that is done.
+    /// The cost of counting all its calls, in ticks for each tick of the program, while that is
+    /// done.
     pub(super) share: Spent,
     /// Calls a tick in its last window, as they came.
     pub(super) rate: Option<f64>,
@@ -45,17 +46,17 @@ pub(in super::super) struct Course {
     pub(super) bucket: Bucket,
     /// At the last look.
     pub(super) last: Reading,
-    /// At the last epoch: what the program had used, and calls.
+    /// At the last epoch: the CPU time of the program, and the calls.
     epoch: (f64, u64),
-    /// Calls when some were timed last.
+    /// Calls when some were last timed.
     timed_at: u64,
-    /// Times that it was armed, without the first.
+    /// How often it was armed, without the first time.
     pub(in super::super) rearmed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
-    /// Being armed, latent since then.
+    /// It is being armed, and was latent since then.
     Opening {
         since: f64,
         mode: Mode,
@@ -71,14 +72,14 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) mode: Mode,
-    /// How long it is to be on the clock; infinite where calls are counted all the time.
+    /// Its planned length on the clock; infinite if its calls are always counted.
     pub(super) planned: f64,
     pub(super) gap: f64,
     pub(super) from: Reading,
     pub(super) burden: Burden,
 }
 
-/// The highest rate lately: what has jumped once may do so again.
+/// The highest recent rate. A rate that has jumped once may do so again.
 #[derive(Clone, Copy, Default, Debug)]
 struct Peak {
     rate: f64,
@@ -86,7 +87,7 @@ struct Peak {
 }
 
 impl Course {
-    /// Being armed for the first time.
+    /// It is being armed for the first time.
     pub(super) fn new(bucket: Bucket, now: u64) -> Self {
         Self {
             estimate: Estimate::default(),
@@ -117,19 +118,19 @@ impl Course {
         matches!(self.state, State::Open(_))
     }
 
-    /// Whether its calls are counted until something is done about it.
+    /// Whether its calls are always counted, until something changes that.
     pub(super) fn is_always_counted(&self) -> bool {
         matches!(self.state, State::Open(Open { mode: Mode::Counting, planned, .. }) if planned.is_infinite())
     }
 
-    /// Whether its window is over, as of the last reading; `bucket` is that of all.
+    /// Whether its window is over, as of the last reading. `bucket` is that of all functions.
     ///
-    /// One that times waits for calls, but not where they would be too many once they come, as
-    /// `is_hot` says.
+    /// A timing window waits for calls, unless these would be too many once they come, as `is_hot`
+    /// says.
     pub(super) fn is_over(&self, is_hot: bool, busy: f64, bucket: &Bucket, settings: &Settings) -> bool {
         let State::Open(Open { mode, planned, from, .. }) = self.state else { return false };
         let Reading { at, progress, seen } = &self.last;
-        // The program may have stood still meanwhile; what was too short to be measured well says
+        // The program may have stood still meanwhile. A time that is too short to measure well says
         // nothing of rates.
         if progress - from.progress < settings.first_look * SHORTEST {
             return false;
@@ -145,15 +146,15 @@ impl Course {
         let has_room = bucket.has_room() && self.bucket.has_room();
         let is_full = (calls >= size || is_hot) && is_due && !is_timing;
         let is_overrun = calls >= OVERRUN * size * busy.max(1.0);
-        // Not at its first call, which would make its rate too high; unless nothing is to be spent
-        // at all.
+        // Not at its first call, which would make its rate too high, unless nothing may be spent at
+        // all.
         let least = if bucket.is_closed() || self.bucket.is_closed() { 1.0 } else { size };
         let is_spared = !has_room && calls >= least && seen.ended > 0;
         is_full || is_overrun || is_spared
     }
 
-    /// Its window is over, as of the last reading, when anchors were at those marks: it becomes a
-    /// part of the estimate.
+    /// Ends its window with the last reading, when anchors were at those marks. The window becomes
+    /// a part of the estimate.
     pub(super) fn finish(
         &mut self,
         burden: Burden,
@@ -175,7 +176,7 @@ impl Course {
         self.estimate.add(window, &self.amounts(marks), costs);
     }
 
-    /// What there was of anchors' calls, in the gap and in the window.
+    /// The calls of anchors, in the gap and in the window.
     pub(super) fn amounts(&self, marks: &[Mark]) -> Vec<Amount> {
         let gaps = between(&self.closed, &self.opened);
         let amount = |(anchor, window)| {
@@ -185,20 +186,20 @@ impl Course {
         between(&self.opened, marks).into_iter().filter_map(amount).collect()
     }
 
-    /// What there was of them in the gap that goes on.
+    /// The calls of anchors in the gap that goes on.
     pub(super) fn amounts_of_gap(&self, marks: &[Mark]) -> Vec<Amount> {
         let amount = |(anchor, gap)| Amount { anchor, gap, window: 0.0 };
         between(&self.closed, marks).into_iter().map(amount).collect()
     }
 
-    /// It is latent from here on.
+    /// Notes that it is latent from here on.
     pub(super) fn close(&mut self, marks: Vec<Mark>) {
         self.state = State::Latent { since: self.last.progress };
         self.closed = marks;
         self.closings += 1;
     }
 
-    /// Its window begins with the last reading, if it was being armed; tells if so.
+    /// Begins its window with the last reading, if it was being armed. Returns whether it was.
     pub(super) fn open(&mut self, burden: Burden, marks: Vec<Mark>) -> bool {
         let State::Opening { since: closed, mode, planned } = self.state else { return false };
         let gap = (self.last.progress - closed).max(0.0);
@@ -207,13 +208,13 @@ impl Course {
         true
     }
 
-    /// Where it is, for others whose anchor it may be: if it is counted, or timed, without gaps.
+    /// Its state as an anchor of others, if it is counted or timed without gaps.
     pub(super) fn mark(&self, anchor: usize) -> Option<Mark> {
         let State::Open(Open { gap, .. }) = self.state else { return None };
         (gap == 0.0).then_some(Mark { anchor, calls: self.last.seen.calls(), closings: self.closings })
     }
 
-    /// The window that is open, up to a reading.
+    /// Its open window, up to a reading.
     pub(super) fn window(&self, to: &Reading, burden: Burden) -> Option<Window> {
         let State::Open(Open { gap, from, burden: before, .. }) = self.state else { return None };
         let calls = more(to.seen.calls(), from.seen.calls());
@@ -228,7 +229,7 @@ impl Course {
         Some(window.with_times(&to.seen.times.since(&from.seen.times), has_others))
     }
 
-    /// Goes on without a gap, another way.
+    /// Goes on in another mode without a gap.
     pub(super) fn go_on(&mut self, mode: Mode, planned: f64, burden: Burden, marks: &[Mark]) {
         self.epoch = (self.last.progress, self.last.seen.calls());
         self.closed = marks.to_vec();
@@ -251,8 +252,7 @@ impl Course {
         more(calls, before) / (progress - from)
     }
 
-    /// The rate to be ready for: the highest of those that were seen, which fade. `None` where none
-    /// was.
+    /// The rate to plan for: the highest one seen, with decay. `None` if none was seen.
     pub(super) fn expected(&self, epoch: u32) -> Option<f64> {
         let ago = f64::from(epoch.wrapping_sub(self.peak.epoch));
         self.rate.map(|rate| rate.max(self.peak.rate * (-ago / HALVED).exp2()))

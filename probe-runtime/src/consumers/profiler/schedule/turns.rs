@@ -1,5 +1,5 @@
-//! Whose turn it is: what is armed goes on, another way or not at all, and what is latent is armed
-//! again.
+//! Turns of functions. An armed function goes on, perhaps in another mode, or becomes latent.
+//! Latent functions are armed again.
 
 use std::ops::Add;
 
@@ -9,22 +9,22 @@ use super::super::mode::Mode;
 use super::course::State;
 use super::{LEFT_OUT, Orders, PLANNED, Schedule};
 
-/// The shortest window that counts, in first looks, and the longest, as a part of an epoch.
+/// The shortest window that counts, in first looks, and the longest one, as a part of an epoch.
 const COUNTED: f64 = 4.0;
 const LONGEST: f64 = 0.5;
-/// Of so many epochs, one times what is latent else, and the one in the middle between two of them
-/// what is counted all the time.
+/// One of so many epochs times latent functions. The epoch in the middle between two of these times
+/// always counted functions.
 const TIMED: u32 = 8;
-/// Calls between two samples of what is counted all the time, in samples.
+/// Calls between two samples of an always counted function, in samples.
 const APART: f64 = 4.0;
-/// What is counted all the time may come so many times as often, one epoch or the other, as where
-/// it was let in.
+/// An always counted function may come so many times as often, in one epoch or another, as when it
+/// was admitted.
 const LENIENT: f64 = 2.0;
-/// In one of so many epochs, anchors are chosen anew.
+/// How many epochs pass between two choices of anchors.
 const CHOSEN: u32 = 16;
 
 impl Schedule {
-    /// Whether what is armed stays so, be it in another way; else its window is finished.
+    /// Whether an armed function stays armed, perhaps in another mode. Otherwise its window ends.
     pub(super) fn goes_on(&mut self, function: usize, orders: &mut Orders) -> bool {
         let course = &self.courses[function];
         let is_hot =
@@ -36,8 +36,8 @@ impl Schedule {
         self.finish(function);
         let course = &mut self.courses[function];
         let rate = course.expected(self.epochs).unwrap_or_default();
-        // What was counted before it was timed has its share: how much that is to be is seen at
-        // epochs, over longer times.
+        // A function that was counted before it was timed keeps its share. Epochs decide about that
+        // share, over longer times.
         let share = self.courses[function].share;
         let each = if share.calls > 0.0 { share } else { self.counting(rate) };
         if is_counting || !self.sustains(function, each) {
@@ -51,8 +51,8 @@ impl Schedule {
         true
     }
 
-    /// Whether a function's calls may be counted all the time, if that costs so much a tick of the
-    /// program, with all that are.
+    /// Whether a function's calls may always be counted, at this cost for each tick of the program,
+    /// together with all functions that are.
     fn sustains(&self, function: usize, each: Spent) -> bool {
         let course = &self.courses[function];
         let all = self.always - course.share + each;
@@ -64,8 +64,8 @@ impl Schedule {
         self.always = self.always - std::mem::replace(&mut course.share, share) + share;
     }
 
-    /// What is counted all the time, as seen in the last epoch: what is called most is no more, if
-    /// that is too much.
+    /// Reviews always counted functions, as seen in the last epoch. If they cost too much, the most
+    /// called ones are not counted any more.
     pub(super) fn weigh_always(&mut self, armed: &[usize]) {
         let counted = armed.iter().filter(|function| self.courses[**function].is_always_counted());
         let mut rates: Vec<_> = counted.map(|function| (*function, 0.0)).collect();
@@ -75,7 +75,7 @@ impl Schedule {
             course.note_peak(*rate, self.epochs);
             course.share = Spent::default();
         }
-        // Anew each time: sums of differences go astray.
+        // Summed anew each time: sums of differences drift.
         self.always = self.courses.iter().map(|course| course.share).fold(Spent::default(), Add::add);
         crate::order::sort_by(&mut rates, |(_, a), (_, b)| a.total_cmp(b));
         for (function, rate) in rates.into_iter().filter(|(_, rate)| *rate > 0.0) {
@@ -87,7 +87,7 @@ impl Schedule {
         }
     }
 
-    /// Of what is known without gaps, those that have been called most may be anchors.
+    /// Chooses the most called functions without gaps as anchors.
     pub(super) fn choose_anchors(&mut self) {
         if self.epochs > CHOSEN && !self.epochs.is_multiple_of(CHOSEN) {
             return;
@@ -98,13 +98,14 @@ impl Schedule {
         self.anchors = marks.into_iter().take(TRIED).map(|mark| mark.anchor).collect();
     }
 
-    /// Where they are.
+    /// The states of the anchors.
     pub(super) fn marks(&self) -> Vec<Mark> {
         self.anchors.iter().filter_map(|anchor| self.courses[*anchor].mark(*anchor)).collect()
     }
 
-    /// Arms what is latent, as far as the buckets reach; nothing where what is counted all the time
-    /// is timed, whose calls are long: others' hits, and looks at them, would make them longer.
+    /// Arms latent functions, as far as the buckets reach. It arms none while always counted
+    /// functions with long calls are timed, since hits of others, and looks at them, would make
+    /// these calls longer.
     pub(super) fn rearm(&mut self, orders: &mut Orders) {
         if !self.bucket.has_room() || !orders.time.is_empty() {
             return;
@@ -112,13 +113,13 @@ impl Schedule {
         let is_timing = self.epochs.is_multiple_of(TIMED);
         let mut armed = Vec::new();
         let mut planned = Spent::default();
-        // Once around: those that are passed over keep their order.
+        // Once around: functions that are passed over keep their order.
         for _ in 0..self.latent.len() {
             let Some(function) = self.latent.pop_front() else { break };
             let rate = self.courses[function].expected(self.epochs).unwrap_or_default();
             let own = if is_timing { self.timing(function) } else { self.counting(rate) };
             let all = planned + own;
-            // What costs more than there is has its turn when nothing else does.
+            // A function that costs more than there is gets its turn when nothing else does.
             let fits = if is_timing {
                 self.bucket.left_after(all) > 0.0
             } else {
@@ -154,7 +155,7 @@ impl Schedule {
         COUNTED * self.settings.first_look
     }
 
-    /// For how long calls that cost so much a tick of the program may be counted.
+    /// For how long calls of this cost, for each tick of the program, may be counted.
     fn lasts(&self, each: Spent) -> f64 {
         self.bucket.affords(each, self.settings.epoch, self.busy)
     }
@@ -166,8 +167,8 @@ impl Schedule {
         course.rearmed += 1;
     }
 
-    /// In one of the epochs: of what is counted all the time, times what has been called often
-    /// enough since, as far as the bucket reaches, but one in any case; who has been timed is last
+    /// In one of the epochs, times always counted functions that were called often enough since the
+    /// last time, as far as the bucket reaches, but at least one. A timed function comes last the
     /// next time.
     pub(super) fn time_what_is_counted(&mut self, orders: &mut Orders) {
         if self.epochs % TIMED != TIMED / 2 {
