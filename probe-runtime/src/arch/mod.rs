@@ -2,7 +2,7 @@
 //!
 //! - `site!` (and what it needs): one site, its definition, and its cold path;
 //! - `entry()`: what active sites reach in the end;
-//! - `slot()`, `set_slot()`: this thread's pointer to its slot;
+//! - `slot()`, `set_slot()`, `claim_slot()`: this thread's pointer to its slot;
 //! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`;
 //! - `rehearsal`: hits of a function that is none of the program's.
 

@@ -15,7 +15,9 @@
 //!
 //! An owner is never asked for where the answer could be another process's: in a child by `vfork`,
 //! `posix_spawn` or a bare `clone`, which told no hook of ours that it is one. What is taken there
-//! has no owner that could be asked for, and the exit hook alone ends it.
+//! has no owner that could be asked for, and the exit hook alone ends it. It is told by its id, so
+//! one exception is left: the first process of a namespace that makes the first of another
+//! (`CLONE_NEWPID`) by a bare `clone` that shares its memory. Such a child must not hit probes.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
@@ -60,13 +62,13 @@ impl Slot {
     /// Takes the slot back if its owner no longer exists; returns whether it did.
     pub(super) fn give_back_of_dead(&self) -> bool {
         // In this order: the birth is then this owner's, or not known yet.
-        let owner = self.asked_for();
+        let owner = self.owner();
         let birth = self.birth();
-        let dead = owner.filter(|owner| !os::thread::is_alive(*owner, birth));
-        if let Some(owner) = dead {
+        let is_dead = owner.asked_for().is_some_and(|id| !os::thread::is_alive(id, birth));
+        if is_dead {
             self.give_back(owner);
         }
-        dead.is_some()
+        is_dead
     }
 }
 

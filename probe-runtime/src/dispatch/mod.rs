@@ -36,6 +36,7 @@ mod inside;
 mod interleavings;
 mod limbo;
 mod owner;
+mod ownership;
 mod presence;
 mod quiesce;
 #[cfg(feature = "profiler")]

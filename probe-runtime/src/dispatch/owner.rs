@@ -42,6 +42,6 @@ impl Slot {
 
     /// Whether its thread has not ended.
     pub(crate) fn is_owned(&self) -> bool {
-        self.owner().is_some()
+        self.owner().is_thread()
     }
 }

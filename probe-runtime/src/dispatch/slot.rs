@@ -15,9 +15,10 @@ use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use super::ended;
+use super::ownership::{Owner, Ownership, UNASKED};
 use super::presence::{Mark, Presence};
 use crate::arch::backend;
 use crate::os;
@@ -67,7 +68,7 @@ impl TallyAt {
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     presence: Presence,
-    owner: AtomicU32,
+    owner: Ownership,
     next: AtomicPtr<Slot>,
     /// When the owner began, where threads end unnoticed: its id may be another thread's later.
     birth: AtomicU64,
@@ -99,12 +100,6 @@ static MADE: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Hits of threads for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
-
-const NOBODY: u32 = 0;
-/// No thread's id, either.
-const CHANGING: u32 = u32::MAX;
-/// An owner that the kernel can't be asked for by an id, see [`ended`].
-const UNASKED: u32 = u32::MAX - 1;
 
 /// Gets ready for threads' first hits, before any site is active.
 pub(crate) fn prepare() {
@@ -151,7 +146,7 @@ pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
 /// The threads that have slots: their numbers, and the system's ids of them.
 #[cfg(feature = "profiler")]
 pub(crate) fn threads() -> impl Iterator<Item = (u64, u32)> {
-    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.asked_for()?)))
+    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.owner().asked_for()?)))
 }
 
 impl Slot {
@@ -173,26 +168,30 @@ impl Slot {
         let errno = os::thread::errno();
         let id = present_id();
         let slot = Self::reuse(id).or_else(|| Self::create(id));
-        let slot = match (slot, Self::known()) {
-            // A signal handler's hit was faster on this very thread.
-            (Some(mine), Some(known)) => {
-                mine.give_back(id);
-                Some(known)
-            }
-            (Some(mine), None) => {
-                mine.note_birth(id);
-                mine.note_thread();
-                backend::set_slot(ptr::from_ref(mine).cast_mut());
-                os::thread::on_exit(ptr::from_ref(mine).cast_mut().cast());
-                Some(mine)
-            }
-            (None, _) => {
-                LOST.fetch_add(1, Ordering::Relaxed);
-                None
-            }
+        let slot = match slot {
+            Some(mine) => Some(mine.settle(id)),
+            None => Self::known(),
         };
+        if slot.is_none() {
+            LOST.fetch_add(1, Ordering::Relaxed);
+        }
         os::thread::set_errno(errno);
         slot
+    }
+
+    /// Makes this the slot of this thread, which has taken it; returns that thread's, which is
+    /// another one where a signal handler's hit was faster.
+    fn settle(&'static self, id: u32) -> &'static Self {
+        self.note_birth(id);
+        self.note_thread();
+        let own = ptr::from_ref(self).cast_mut();
+        // SAFETY: slots are never given back to the system.
+        if let Some(known) = unsafe { backend::claim_slot(own).as_ref() } {
+            self.give_back(self.owner.now());
+            return known;
+        }
+        os::thread::on_exit(own.cast());
+        self
     }
 
     fn reuse(id: u32) -> Option<&'static Self> {
@@ -202,9 +201,7 @@ impl Slot {
         if FREE.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let slot = slots().find(|slot| {
-            slot.owner.compare_exchange(NOBODY, id, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        })?;
+        let slot = slots().find(|slot| slot.owner.take(id))?;
         FREE.fetch_sub(1, Ordering::Relaxed);
         Some(slot)
     }
@@ -221,7 +218,7 @@ impl Slot {
         let memory = os::memory::zeroed(SPAN).cast::<Self>();
         // SAFETY: zeroed memory is a `Slot`: all its fields are atomics.
         let slot = unsafe { memory.as_ref() }?;
-        slot.owner.store(id, Ordering::Relaxed);
+        slot.owner.set(id);
         MADE.fetch_add(1, Ordering::Relaxed);
         let mut head = SLOTS.load(Ordering::Relaxed);
         loop {
@@ -237,14 +234,13 @@ impl Slot {
     pub(super) fn own(&self) {
         let id = present_id();
         self.note_birth(id);
-        self.owner.store(id, Ordering::Release);
+        self.owner.set(id);
     }
 
-    /// Ends an ownership; the counts stay. Of several that end it, one does: by then the slot may be another
+    /// Ends this ownership, if nobody else has; the counts stay. By then the slot may be another
     /// thread's, which must keep its mark.
-    pub(super) fn give_back(&self, owner: u32) {
-        let taken = self.owner.compare_exchange(owner, CHANGING, Ordering::AcqRel, Ordering::Relaxed);
-        if taken.is_ok() {
+    pub(super) fn give_back(&self, owner: Owner) {
+        if self.owner.end(owner) {
             self.free();
             FREE.fetch_add(1, Ordering::Relaxed);
         }
@@ -253,16 +249,11 @@ impl Slot {
     fn free(&self) {
         self.presence.clear();
         self.birth.store(0, Ordering::Release);
-        self.owner.store(NOBODY, Ordering::Release);
+        self.owner.clear();
     }
 
-    pub(super) fn owner(&self) -> Option<u32> {
-        Some(self.owner.load(Ordering::Acquire)).filter(|owner| ![NOBODY, CHANGING].contains(owner))
-    }
-
-    /// The owner's id, if the kernel can be asked for it.
-    pub(super) fn asked_for(&self) -> Option<u32> {
-        self.owner().filter(|owner| *owner != UNASKED)
+    pub(super) fn owner(&self) -> Owner {
+        self.owner.now()
     }
 
     /// When the owner began; 0 where that is not known.
@@ -336,7 +327,7 @@ unsafe extern "C" fn release(slot: *mut c_void) {
     backend::set_slot(ptr::null_mut());
     // SAFETY: `take` handed in a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
-        slot.give_back(slot.owner.load(Ordering::Relaxed));
+        slot.give_back(slot.owner());
     }
 }
 
@@ -361,7 +352,7 @@ mod tests {
         // It ended in a consumer, unnoticed, and this thread has its id now.
         slot.birth.store(began - 1, Ordering::Release);
         assert!(slot.give_back_of_dead());
-        assert_eq!((slot.owner(), slot.mark()), (None, Mark::IDLE));
+        assert_eq!((slot.is_owned(), slot.mark()), (false, Mark::IDLE));
         assert_eq!(slot.birth.load(Ordering::Acquire), 0, "the next owner's is not known yet");
     }
 
@@ -371,7 +362,7 @@ mod tests {
         let slot = Slot::create(os::thread::id()).unwrap();
         // Its thread had ended in a consumer, and another was giving it back.
         slot.set_mark(Mark::consuming(4096));
-        slot.owner.store(CHANGING, Ordering::Release);
+        assert!(slot.owner.end(slot.owner()));
         // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -380,13 +371,15 @@ mod tests {
             crate::dispatch::forget_other_threads();
             let waits =
                 || crate::dispatch::wait(&crate::dispatch::Fenced::new()?, crate::dispatch::Awaited::Passing);
-            let is_free = slot.owner.load(Ordering::Acquire) == NOBODY && slot.mark() == Mark::IDLE;
-            let others = slots().filter(|slot| slot.owner().is_none()).count();
+            let is_free = slot.owner.take(1) && slot.mark() == Mark::IDLE;
+            slot.owner.clear();
+            let others = slots().filter(|slot| !slot.is_owned()).count();
             let is_right = is_free && others == FREE.load(Ordering::Relaxed) && waits().is_some();
             // SAFETY: ends this process at once.
             unsafe { libc::_exit(i32::from(!is_right)) };
         }
-        slot.give_back(CHANGING);
+        slot.free();
+        FREE.fetch_add(1, Ordering::Relaxed);
         let mut status = -1;
         // SAFETY: a place for the result.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);

@@ -5,4 +5,4 @@ pub mod site;
 #[cfg(feature = "profiler")]
 pub(crate) use super::portable::rehearsal;
 #[cfg(feature = "std")]
-pub(crate) use super::portable::{bump, entry, light_barrier, set_slot, slot};
+pub(crate) use super::portable::{bump, claim_slot, entry, light_barrier, set_slot, slot};

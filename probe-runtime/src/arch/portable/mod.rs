@@ -45,25 +45,33 @@ pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
 
 #[cfg(feature = "std")]
 mod thread {
-    use std::cell::Cell;
     use std::ptr;
-    use std::sync::atomic::{AtomicU64, Ordering, fence};
+    use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 
     use crate::abi::{Definition, Value};
     use crate::dispatch::{self, Slot};
 
     std::thread_local! {
-        static SLOT: Cell<*mut Slot> = const { Cell::new(ptr::null_mut()) };
+        static SLOT: AtomicPtr<Slot> = const { AtomicPtr::new(ptr::null_mut()) };
     }
 
     /// The slot of this thread; null before its first hit.
     pub(crate) fn slot() -> *mut Slot {
-        SLOT.get()
+        SLOT.with(|own| own.load(Ordering::Relaxed))
     }
 
     /// Sets the slot of this thread.
     pub(crate) fn set_slot(slot: *mut Slot) {
-        SLOT.set(slot);
+        SLOT.with(|own| own.store(slot, Ordering::Relaxed));
+    }
+
+    /// Makes this the slot of this thread, unless it has one, which is returned; null if it had
+    /// none. Atomically, so that a signal handler's hit comes before it, or finds the slot.
+    pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
+        SLOT.with(|own| {
+            own.compare_exchange(ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed)
+                .unwrap_or_else(|it| it)
+        })
     }
 
     /// In a static, since a function's address may differ from one use of its name to another: so it does under Miri.
@@ -90,4 +98,4 @@ mod thread {
 }
 
 #[cfg(feature = "std")]
-pub(crate) use thread::{bump, entry, light_barrier, set_slot, slot};
+pub(crate) use thread::{bump, claim_slot, entry, light_barrier, set_slot, slot};

@@ -292,6 +292,26 @@ pub(crate) fn set_slot(slot: *mut Slot) {
     }
 }
 
+/// Makes this the slot of this thread, unless it has one, which is returned; null if it had none.
+/// One instruction decides, so that a signal handler's hit comes before it, or finds the slot.
+#[inline(never)]
+pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
+    let before;
+    // SAFETY: compares and writes this thread's own pointer, which `enter` defines.
+    unsafe {
+        asm!(
+            "mov {at}, [rip + {enter}.slot@GOTTPOFF]",
+            "cmpxchg fs:[{at}], {slot}",
+            at = out(reg) _,
+            slot = in(reg) slot,
+            inout("rax") std::ptr::null_mut::<Slot>() => before,
+            enter = sym enter,
+            options(nostack),
+        );
+    }
+    before
+}
+
 /// What the definition's `entry` is while this runtime owns it.
 pub(crate) fn entry(definition: &Definition) -> *mut () {
     let has_fields = definition.field_count() != 0;

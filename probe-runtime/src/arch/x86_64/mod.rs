@@ -17,4 +17,4 @@ pub(crate) mod stub;
 mod vectors;
 
 #[cfg(feature = "std")]
-pub(crate) use enter::{bump, entry, light_barrier, set_slot, slot, values};
+pub(crate) use enter::{bump, claim_slot, entry, light_barrier, set_slot, slot, values};
