@@ -37,6 +37,8 @@ impl Control {
             self.take_in(frozen, &change.added);
             return;
         }
+        #[cfg(probe_backend = "x86_64")]
+        self.forget_unswitched();
         #[cfg(probe_discovers)]
         {
             for vanished in change.vanished {

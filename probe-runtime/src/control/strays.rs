@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::state::Control;
 use super::switch::Run;
 use crate::patch::{self, Refusal, Site, SiteAddr, SiteState};
-use crate::registry::ProbeId;
+use crate::registry::{ProbeId, ProbeState};
 
 /// Sites that an operation could not switch, with nobody else in the way: it may not write there, say.
 pub(super) type Unswitched = BTreeSet<SiteAddr>;
@@ -64,5 +64,31 @@ impl Control {
             unswitched.remove(&site.addr);
         }
         unswitched.extend(refused);
+    }
+
+    /// Forgets what was refused in objects that are gone, or were loaded again since: objects came
+    /// or went. What attachments have is switched, or refused, anew then; of all other probes, only
+    /// those that are held are asked for.
+    pub(super) fn forget_unswitched(&mut self) {
+        if self.unswitched.borrow().is_empty() {
+            return;
+        }
+        let all = (0..self.registry.len()).map(ProbeId::new);
+        let held = all.filter(|id| self.state_of(*id) == ProbeState::Held);
+        let live: Unswitched = held.flat_map(|id| self.registry.sites(id)).map(|site| site.addr).collect();
+        self.unswitched.borrow_mut().retain(|addr| live.contains(addr));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_forgotten() {
+        let mut control = Control::default();
+        control.unswitched.get_mut().insert(SiteAddr(4096));
+        control.forget_unswitched();
+        assert!(control.unswitched.get_mut().is_empty());
     }
 }

@@ -43,6 +43,61 @@ fn empty() -> String {
     "0 patched, 0 unchanged, 0 refused".to_owned()
 }
 
+/// Sites of a plugin could not be made latent, and it is unloaded then. Nothing of that is left,
+/// also where it is loaded again at the same place: whoever writes to a site of this program is
+/// noticed.
+pub(super) fn refused_before() {
+    let library = Library::open(&plugin("plugin"));
+    let place = (library.function("plugin_sum") as *const ()).addr();
+    let refused = select("plugin::**").unwrap().strict(true).attach(Count::new()).unwrap();
+    let site = own_site();
+    let hits = select("**::own kind=entry").unwrap().attach(Count::new()).unwrap();
+    let active = bytes_at(site);
+    // A trap would kill this thread.
+    set_mask(libc::SIG_BLOCK);
+    assert_eq!(refused.pause().refused(), 5);
+    set_mask(libc::SIG_UNBLOCK);
+    library.close();
+    assert_eq!(refused.detach().patched(), 0);
+    let library = Library::open(&plugin("plugin"));
+    assert_eq!((library.function("plugin_sum") as *const ()).addr(), place);
+
+    assert_eq!(hits.pause().patched(), 1);
+    let open = OpenText::new(site..site + NOP.len()).unwrap();
+    // SAFETY: a site of this program, which no other thread executes, in text that is open; each of
+    // its states is an instruction.
+    unsafe { (site as *mut [u8; 5]).write_unaligned(active) };
+    open.close().unwrap();
+    let resumed = hits.resume();
+    assert_eq!((resumed.patched(), resumed.unchanged(), resumed.foreign().len()), (0, 1, 1), "{resumed}");
+    assert_eq!((own(1), hits.total(), hits.detach().patched()), (2, 1, 1));
+    library.close();
+}
+
+const NOP: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x08];
+
+/// The entry's, while it is latent.
+fn own_site() -> usize {
+    let start = (own as *const ()).addr();
+    (start..start + 64).find(|addr| bytes_at(*addr) == NOP).expect("the entry's site")
+}
+
+fn bytes_at(addr: usize) -> [u8; 5] {
+    // SAFETY: this program's text.
+    unsafe { (addr as *const [u8; 5]).read_unaligned() }
+}
+
+/// Has this thread block `SIGTRAP`, or not.
+fn set_mask(how: libc::c_int) {
+    // SAFETY: a set, of one signal.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTRAP);
+        assert_eq!(libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()), 0);
+    }
+}
+
 /// A plugin is loaded again, and another runtime is the first to attach to it: its sites are that one's.
 pub(super) fn taken_by_another() {
     let library = Library::open(&plugin("plugin"));

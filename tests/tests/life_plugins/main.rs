@@ -103,6 +103,11 @@ fn what_another_runtime_has_is_left_to_it() {
 }
 
 #[test]
+fn what_was_refused_in_an_unloaded_plugin_is_forgotten() {
+    pass("refused before");
+}
+
+#[test]
 fn a_damaged_definition_costs_no_further_look() {
     pass("damaged");
 }
@@ -132,6 +137,7 @@ fn scenario() {
             "pause" => late::pausing_does_not_look(),
             "taken" => late::taken_by_another(),
             "damaged" => late::damaged(),
+            "refused before" => late::refused_before(),
             other => panic!("no scenario {other}"),
         },
     }
