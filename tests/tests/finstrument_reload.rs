@@ -3,9 +3,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use probe_runtime::patch::unrestored_bytes;
-use probe_runtime::{Count, Kind, TextPolicy, finstrument, probes, select};
+use probe_runtime::{
+    Attachment, Consumer, Count, Event, Kind, TextPolicy, finstrument, probe, probes, select,
+};
 use probe_tests::instrumented::{calls_at, folder, shared, source};
 use probe_tests::library::Library;
 use probe_tests::scenario;
@@ -31,6 +35,11 @@ fn a_call_across_two_words_is_the_same_one_again() {
 }
 
 #[test]
+fn who_looks_at_what_is_gone_drops_no_consumer() {
+    scenario::runs_in_a_child("scenario", "asking");
+}
+
+#[test]
 fn scenario() {
     let Some(asked) = scenario::asked() else { return };
     match asked.as_str() {
@@ -38,6 +47,7 @@ fn scenario() {
         "attached" => attached(),
         "held" => held(),
         "straddling" => straddling(),
+        "asking" => asking(),
         other => panic!("no scenario {other}"),
     }
     println!("done: {asked}");
@@ -117,6 +127,55 @@ fn held() {
     }
     finstrument::text(TextPolicy::Sealed);
     assert_eq!(unrestored_bytes(), 0);
+}
+
+static IS_DROPPED: AtomicBool = AtomicBool::new(false);
+
+/// Says when it is dropped.
+struct Tells;
+
+impl Consumer for Tells {
+    fn hit(&self, _event: &Event<'_>) {}
+}
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        IS_DROPPED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Drops another's attachment in a hit, which leaves the consumer to a later operation.
+struct DropsIt(Mutex<Option<Attachment<Tells>>>);
+
+impl Consumer for DropsIt {
+    fn hit(&self, _event: &Event<'_>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+#[probe]
+#[inline(never)]
+fn own() {
+    std::hint::black_box(1);
+}
+
+/// Only an operation that may wait drops a consumer that was left, however much has vanished.
+fn asking() {
+    let set = select("**::own kind=entry").unwrap();
+    let tells = Mutex::new(Some(set.attach(Tells).unwrap()));
+    let hits = set.attach(DropsIt(tells)).unwrap();
+    let path = object("asking", 0);
+    for _ in 0..2 {
+        let library = Library::open(&path);
+        assert_eq!(library.function("one")(1), 2);
+        assert!(probes().iter().any(|it| it.path() == "one"));
+        own();
+        library.close();
+        assert!(!probes().iter().any(|it| it.path() == "one"));
+        assert!(!IS_DROPPED.load(Ordering::Relaxed));
+    }
+    hits.pause();
+    assert!(IS_DROPPED.load(Ordering::Relaxed));
 }
 
 fn straddling() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::attached::Attached;
 use super::lock::{Locked, lock};
-use super::retired::tidy_hooks;
+use super::retired::tidy;
 use super::state::Control;
 use crate::consumer::Wants;
 use crate::dispatch::Subscription;
@@ -145,7 +145,7 @@ impl Switch {
         drop(locked);
         if has_retired {
             // A consumer is never dropped here, which may be on a thread of its own.
-            tidy_hooks();
+            tidy();
         } else if visibility == Visibility::Synchronous {
             os::heavy_barrier();
         }

@@ -56,18 +56,12 @@ pub(super) fn settle(visibility: Visibility, awaited: Option<Awaited<'_>>) -> Op
     left
 }
 
-/// Frees what no thread can be using, of all that was retired. Nobody is waited for.
-#[cfg(probe_discovers)]
+/// Frees what no thread can be using, but for consumers: who asks for something else need not run
+/// what their drop runs. What an attachment leaves is retired with its hooks, or after them. Nobody
+/// is waited for.
 pub(super) fn tidy() {
     let _whole = Uncancellable::new();
-    free(collect(|_| true).0);
-}
-
-/// The same of hooks. No consumer is dropped here: what its attachment leaves is retired with its
-/// hooks, or after them, and not given out before.
-pub(super) fn tidy_hooks() {
-    let _whole = Uncancellable::new();
-    free(collect(|garbage| matches!(garbage, Garbage::Hooks(_))).0);
+    free(collect(|garbage| !matches!(garbage, Garbage::Detached(_))).0);
 }
 
 fn collect(is_asked_for: impl Fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
