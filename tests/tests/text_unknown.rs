@@ -52,6 +52,11 @@ fn where_not_even_pages_answer_all_is_refused() {
     scenario::runs_in_a_child("scenario", "silence");
 }
 
+#[test]
+fn what_is_held_open_need_not_be_asked_for() {
+    scenario::runs_in_a_child("scenario", "held open");
+}
+
 /// What the children do.
 #[test]
 fn scenario() {
@@ -60,6 +65,7 @@ fn scenario() {
         "open elsewhere" => open_elsewhere(),
         "no way back" => no_way_back(),
         "silence" => silence(),
+        "held open" => held_open(),
         _ => {
             let (denied, unreadable) = asked.split_once(", ").expect("two conditions");
             refused(denied, unreadable);
@@ -217,11 +223,30 @@ fn no_way_back() {
     assert_eq!(text.differences(), []);
 }
 
+/// From here on, pages don't answer.
+fn no_answer() {
+    let question = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG).unsigned_abs();
+    deny(libc::SYS_futex, argument(1), ALL, question);
+}
+
+/// One of the probes is another attachment's, too.
+fn held_open() {
+    let set = select("text_unknown::*").unwrap().text(TextPolicy::Open);
+    let all = set.attach(Count::new()).unwrap();
+    let one = select("text_unknown::first").unwrap().text(TextPolicy::Open).attach(Count::new()).unwrap();
+    let _watched = Watched::new();
+    no_answer();
+    for (report, patched) in [(all.pause(), 1), (one.pause(), 1), (one.resume(), 1), (all.resume(), 1)] {
+        assert_eq!((report.patched(), report.refused(), report.unsealed()), (patched, 0, 0), "{report}");
+    }
+    assert_eq!((first(1), second(1)), (2, 2));
+    assert_eq!((all.total(), one.total()), (2, 1));
+}
+
 fn silence() {
     let text = Text::of_this_process();
     let _watched = Watched::new();
-    let question = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG).unsigned_abs();
-    deny(libc::SYS_futex, argument(1), ALL, question);
+    no_answer();
     let error = select("text_unknown::*").unwrap().attach(Count::new()).unwrap_err();
     let Error::Refused(report) = &error else { panic!("{error}") };
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (0, 0, 2));
