@@ -13,6 +13,10 @@
 //! Threads of the third and the fourth kind are waited for, up to [`LIMIT`]. A thread that has ended, and one of the kernel's own
 //! (of `io_uring`), executes no code of the program's any more.
 //!
+//! Emulators (gVisor, qemu-user) have `stat` files that say of every thread that it blocks nothing.
+//! So before the first look this thread blocks a signal for a moment, and reads whether its own
+//! says so; where not, nobody knows.
+//!
 //! Cost: 10 to 14 µs a thread (one small file, most of it in the kernel), 10 µs for the handlers' masks.
 
 // Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and change nothing.
@@ -22,6 +26,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,19 +57,26 @@ const IO_WORKER: u64 = 0x10;
 /// The threads of this process that block the signal for good; all that still do, where the limit is reached. None if nobody does.
 ///
 /// # Errors
-/// The system's, where it does not say who blocks what: `/proc` is not mounted, or no descriptor is free.
+/// The system's, where it does not say who blocks what: `/proc` is not mounted, or no descriptor is
+/// free; or an emulator's `/proc` says of everybody that nothing is blocked.
 pub(crate) fn blocking_threads() -> io::Result<Vec<Blocking>> {
     let this = id();
     if own_mask() & TRAP != 0 {
         return Ok(vec![Blocking { thread: this, name: name(this) }]);
     }
     let mut suspects = Vec::new();
+    let mut is_alone = true;
     for task in fs::read_dir("/proc/self/task")? {
         let thread = task?.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(this);
         // Its own may not be what an emulator shows there.
         if thread != this {
+            is_alone = false;
             suspects.extend(Suspect::new(thread)?);
         }
+    }
+    if !is_alone && suspects.is_empty() && !shows_masks(this)? {
+        let problem = format!("/proc/self/task/{this}/stat does not say that a signal is blocked that is");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
     }
     let since = Instant::now();
     for looks in 0_u32.. {
@@ -87,6 +99,24 @@ pub(crate) fn blocking_threads() -> io::Result<Vec<Blocking>> {
         }
     }
     Ok(Vec::new())
+}
+
+/// Whether a `stat` file says which signals its thread blocks: asked once, of this thread.
+fn shows_masks(this: u32) -> io::Result<bool> {
+    /// That it does was seen.
+    static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+    // It waits until it is let through, and nobody minds; the signal of a stopped terminal's job.
+    const ANY: u64 = 1 << (libc::SIGTTOU - 1);
+    if !IS_SHOWN.load(Ordering::Relaxed) {
+        let before = change_mask(libc::SIG_BLOCK, Some(ANY));
+        let mut text = [0; 1024];
+        let file = File::open(format!("/proc/self/task/{this}/stat"));
+        let read = file.and_then(|mut file| file.read(&mut text));
+        change_mask(libc::SIG_SETMASK, Some(before));
+        let is_shown = Fields::parse(&text[..read?]).is_some_and(|fields| fields.blocked & ANY != 0);
+        IS_SHOWN.store(is_shown, Ordering::Relaxed);
+    }
+    Ok(IS_SHOWN.load(Ordering::Relaxed))
 }
 
 /// A thread that was seen to block the signal, in all looks so far.
@@ -152,24 +182,41 @@ fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
     }
 }
 
-/// What a `stat` file, see `proc_pid_stat(5)`, says of a thread that blocks the signal; `Some(None)` of any other, `None` where it can't
-/// be read. Pure. Its set of blocked signals has the first 31 of them.
+/// What a `stat` file says of a thread that blocks the signal; `Some(None)` of any other, `None`
+/// where it can't be read. Pure.
 #[expect(
     clippy::option_option,
     reason = "that it can't be read is another answer than that it does not block"
 )]
 fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
-    // Field 2 is a name in parentheses, which may hold anything.
-    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    let name_start = stat.iter().position(|byte| *byte == b'(')?;
-    let rest = str::from_utf8(&stat[name_end + 1..]).ok()?;
-    let fields: Vec<_> = rest.split_ascii_whitespace().take(30).collect();
-    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
-    let state = *fields.first()?.as_bytes().first()?;
-    let is_kernels = number(9)? & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
-    let is_over = matches!(state, b'Z' | b'X');
-    let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
-    Some((number(32)? & TRAP != 0 && !is_kernels && !is_over).then_some(found))
+    let Fields { stat, blocked, is_kernels } = Fields::parse(stat)?;
+    let is_over = matches!(stat.state, b'Z' | b'X');
+    Some((blocked & TRAP != 0 && !is_kernels && !is_over).then_some(stat))
+}
+
+/// What a `stat` file says, see `proc_pid_stat(5)`.
+struct Fields {
+    stat: Stat,
+    /// The first 31 signals of the set.
+    blocked: u64,
+    /// Whether it is a thread of the kernel's own.
+    is_kernels: bool,
+}
+
+impl Fields {
+    /// Pure.
+    fn parse(stat: &[u8]) -> Option<Self> {
+        // Field 2 is a name in parentheses, which may hold anything.
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let name_start = stat.iter().position(|byte| *byte == b'(')?;
+        let rest = str::from_utf8(&stat[name_end + 1..]).ok()?;
+        let fields: Vec<_> = rest.split_ascii_whitespace().take(30).collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let state = *fields.first()?.as_bytes().first()?;
+        let is_kernels = number(9)? & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
+        let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
+        Some(Self { stat: found, blocked: number(32)?, is_kernels })
+    }
 }
 
 /// The set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
@@ -184,13 +231,18 @@ fn name(thread: u32) -> String {
 }
 
 fn own_mask() -> u64 {
-    let mut mask = 0_u64;
-    // SAFETY: no new mask, and a place for the present one, whose size the kernel is told.
+    change_mask(libc::SIG_BLOCK, None)
+}
+
+/// Returns the mask before.
+fn change_mask(how: libc::c_int, change: Option<u64>) -> u64 {
+    let mut before = 0_u64;
+    let change = change.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: a mask or none, and a place for the present one; the kernel is told their size.
     unsafe {
-        let none = ptr::null::<u64>();
-        libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, none, &raw mut mask, size_of::<u64>());
+        libc::syscall(libc::SYS_rt_sigprocmask, how, change, &raw mut before, size_of::<u64>());
     }
-    mask
+    before
 }
 
 /// What the kernel does with a signal: `struct kernel_sigaction`.
@@ -262,6 +314,16 @@ mod tests {
         assert_eq!(blocking(b""), None);
         assert_eq!(blocking(b"7 (a) S 1 7"), None);
         assert_eq!(blocking(stat("a", "S", 0, TRAP).replace("12", "?").as_bytes()), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads /proc by system call numbers")]
+    fn what_is_blocked_is_shown_here() {
+        let before = own_mask();
+        assert!(shows_masks(id()).unwrap());
+        assert_eq!(own_mask(), before);
+        let fields = |blocked| Fields::parse(stat("a", "S", 0, blocked).as_bytes()).unwrap().blocked;
+        assert_eq!((fields(0), fields(TRAP)), (0, TRAP), "an emulator's is always 0");
     }
 
     #[test]
