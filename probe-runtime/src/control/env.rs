@@ -82,6 +82,8 @@ const OUT: &str = "PROBES_OUT";
 ///   at once.
 /// - Only signals that have their default action when the guard is made are caught. One that is ignored stays so, one that the
 ///   program handles is its own, also from a later moment on; and one that threads block, to wait for it, comes to them.
+/// - A program that closes all its descriptors, to become a daemon, is told all the same; the
+///   thread then looks every 20 ms.
 /// - A thread waits for signals and the time, `probe-reports`. There is none with `PROBES_SIGNALS=none` alone. A forked child has none:
 ///   signals do there what they do by default. The guard's end gives back the default actions.
 ///

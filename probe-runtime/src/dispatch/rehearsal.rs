@@ -6,30 +6,32 @@
 //!
 //! Cost: some 10 to 50 µs each time.
 
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{process, ptr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Action, Era, Hooks, Mark, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
+use crate::os::fork::forks;
 use crate::registry::ProbeId;
 
 /// Calls in a round, and rounds.
 const CALLS: u32 = 64;
 const ROUNDS: usize = 25;
 
-/// The process whose thread has hooked the definitions. A forked child takes over from a thread that it does not have.
-static REHEARSING: AtomicU32 = AtomicU32::new(0);
+/// The process whose thread has hooked the definitions: one more than there were forks before it. A
+/// forked child takes over from a thread that it does not have.
+static REHEARSING: AtomicUsize = AtomicUsize::new(0);
 
 /// Nobody else rehearses meanwhile.
 struct Alone;
 
 impl Alone {
     fn new() -> Option<Self> {
-        let (before, own) = (REHEARSING.load(Ordering::Relaxed), process::id());
+        let (before, own) = (REHEARSING.load(Ordering::Relaxed), forks() + 1);
         let is_free = before != own;
         let taken = || REHEARSING.compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
         (is_free && taken()).then_some(Self)
@@ -135,7 +137,7 @@ mod tests {
         let alone = std::iter::repeat_with(Alone::new).find_map(|alone| alone).unwrap();
         assert_eq!(hits_that_count(Clock::new()), None);
         // As in a forked child.
-        REHEARSING.store(process::id() ^ 1, Ordering::Relaxed);
+        REHEARSING.store(forks() + 2, Ordering::Relaxed);
         assert!(hits_that_count(Clock::new()).is_some());
         drop(alone);
     }

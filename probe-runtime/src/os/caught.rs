@@ -1,9 +1,10 @@
 //! Signals that a thread is told of: a handler for those that the program leaves to their default action.
 //!
-//! Life: [`Caught::new`] makes a pipe, once a process ▸ [`Caught::install`] puts the handler where a signal has its default action, and
-//! nowhere else ▸ the handler writes the signal's number to the pipe ▸ [`Caught::wait`] reads it, on a thread of its own ▸
-//! [`Caught::end`] has the signal do what it does by default ▸ a drop gives back the default action, where the handler is still this
-//! one.
+//! Life: [`Caught::new`] makes a [`Bell`], once a process ▸ [`Caught::install`] puts the handler
+//! where a signal has its default action, and nowhere else ▸ the handler notes the signal, and
+//! rings ▸ [`Caught::wait`] takes what was noted, on a thread of its own ▸ [`Caught::end`] has the
+//! signal do what it does by default ▸ a drop gives back the default action, where the handler is
+//! still this one.
 //!
 //! The handler stays out of everybody's way:
 //! - A handler that the program installs later replaces this one. If it calls this one, as the one before it, this one does nothing: it
@@ -11,21 +12,24 @@
 //! - In a forked child, which has the handler but not the thread, it takes the default action.
 //! - A signal that ends the process takes its default action at once if another one has come before.
 //!
-//! It calls what POSIX allows in handlers (sigaction, getpid, write, raise), and keeps `errno`. Threads that block a signal, for
-//! `sigwait` or a `signalfd`, have it as they would.
+//! It calls what POSIX allows in handlers (sigaction, getpid, fstat, write, raise), and keeps
+//! `errno`. Threads that block a signal, for `sigwait` or a `signalfd`, have it as they would.
 
-// Safety: relies on signal-safety(7), and on descriptors of a pipe that is never closed.
+// Safety: relies on signal-safety(7), and on bells, which are never given back.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd};
+mod bell;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use self::bell::Bell;
 use super::cancel::Uncancellable;
 
 /// One signal.
@@ -70,9 +74,11 @@ impl Signal {
     }
 }
 
-/// Where the handler writes; negative where nobody reads.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
-/// The process whose thread reads.
+/// What the handler rings; null where nobody listens.
+static BELL: AtomicPtr<Bell> = AtomicPtr::new(ptr::null_mut());
+/// What was noted since the last wait: signals by their numbers, and [`STOP`].
+static NOTED: AtomicU64 = AtomicU64::new(0);
+/// The process whose thread listens.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 /// The signals, by their numbers, that end the process.
 static ENDS: AtomicU64 = AtomicU64::new(0);
@@ -87,45 +93,34 @@ pub(crate) enum Woken {
     Signal(Signal),
 }
 
-/// What the handler never writes.
-const STOP: u8 = 0;
-/// How often the pipe is read where poll(2) does not wait for it.
-const BETWEEN_READS: Duration = Duration::from_millis(20);
+/// The number of no signal.
+const STOP: u64 = 1;
 
 /// Signals, caught: one at a time in a process.
 #[derive(Debug)]
 pub(crate) struct Caught {
-    /// Read by one thread.
-    from: ManuallyDrop<File>,
-    /// Never closed, since the handler may be about to write to it; a forked child that makes its own has a pipe of its own.
-    to: libc::c_int,
+    bell: &'static Bell,
 }
 
 impl Caught {
     /// None so far.
     pub(crate) fn new() -> io::Result<Self> {
-        static PIPES: std::sync::Mutex<Option<(u32, libc::c_int, libc::c_int)>> = std::sync::Mutex::new(None);
+        /// The last one that was made, by a process with so many forks before it.
+        static MADE: AtomicPtr<(usize, Bell)> = AtomicPtr::new(ptr::null_mut());
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| super::fork::install(nothing, nothing, forget));
-        let process = std::process::id();
-        let mut pipes = PIPES.try_lock().map_err(|_| io::Error::from(io::ErrorKind::ResourceBusy))?;
-        let (from, to) = match *pipes {
-            Some((owner, from, to)) if owner == process => (from, to),
+        let forks = super::fork::forks();
+        // SAFETY: bells are never given back.
+        let made = unsafe { MADE.load(Ordering::Acquire).as_ref() };
+        let bell = match made {
+            Some((owner, bell)) if *owner == forks && bell.is_whole() => bell,
             _ => {
-                let (from, to) = io::pipe()?;
-                let (from, to) = (from.into_raw_fd(), to.into_raw_fd());
-                // The handler must not wait for room, nor who reads for what poll(2) has not told of.
-                for end in [from, to] {
-                    // SAFETY: a descriptor that is open, and nobody else's.
-                    unsafe { libc::fcntl(end, libc::F_SETFL, libc::O_NONBLOCK) };
-                }
-                *pipes = Some((process, from, to));
-                (from, to)
+                let made = Box::leak(Box::new((forks, Bell::new()?)));
+                MADE.store(made, Ordering::Release);
+                &made.1
             }
         };
-        // SAFETY: the pipe's end, which is never closed.
-        let from = ManuallyDrop::new(unsafe { File::from_raw_fd(from) });
-        Ok(Self { from, to })
+        Ok(Self { bell })
     }
 
     /// Catches these where they have their default action; returns those that don't. Those of `ends` end the process.
@@ -133,7 +128,7 @@ impl Caught {
         ENDS.store(ends.iter().fold(0, |all, signal| all | signal.bit()), Ordering::Relaxed);
         IS_ENDING.store(false, Ordering::Relaxed);
         OWNER.store(std::process::id(), Ordering::Relaxed);
-        PIPE.store(self.to, Ordering::Release);
+        BELL.store(ptr::from_ref(self.bell).cast_mut(), Ordering::SeqCst);
         ends.iter().chain(others).copied().filter(|signal| !catch(*signal)).collect()
     }
 
@@ -145,36 +140,21 @@ impl Caught {
     /// Waits for the next signal, until this moment if there is one.
     pub(crate) fn wait(&self, until: Option<Instant>) -> Woken {
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            let mut poll = libc::pollfd { fd: self.from.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one descriptor, which is open.
-            let ready = unsafe { libc::poll(&raw mut poll, 1, left.map_or(-1, milliseconds)) };
-            if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-                // The kernel refuses to wait for any descriptor where a process may have none (RLIMIT_NOFILE).
-                std::thread::sleep(left.unwrap_or(BETWEEN_READS).min(BETWEEN_READS));
+            if let Some(woken) = noted() {
+                return woken;
             }
-            let mut byte = [STOP];
-            return match (&*self.from).read(&mut byte) {
-                Ok(1) if byte[0] != STOP => Woken::Signal(Signal(byte[0].into())),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // Nothing has come; or poll(2) can't wait for as long.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => match until {
-                    Some(until) if Instant::now() >= until => Woken::TimedOut,
-                    _ => continue,
-                },
-                _ => Woken::Stopped,
-            };
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Woken::TimedOut;
+            }
+            self.bell.sleep(left);
         }
     }
 
-    /// Ends the wait.
+    /// Ends the wait, once all signals that have come are waited for.
     pub(crate) fn stop(&self) {
-        // SAFETY: the pipe's end, which is never closed.
-        let mut to = ManuallyDrop::new(unsafe { File::from_raw_fd(self.to) });
-        // A pipe without room holds signals, which end the wait too.
-        while to.write_all(&[STOP]).is_err() {
-            std::thread::yield_now();
-        }
+        NOTED.fetch_or(STOP, Ordering::SeqCst);
+        self.bell.ring();
     }
 
     /// Has the signal do what it does by default, on this thread: the process ends, unless it is the first of its namespace, which such
@@ -202,23 +182,41 @@ impl Caught {
 
 impl Drop for Caught {
     fn drop(&mut self) {
+        let own = ptr::from_ref(self.bell);
         // That of a forked child's parent is not its own.
-        if OWNER.load(Ordering::Relaxed) != std::process::id() || PIPE.load(Ordering::Relaxed) != self.to {
+        if OWNER.load(Ordering::Relaxed) != std::process::id() || !ptr::eq(BELL.load(Ordering::Relaxed), own)
+        {
             return;
         }
         NAMES
             .iter()
             .filter(|(_, number)| is_ours(*number))
             .for_each(|(_, number)| set(*number, libc::SIG_DFL));
-        PIPE.store(-1, Ordering::Relaxed);
-        // What has come since the last wait is not lost.
-        while let Woken::Signal(signal) = self.wait(Some(Instant::now())) {
-            if Self::ends(signal) {
+        BELL.store(ptr::null_mut(), Ordering::SeqCst);
+        // What has come since the last wait is not lost. To the process, as it came: this thread
+        // may block it.
+        while let Some(woken) = noted() {
+            if let Woken::Signal(signal) = woken
+                && Self::ends(signal)
+            {
                 // SAFETY: no pointers.
-                unsafe { libc::raise(signal.0) };
+                unsafe { libc::kill(libc::getpid(), signal.0) };
             }
         }
     }
+}
+
+/// Takes what was noted: what asks for something before what ends the process, and either before
+/// the end of waiting.
+fn noted() -> Option<Woken> {
+    let noted = NOTED.load(Ordering::SeqCst);
+    let ends = ENDS.load(Ordering::Relaxed);
+    let next = [noted & !ends & !STOP, noted & ends, noted].into_iter().find(|some| *some != 0)?;
+    let bit = next & next.wrapping_neg();
+    // Nobody else takes, but for a handler that finds nobody listening any more.
+    let is_taken = NOTED.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+    let number = || libc::c_int::try_from(bit.trailing_zeros()).unwrap_or_default();
+    is_taken.then(|| if bit == STOP { Woken::Stopped } else { Woken::Signal(Signal(number())) })
 }
 
 fn milliseconds(duration: Duration) -> libc::c_int {
@@ -230,7 +228,8 @@ extern "C" fn nothing() {}
 
 /// In a forked child.
 extern "C" fn forget() {
-    PIPE.store(-1, Ordering::Relaxed);
+    BELL.store(ptr::null_mut(), Ordering::SeqCst);
+    NOTED.store(0, Ordering::SeqCst);
 }
 
 fn handler() -> libc::sighandler_t {
@@ -278,7 +277,8 @@ extern "C" fn handle(signal: libc::c_int) {
     match action(signal) {
         Some(current) if current == handler() => tell(signal),
         // Given back since the kernel has called this one.
-        // SAFETY: no pointers; it takes effect when the handler returns, since the signal is blocked in it.
+        // SAFETY: no pointers; it takes effect when the handler returns, since the signal is
+        // blocked in it.
         Some(libc::SIG_DFL) => drop(unsafe { libc::raise(signal) }),
         // A later handler has called this one.
         _ => (),
@@ -288,22 +288,35 @@ extern "C" fn handle(signal: libc::c_int) {
 }
 
 fn tell(signal: libc::c_int) {
-    let pipe = PIPE.load(Ordering::Acquire);
-    let is_heard = pipe >= 0 && OWNER.load(Ordering::Relaxed) == std::process::id();
-    let is_end = Caught::ends(Signal(signal));
-    let byte = u8::try_from(signal).unwrap_or(STOP);
+    let signal = Signal(signal);
+    let is_end = Caught::ends(signal);
+    let is_owner = OWNER.load(Ordering::Relaxed) == std::process::id();
     // Writing is a cancellation point, and a handler must not unwind.
     let _whole = Uncancellable::new();
-    // SAFETY: one byte, to a pipe that is never closed. An end that is told for the first time is awaited by whoever reads; all
-    // others take effect when the handler returns, since the signal is blocked in it.
-    unsafe {
-        let tell = || libc::write(pipe, (&raw const byte).cast(), 1) == 1;
-        let is_told = is_heard && !(is_end && IS_ENDING.swap(true, Ordering::Relaxed)) && tell();
-        // Of one that does not end the process here, as many are waiting as the pipe holds.
-        if !is_told && (is_end || !is_heard) {
-            set(signal, libc::SIG_DFL);
-            libc::raise(signal);
+    // An end that is told for the first time is awaited by whoever listens.
+    let is_told = is_owner && !(is_end && IS_ENDING.swap(true, Ordering::Relaxed)) && note(signal);
+    if !is_told {
+        set(signal.0, libc::SIG_DFL);
+        // SAFETY: no pointers; it takes effect when the handler returns, since the signal is
+        // blocked in it.
+        unsafe { libc::raise(signal.0) };
+    }
+}
+
+/// Notes a signal, and rings; false where nobody listens. Who listens no more takes what was noted,
+/// or it is taken back here.
+fn note(signal: Signal) -> bool {
+    if BELL.load(Ordering::SeqCst).is_null() {
+        return false;
+    }
+    NOTED.fetch_or(signal.bit(), Ordering::SeqCst);
+    // SAFETY: bells are never given back.
+    match unsafe { BELL.load(Ordering::SeqCst).as_ref() } {
+        Some(bell) => {
+            bell.ring();
+            true
         }
+        None => NOTED.fetch_and(!signal.bit(), Ordering::SeqCst) & signal.bit() == 0,
     }
 }
 

@@ -16,8 +16,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How many forks there are between this process and the one that first installed hooks: what differs between a parent and
-/// its child, even where their ids don't.
-#[cfg(probe_backend = "x86_64")]
+/// its child, even where their ids don't: each may be the first of its namespace.
 pub(crate) fn forks() -> usize {
     FORKS.load(Ordering::Relaxed)
 }

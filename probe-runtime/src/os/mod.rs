@@ -3,7 +3,7 @@
 //! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there, mapped lazily;
 //! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
-//! - `fork::install`: hooks around `fork`;
+//! - `fork::{install, forks}`: hooks around `fork`; what tells a child from its parent;
 //! - `kept::Kept`: what a thread keeps across one;
 //! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves them to their default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits by itself;

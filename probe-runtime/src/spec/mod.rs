@@ -22,5 +22,7 @@ pub(crate) use options::Setting;
 #[cfg(all(test, any(feature = "perf", feature = "call-tree", feature = "latency")))]
 pub(crate) use options::settings;
 pub(crate) use parse::{Listening, Request, requests};
+#[cfg(test)]
+pub(crate) use reported::Report;
 pub(crate) use reported::Reported;
 pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};

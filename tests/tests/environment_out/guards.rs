@@ -1,6 +1,7 @@
 //! All guards of a process share one thread, which is there for as long as they are.
 
 use std::env;
+use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -34,6 +35,29 @@ pub(crate) fn many_threads(guard: EnvGuard) {
         }
     });
     nothing_is_left();
+}
+
+/// Closes all descriptors but for the standard ones; returns pipes that have got their numbers,
+/// with something in each.
+pub(crate) fn strangers() -> Vec<(PipeReader, PipeWriter)> {
+    let limit = 64;
+    for number in 3..limit {
+        // SAFETY: whoever has opened them is not asked, as in programs that do this.
+        unsafe { libc::close(number) };
+    }
+    let stranger = || {
+        let (from, mut to) = pipe().unwrap();
+        to.write_all(b"theirs").unwrap();
+        (from, to)
+    };
+    (0..limit / 4).map(|_| stranger()).collect()
+}
+
+pub(crate) fn is_as_it_was((mut from, to): (PipeReader, PipeWriter)) {
+    drop(to);
+    let mut all = String::new();
+    from.read_to_string(&mut all).unwrap();
+    assert_eq!(all, "theirs");
 }
 
 fn nothing_is_left() {

@@ -120,6 +120,15 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
             [SIGUSR1, SIGINT].into_iter().for_each(send);
         }
+        "closed" => {
+            // As daemons do, which have other files under these numbers then.
+            let strangers = guards::strangers();
+            send(SIGUSR1);
+            until(|| reported() == Some(3));
+            times(2);
+            strangers.into_iter().for_each(guards::is_as_it_was);
+            send(SIGINT);
+        }
         "exits meanwhile" => {
             send(SIGINT);
             process::exit(0);
@@ -208,17 +217,9 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
         }
         "threads" => return guards::one_thread(guard),
         "guards" => return guards::many_threads(guard),
-        "first of its namespace" => {
-            // SAFETY: no pointers.
-            if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
-                return println!("not permitted");
-            }
-            drop(guard);
-            let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "signal: first");
-            let status = command.status().unwrap();
-            assert_eq!(status.code(), Some(7), "{status}");
-            return;
+        "first of its namespace" => return first_of_its_namespace(guard, "signal: first"),
+        "forking first of its namespace" => {
+            return first_of_its_namespace(guard, "signal: first, with a child");
         }
         "first" => {
             assert_eq!(process::id(), 1);
@@ -227,9 +228,42 @@ pub(crate) fn play(ending: &str, guard: EnvGuard) {
             times(2);
             process::exit(7);
         }
+        // Each is the first of its own.
+        "first, with a child" => {
+            // SAFETY: no pointers.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWPID) }, 0);
+            let mut guard = Some(guard);
+            let child = fork(|| {
+                assert_eq!(process::id(), 1);
+                times(1);
+                drop(guard.take());
+                drop(init_from_env().unwrap());
+                process::exit(0);
+            });
+            assert_eq!(status(child), 0);
+            assert_eq!(reported(), None, "the child's is another file");
+            send(SIGTERM);
+            until(|| reported() == Some(3));
+            drop(guard);
+            process::exit(7);
+        }
         other => panic!("{other}"),
     }
     wait();
+}
+
+/// Plays a scenario in a child that is the first of a namespace of processes.
+fn first_of_its_namespace(guard: EnvGuard, scenario: &str) {
+    // SAFETY: no pointers.
+    if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+        return println!("not permitted");
+    }
+    drop(guard);
+    fs::remove_file(env::var_os("PROBES_OUT").unwrap()).unwrap();
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", scenario);
+    let status = command.status().unwrap();
+    assert_eq!(status.code(), Some(7), "{status}");
 }
 
 #[test]
@@ -336,6 +370,14 @@ fn signals_are_heard_where_no_descriptor_may_be_open() {
 }
 
 #[test]
+fn signals_are_heard_where_the_program_has_closed_all_descriptors() {
+    let folder = Folder::new("closed");
+    let output = folder.run_with("signal: closed", COUNT, "@/counts.json", &[("PROBES_ON", "SIGUSR1")]);
+    assert_eq!(output.status.signal(), Some(SIGINT), "{output:?}");
+    assert_eq!(hits(&folder.json("counts.json")), 5);
+}
+
+#[test]
 fn on_stderr_reports_follow_each_other() {
     use std::io::{BufRead, BufReader};
     let mut command = Command::new(env::current_exe().unwrap());
@@ -375,4 +417,17 @@ fn the_first_of_its_namespace_goes_on() {
         return eprintln!("not tested: there are no namespaces for this user");
     }
     assert_eq!(hits(&folder.json("counts.json")), 5);
+}
+
+/// Their ids tell nothing of who they are.
+#[test]
+fn so_does_the_first_of_its_namespace_whose_child_is_the_first_of_another() {
+    let folder = Folder::new("first-child");
+    let output = folder.run("signal: forking first of its namespace", COUNT, "@/counts.json");
+    assert!(output.status.success(), "{output:?}");
+    if String::from_utf8_lossy(&output.stdout).contains("not permitted") {
+        return eprintln!("not tested: there are no namespaces for this user");
+    }
+    assert_eq!(folder.names(), ["counts-1.json", "counts.json"]);
+    assert_eq!(hits(&folder.json("counts.json")), 3);
 }

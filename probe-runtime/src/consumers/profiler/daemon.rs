@@ -5,12 +5,12 @@
 //! if any of them are to be timed ▸ these are armed. So a call that is timed has both its function's sites active, whatever a thread
 //! had fetched. Of one that is counted, a thread may for a moment execute what was there before, and miss it: windows are a thousand times as long.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{fmt, process};
 
 use super::costs::Rehearsed;
 use super::estimate::Estimate;
@@ -20,6 +20,7 @@ use super::schedule::{Orders, Reading, Schedule, Settings};
 use super::time::{Time, Used};
 use crate::control::Switch;
 use crate::error::Error;
+use crate::os::fork::forks;
 use crate::os::masked::{self, Masked};
 use crate::patch::Visibility;
 
@@ -29,8 +30,8 @@ pub(super) struct Core {
     pub(super) sampler: OnceLock<Sampler>,
     running: Mutex<Option<Running>>,
     is_over: AtomicBool,
-    /// Where the daemon is.
-    process: u32,
+    /// Before the process that the daemon is in.
+    forks: usize,
 }
 
 /// What looks change.
@@ -41,8 +42,8 @@ pub(super) struct Running {
     rehearsed_at: u32,
     switch: Switch,
     scale: f64,
-    /// Where that was used.
-    process: u32,
+    /// Before the process that has used that.
+    forks: usize,
     used: Used,
     /// Whether a thread of its own looks.
     has_daemon: bool,
@@ -64,7 +65,7 @@ impl Core {
             sampler: OnceLock::new(),
             running: Mutex::new(None),
             is_over: AtomicBool::new(false),
-            process: process::id(),
+            forks: forks(),
         }
     }
 
@@ -82,7 +83,7 @@ impl Core {
 
     /// Whether this is the process that it was made in, not a forked child.
     fn is_here(&self) -> bool {
-        self.process == process::id()
+        self.forks == forks()
     }
 
     /// All of its sites are active: hits count from here on. `has_daemon` says that a thread of its own looks.
@@ -112,7 +113,7 @@ impl Core {
             rehearsed_at: 0,
             switch,
             scale,
-            process: process::id(),
+            forks: forks(),
             used,
             has_daemon,
             own: 0,
@@ -230,9 +231,9 @@ impl Core {
             running.progress.leave_out_this_thread();
         }
         let used = self.time.used();
-        if running.process != process::id() {
+        if running.forks != forks() {
             // Times on processors begin anew in a forked child.
-            (running.process, running.used, running.own) = (process::id(), Used::default(), 0);
+            (running.forks, running.used, running.own) = (forks(), Used::default(), 0);
             running.progress.begin_anew();
         }
         let all = used.by_all.saturating_sub(running.used.by_all);

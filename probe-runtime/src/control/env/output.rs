@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -23,6 +24,7 @@ use crate::dispatch::lost_hits;
 use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
+use crate::os::fork::forks;
 use crate::os::kept::Kept;
 use crate::spec::{Format, Reported};
 
@@ -33,6 +35,8 @@ pub(super) struct Output {
     run: Run,
     destination: Destination,
     attached: Vec<Attached>,
+    /// Before the process that has made it.
+    forks: usize,
 }
 
 /// One consumer, by its number and name in the variable.
@@ -54,7 +58,7 @@ pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
 
 impl Output {
     pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
-        Self { run, destination, attached }
+        Self { run, destination, attached, forks: forks() }
     }
 
     /// From now on it reports at the end. After the first operation on probes.
@@ -76,7 +80,7 @@ impl Output {
         let (mut taken, mut inherited) = (None, Vec::new());
         for output in outputs.iter_mut() {
             let Some(path) = output.replaced().into_iter().find(|path| own.contains(path)) else { continue };
-            if output.run.process == self.run.process {
+            if output.forks == self.forks {
                 taken = Some(path);
             } else {
                 // Of a parent, which reports it to a file of its own.
@@ -141,7 +145,7 @@ impl Output {
     fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
-        let is_forked = self.run.is_forked || process != self.run.process;
+        let is_forked = self.run.is_forked || self.forks != forks();
         let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
         // A stream is its parent's, too: another name would be no stream.
@@ -205,8 +209,7 @@ pub(super) fn say(text: &str) {
 
 /// Whether this is the forked child of a process that had an output.
 pub(super) fn is_forked() -> bool {
-    let process = process::id();
-    outputs().iter().any(|output| output.run.is_forked || output.run.process != process)
+    outputs().iter().any(|output| output.run.is_forked || output.forks != forks())
 }
 
 /// Reports as it is now.
@@ -222,8 +225,16 @@ pub(super) fn report(ticket: &Ticket) {
 pub(super) fn report_all(then: impl FnOnce()) {
     let _whole = Uncancellable::new();
     let outputs = outputs();
-    outputs.iter().for_each(Output::report);
+    report_each(&outputs);
     then();
+}
+
+/// What panics says so, and keeps neither the others from their reports nor the program from its
+/// end.
+fn report_each(outputs: &[Output]) {
+    for output in outputs {
+        let _ = catch_unwind(AssertUnwindSafe(|| output.report()));
+    }
 }
 
 /// Reports for the last time, and detaches.
@@ -241,7 +252,7 @@ pub(super) fn close(ticket: &Ticket) {
 extern "C" fn at_exit() {
     let _whole = Uncancellable::new();
     let mut outputs = outputs();
-    outputs.iter().for_each(Output::report);
+    report_each(&outputs);
     // Other threads may go on to hit; what detaching is for, the end of the process does.
     outputs.iter_mut().for_each(|output| mem::forget(mem::take(&mut output.attached)));
 }
@@ -263,4 +274,55 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::spec::Report;
+
+    struct Panics;
+
+    impl Reported for Panics {
+        fn report(&self, _format: Format) -> Report {
+            panic!("this report panics")
+        }
+
+        fn notes(&self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// Has this process report such a thing, for two signals, of which the second ends it.
+    #[cfg(all(unix, not(miri)))]
+    #[expect(unsafe_code, reason = "signals")]
+    pub(in super::super) fn panics_at_each_report(start: impl FnOnce()) {
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        static REPORTS: AtomicU32 = AtomicU32::new(0);
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            before(panic);
+            REPORTS.fetch_add(1, Ordering::Relaxed);
+        }));
+        let attached =
+            vec![Attached { number: 1, consumer: "panics".to_owned(), reported: Box::new(Panics) }];
+        let run =
+            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
+        assert!(Output::new(run, Destination::Stderr, attached).open().is_ok());
+        start();
+        // SAFETY: no pointers.
+        unsafe {
+            libc::alarm(60);
+            libc::kill(libc::getpid(), libc::SIGUSR1);
+        }
+        while REPORTS.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        // SAFETY: as above.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+        loop {
+            std::thread::park();
+        }
+    }
 }

@@ -9,8 +9,7 @@
 //! pipe. A turn is taken before the list of outputs, which the thread needs before it can end.
 
 use std::io;
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use std::time::{Duration, Instant};
 use super::output::{outputs, report_all, say};
 use super::when::{ON, When};
 use crate::os::caught::{Caught, Woken};
+use crate::os::fork::forks;
 use crate::os::masked::Masked;
 
 /// The thread's name.
@@ -37,12 +37,13 @@ impl Drop for Watching {
 /// While it lasts, nobody else starts or ends the thread.
 struct Turn;
 
-/// The process whose thread has the turn; 0 if none has. One that was somebody's at a fork holds nobody up in the child.
-static TURN: AtomicU32 = AtomicU32::new(0);
+/// The process whose thread has the turn: one more than there were forks before it; 0 if none has. A
+/// turn that was taken at a fork holds nobody up in the child, whatever its id is in its namespace.
+static TURN: AtomicUsize = AtomicUsize::new(0);
 
 impl Turn {
     fn take() -> Self {
-        let own = process::id();
+        let own = forks() + 1;
         loop {
             let holder = TURN.load(Ordering::Relaxed);
             let is_free = holder != own;
@@ -68,7 +69,8 @@ const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 struct Watch {
     caught: Arc<Caught>,
     thread: Option<JoinHandle<()>>,
-    process: u32,
+    /// Before the process whose thread it is.
+    forks: usize,
 }
 
 /// Has reports made when they are asked for. A second guard shares the first one's thread.
@@ -82,7 +84,7 @@ pub(super) fn start(when: &When) -> Option<Watching> {
     let _unforked = outputs();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(watch) = current.upgrade()
-        && watch.process == process::id()
+        && watch.forks == forks()
     {
         return Some(Watching(Some(watch)));
     }
@@ -113,7 +115,7 @@ fn watch(when: &When) -> io::Result<Watch> {
     for signal in when.on.iter().filter(|signal| handled.contains(signal)) {
         say(&format!("{ON}: this program handles or ignores {}; it asks for no report", signal.name()));
     }
-    Ok(Watch { caught, thread: Some(thread), process: process::id() })
+    Ok(Watch { caught, thread: Some(thread), forks: forks() })
 }
 
 fn run(caught: &Caught, every: Option<Duration>) {
@@ -143,7 +145,7 @@ fn first(every: Option<Duration>) -> Option<Instant> {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        if self.process != process::id() {
+        if self.forks != forks() {
             // It is the parent's: there is none here to wait for, nor to let go of.
             return std::mem::forget(thread);
         }
@@ -156,6 +158,30 @@ impl Drop for Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A report that panics is no reason to miss a signal: each has its effect, and the program
+    /// ends by the one that ends it.
+    #[test]
+    #[cfg(all(unix, not(miri)))]
+    fn a_panic_is_no_end_of_the_thread() {
+        use std::env;
+        use std::os::unix::process::ExitStatusExt;
+        use std::process::Command;
+
+        const SCENARIO: &str = "PROBE_UNIT_SCENARIO";
+        if env::var_os(SCENARIO).is_some() {
+            return super::super::output::tests::panics_at_each_report(|| {
+                let when = When::parse("", "USR1", "TERM").unwrap();
+                std::mem::forget(start(&when));
+            });
+        }
+        let mut command = Command::new(env::current_exe().unwrap());
+        let name = "control::env::watch::tests::a_panic_is_no_end_of_the_thread";
+        let output = command.args(["--exact", name, "--nocapture"]).env(SCENARIO, "").output().unwrap();
+        assert_eq!(output.status.signal(), Some(15), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.matches("this report panics").count(), 2, "{said}");
+    }
 
     #[test]
     fn what_no_clock_reaches_is_never_due() {

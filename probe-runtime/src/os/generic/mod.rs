@@ -129,6 +129,11 @@ pub(crate) mod thread {
 /// There is no `fork`.
 #[cfg(any(not(unix), miri))]
 pub(crate) mod fork {
+    /// None.
+    pub(crate) fn forks() -> usize {
+        0
+    }
+
     /// Does nothing.
     pub(crate) fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
 }

@@ -1,0 +1,157 @@
+//! What wakes a thread, also from a signal handler: a pipe. What its bytes are says nothing.
+//!
+//! A program may close all its descriptors, to become a daemon, and have other files under their
+//! numbers then. So each use asks first whether a number still stands for this pipe. Where not,
+//! nothing is read and nothing written any more; whoever sleeps wakes every 20 ms to look.
+//!
+//! Bound: a program that closes the pipe's number and opens a file, both between the question and
+//! the use after it, is not noticed. That is one system call.
+
+// Safety: relies on descriptors that are asked for what they are before each use.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::IntoRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::milliseconds;
+
+/// How often a sleeper wakes where poll(2) does not wait for the pipe.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// A pipe, which is never closed here, since a handler may be about to write to it.
+#[derive(Debug)]
+pub(super) struct Bell {
+    from: End,
+    to: End,
+    /// Somebody has closed it.
+    is_lost: AtomicBool,
+}
+
+/// A descriptor, and which file it stands for: its device and number there.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    descriptor: libc::c_int,
+    file: (libc::dev_t, libc::ino_t),
+}
+
+impl End {
+    /// One that does not block: the handler must not wait for room, nor who reads for what poll(2)
+    /// has not told of.
+    fn new(descriptor: libc::c_int) -> io::Result<Self> {
+        // SAFETY: a descriptor that is open, and nobody else's.
+        unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) };
+        Ok(Self { descriptor, file: file(descriptor).ok_or_else(io::Error::last_os_error)? })
+    }
+
+    /// Whether it still stands for it. Async-signal-safe; changes errno.
+    fn is_there(self) -> bool {
+        file(self.descriptor) == Some(self.file)
+    }
+}
+
+impl Bell {
+    pub(super) fn new() -> io::Result<Self> {
+        let (from, to) = io::pipe()?;
+        let (from, to) = (End::new(from.into_raw_fd())?, End::new(to.into_raw_fd())?);
+        Ok(Self { from, to, is_lost: AtomicBool::new(false) })
+    }
+
+    /// Whether it is as it was made.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.is_lost.load(Ordering::Relaxed) && self.from.is_there() && self.to.is_there()
+    }
+
+    /// Wakes whoever sleeps. In a signal handler, too; changes errno.
+    pub(super) fn ring(&self) {
+        // Of a pipe that nobody reads any more, the kernel would tell by a signal.
+        if !self.is_lost.load(Ordering::Relaxed) && self.to.is_there() {
+            // SAFETY: one byte. Where there is no room, there is enough to be woken by.
+            unsafe { libc::write(self.to.descriptor, (&raw const RING).cast(), 1) };
+        }
+    }
+
+    /// Sleeps until it rings, for at most as long, or for a shorter time.
+    pub(super) fn sleep(&self, limit: Option<Duration>) {
+        if !self.is_whole() {
+            self.is_lost.store(true, Ordering::Relaxed);
+            return nap(limit);
+        }
+        let mut poll = libc::pollfd { fd: self.from.descriptor, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, limit.map_or(-1, milliseconds)) };
+        if ready < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            // The kernel refuses to wait for any descriptor where a process may have none
+            // (RLIMIT_NOFILE).
+            nap(limit);
+        }
+        let mut bytes = [0_u8; 64];
+        if self.from.is_there() {
+            // SAFETY: as many bytes as there is room for, of what does not block.
+            unsafe { libc::read(self.from.descriptor, bytes.as_mut_ptr().cast(), bytes.len()) };
+        }
+    }
+}
+
+static RING: u8 = 1;
+
+fn nap(limit: Option<Duration>) {
+    std::thread::sleep(limit.unwrap_or(BETWEEN_LOOKS).min(BETWEEN_LOOKS));
+}
+
+fn file(descriptor: libc::c_int) -> Option<(libc::dev_t, libc::ino_t)> {
+    let mut stat = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: a place for the answer, which is there where the call succeeds.
+    unsafe {
+        let is_told = libc::fstat(descriptor, stat.as_mut_ptr()) == 0;
+        is_told.then(|| {
+            let stat = stat.assume_init();
+            (stat.st_dev, stat.st_ino)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsRawFd;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn it_wakes_whoever_sleeps() {
+        let bell = Bell::new().unwrap();
+        (0..100_000).for_each(|_| bell.ring());
+        let start = Instant::now();
+        bell.sleep(Some(Duration::from_secs(3600)));
+        assert!(start.elapsed() < Duration::from_secs(3600));
+        assert!(bell.is_whole());
+    }
+
+    #[test]
+    fn what_has_its_number_is_left_alone() {
+        let bell = Bell::new().unwrap();
+        let (mut from, mut to) = io::pipe().unwrap();
+        to.write_all(b"theirs").unwrap();
+        // SAFETY: the bell's own descriptors, which this test alone knows.
+        unsafe {
+            assert_eq!(libc::dup2(from.as_raw_fd(), bell.from.descriptor), bell.from.descriptor);
+            assert_eq!(libc::dup2(to.as_raw_fd(), bell.to.descriptor), bell.to.descriptor);
+        }
+        bell.ring();
+        bell.sleep(None);
+        bell.ring();
+        assert!(!bell.is_whole());
+        // SAFETY: as above.
+        unsafe { libc::close(bell.to.descriptor) };
+        drop(to);
+        let mut all = String::new();
+        from.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "theirs");
+        bell.ring();
+        bell.sleep(None);
+    }
+}
