@@ -31,8 +31,17 @@ use crate::registry::ProbeInfo;
 /// Nothing waits for a hit of another consumer, however long it may last, be it on the same probe. What such a hit may still
 /// be reading is freed by a later operation; of all operations beside one hit, that is no more than what was published when it was first seen.
 ///
-/// Inside a consumer's `hit`, no operation waits. An attachment that is dropped there leaves its consumer to a later operation, which drops it.
+/// Inside a consumer's `hit`, no operation waits. An attachment that is dropped there leaves its
+/// consumer to a later operation that attaches, pauses, resumes, holds or detaches, on any thread,
+/// which drops it; what only asks (`probes`, `counts`, reports), or is a [`Switch`]'s, drops none.
 /// A consumer that leaves its hit by `longjmp` is waited for until its thread ends.
+///
+/// A signal handler that interrupts a hit must return. One that leaves by `siglongjmp` leaves its
+/// thread in that hit for good, as far as anybody can tell. Where it was between a site and a
+/// consumer, or a hit that is only counted, all that wait as above wait until that thread ends;
+/// where it was in a consumer, those of that consumer do, and no consumer is called on that thread
+/// any more. A counted hit is some ten instructions, so this is rare; but a program that leaves the
+/// handlers of its timers so meets it in time. Don't probe what such handlers interrupt.
 ///
 /// # What may happen meanwhile
 /// - **Objects are loaded and unloaded** (`dlopen`, `dlclose`), by any thread at any time, also while this crate is at work;

@@ -15,10 +15,14 @@
 //! | `NESTED` | a nested hit that only counts | the same | as `ENTERED` |
 //! | `WORKING` | an operation of this crate | the same | nobody |
 //!
-//! A hit has no cancellation point (pthreads(7)) of its own, so a thread is never cancelled in a hit that counts. A thread
-//! that ends inside a consumer nevertheless leaves its mark set until the C library tells of its end. A consumer that
-//! leaves its hit by `longjmp` leaves the mark set for good: from then on its thread's calls are suppressed, and whoever
-//! detaches waits for that thread's end.
+//! A hit has no cancellation point (pthreads(7)) of its own, so a thread is never cancelled in a
+//! hit that counts. A thread that ends inside a consumer nevertheless leaves its mark set until the
+//! C library tells of its end. A consumer that leaves its hit by `longjmp` leaves the mark set for
+//! good: from then on its thread's calls are suppressed, and whoever detaches waits for that
+//! thread's end. A signal handler that leaves by `siglongjmp` does the same to the hit that it
+//! interrupts, also to one that only counts: nothing tells its mark from that of a hit that a
+//! handler still interrupts, since who is further up the stack can't be told where handlers have
+//! stacks of their own.
 //!
 //! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit maps
 //! memory for its slot.
