@@ -1,18 +1,20 @@
-//! The clock of measurements: the processor's time stamp counter where it counts at one rate, else
-//! the system's monotonic clock.
+//! The clock of measurements: the processor's time stamp counter, if it counts at one rate, and
+//! otherwise the system's monotonic clock.
 //!
-//! Life: [`Clock::new`] asks the processor once, and notes what both clocks say; [`Clock::scale`]
-//! compares them again, so that the rate is the more exact the longer the program runs, and nobody
-//! waits to measure it first. Cost of a reading: one instruction (`rdtsc`), some 20 cycles; else
-//! one call of the C library's `clock_gettime`, which the kernel's vDSO answers without a system
-//! call. The instruction does not wait for those before it, nor those after it for the instruction:
-//! a time of less than some 50 ns may be off by itself. Who measures such has its hits [in
-//! order](crate::Consumer::needs_order).
+//! Life: [`Clock::new`] asks the processor once, and notes both clocks. [`Clock::scale`] compares
+//! them again. So the rate becomes more exact the longer the program runs, and nobody waits for a
+//! measurement first.
 //!
-//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. The
-//! counters of all processors are the same there. Where they are not (a machine whose firmware has
-//! set them apart), a reading may be less than one before it on another processor: who subtracts,
-//! saturates.
+//! Cost: a reading is one instruction (`rdtsc`), some 20 cycles. For the system's clock it is one
+//! call of the C library's `clock_gettime`, which the kernel's vDSO answers without a system call.
+//!
+//! The instruction does not wait for those before it, and those after it do not wait for it. So a
+//! time of less than some 50 ns may be off by its own length. A consumer that measures such times
+//! asks for hits [in order](crate::Consumer::needs_order).
+//!
+//! The manuals: Intel SDM 3B, 18.17.1 "Invariant TSC"; AMD APM 3, `CPUID Fn8000_0007_EDX[8]`. There
+//! the counters of all processors are the same. If a machine's firmware has set them apart, a
+//! reading may be less than an earlier one on another processor. So subtract with saturation.
 
 // Safety: relies on instructions that every x86-64 processor has, and that touch no memory.
 #![cfg_attr(all(target_arch = "x86_64", not(miri)), expect(unsafe_code, reason = "see above"))]
@@ -21,7 +23,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Reads time in ticks, as cheaply as the machine can. A copy of it is the same clock.
+/// Reads time in ticks, as cheaply as the machine can. Copies are the same clock.
 ///
 /// ```
 /// use probe_runtime::Clock;
@@ -43,11 +45,10 @@ struct Moment {
     time: Instant,
 }
 
-/// The first moment that is known: what all others are compared with, and where the system's clock
-/// counts from.
+/// The first known moment. All others are compared with it, and the system's clock counts from it.
 static FIRST: OnceLock<Moment> = OnceLock::new();
 
-/// Apart so far, two moments tell the rate to a few millionths.
+/// Two moments this far apart tell the rate to a few millionths.
 const APART: Duration = Duration::from_millis(20);
 
 impl Default for Clock {
@@ -63,19 +64,19 @@ impl Clock {
         Self { is_counter: has_counter() }
     }
 
-    /// Whether ticks are those of the processor's counter, and not nanoseconds of the system's
+    /// Whether ticks are those of the processor's counter, rather than nanoseconds of the system's
     /// clock.
     pub fn is_counter(self) -> bool {
         self.is_counter
     }
 
-    /// The time in ticks, from no particular beginning. On a hit: no system call.
+    /// The time in ticks, from an arbitrary beginning. Makes no system call.
     #[inline(always)]
     pub fn now(self) -> u64 {
         if self.is_counter { counter() } else { system() }
     }
 
-    /// The same; nothing that comes after it begins before. (Intel SDM 2B, "RDTSC": `LFENCE`
+    /// The time in ticks; later instructions begin after this. (Intel SDM 2B, "RDTSC": `LFENCE`
     /// immediately after.)
     #[cfg(feature = "profiler")]
     #[inline(always)]
@@ -85,14 +86,14 @@ impl Clock {
         now
     }
 
-    /// The same, where it is the processor's counter: without a call.
+    /// The time in ticks, if it is the processor's counter: without a call.
     #[inline(always)]
     pub fn counter(self) -> Option<u64> {
         if self.is_counter { Some(counter()) } else { None }
     }
 
-    /// How long a tick is. Where the process has used its clock for less than 20 ms so far, this
-    /// waits for the rest of them.
+    /// The length of a tick. If the process has used its clock for less than 20 ms so far, this
+    /// waits for the rest of these.
     pub fn scale(self) -> Scale {
         if !self.is_counter {
             return Scale { nanoseconds_per_tick: 1.0 };
@@ -111,7 +112,7 @@ impl Clock {
 }
 
 impl Moment {
-    /// The best of several looks: the one that took the least time.
+    /// The best of several looks: the one that took the shortest time.
     fn now() -> Self {
         let look = || {
             let before = counter();
@@ -168,7 +169,7 @@ fn has_counter() -> bool {
     false
 }
 
-/// How long a tick is, from [`Clock::scale`].
+/// The length of a tick, from [`Clock::scale`].
 ///
 /// ```
 /// use probe_runtime::Clock;
@@ -184,7 +185,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// So many ticks, in nanoseconds, rounded.
+    /// Ticks as nanoseconds, rounded.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

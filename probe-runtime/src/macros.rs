@@ -1,33 +1,33 @@
-//! What the macros of `probe-macros` expand to, apart from the site itself, which is the backend's
-//! part (`arch/*/site.rs`).
+//! The macros that those of `probe-macros` expand to. The site itself is the backend's part
+//! (`arch/*/site.rs`).
 //!
-//! Everything here is reached through `__private::v1`, by `$crate` alone: user code may rename this
-//! crate and shadow `core`. Nothing here is public API.
+//! Expansions reach everything here through `__private::v1`, by `$crate` alone: user code may
+//! rename this crate and shadow `core`. Nothing here is public API.
 
 mod future;
 
 /// A probe at this place: `point!("name", field, field = expr, field = ?expr, field = %expr)`.
 ///
 /// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`:
-/// stable Rust has one namespace for both kinds of macro. Inside a function that has `#[probe]`,
-/// `probe!(…)` works as it is; elsewhere write `probe_runtime::point!(…)`, or give a whole crate
-/// the name with one line at its top: `macro_rules! probe { ($($t:tt)*) => {
+/// stable Rust has one namespace for both kinds of macro. Inside a function with `#[probe]`,
+/// `probe!(…)` works as it stands. Elsewhere write `probe_runtime::point!(…)`, or define the name
+/// for a whole crate with one line at its top: `macro_rules! probe { ($($t:tt)*) => {
 /// probe_runtime::point!($($t)*) } }`.
 ///
-/// The fields are evaluated only while the probe is active: numbers, `bool`, `char`, text and bytes
-/// as they are, anything else through `?` ([`Debug`](core::fmt::Debug)) or `%`
-/// ([`Display`](core::fmt::Display)). A `?` or `%` field is copied, if it is `Copy` and small, else
-/// it borrows its variable, which then has an address; other fields are read in place. A field that
-/// panics changes nothing in the program:
+/// Fields are evaluated only while the probe is active. Numbers, `bool`, `char`, text and bytes are
+/// recorded as they are, and other values through `?` ([`Debug`](core::fmt::Debug)) or `%`
+/// ([`Display`](core::fmt::Display)). A field with `?` or `%` is copied, if it is `Copy` and small.
+/// Otherwise it borrows its variable, which then has an address. Other fields are read in place. A
+/// field that panics changes nothing in the program:
 #[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
 #[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
-/// The probe's path is the module's and the name: `probe!("parsed")` in `net::handle` is
+/// The probe's path is the module's path and the name: `probe!("parsed")` in `net::handle` is
 /// `net::parsed`. Give points of different functions different names, or a segment of their own, as
 /// in `probe!("handle::parsed")`.
 ///
 /// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also
-/// stops the compiler from unrolling or vectorising that loop, since control may leave it there.
+/// keeps the compiler from unrolling or vectorising that loop, since control may leave it there.
 /// Three fields or more inside a loop may cost an address computed ahead of it.
 ///
 /// ```

@@ -1,14 +1,15 @@
-//! Memory that a consumer has for each thread, without the heap.
+//! A consumer's memory for each thread, without the heap.
 //!
-//! Life: mapped at the thread's first hit of that consumer; kept when the thread ends, so that what
-//! it has noted stays in every sum, and handed to a later thread, as slots are; unmapped with the
-//! [`PerThread`]. Mapped as a whole, real page by page as it is touched: room that is not used
-//! costs addresses only. Cost of a hit: two loads. The thread's first hit takes the system calls
-//! that map memory, as every thread's first hit does.
+//! Life: memory is mapped at the thread's first hit of that consumer. When the thread ends, the
+//! memory stays, so that its numbers remain in every sum. A later thread takes it over, as it does
+//! slots. It is unmapped with the [`PerThread`]. It is mapped as a whole, and only the touched
+//! pages take memory: unused room costs addresses only.
+//! Cost: two loads on a hit. The thread's first hit takes the system calls that map memory, as
+//! every thread's first hit does.
 
-// Safety: relies on `Zeroed`, so that fresh memory is values; on cells that only this `PerThread`
-// writes, each by the thread that owns the slot; and on memory being unmapped by `drop` only, which
-// nothing borrowed from it outlives.
+// Safety: relies on `Zeroed`, so that fresh memory holds values; on cells that only this
+// `PerThread` writes, each by the thread that owns the slot; and on `drop` alone unmapping memory,
+// which no borrow from it outlives.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -88,8 +89,8 @@ unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
 // SAFETY: as its parts; padding may be anything.
 unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 
-/// A head, and as many parts as were asked for, all zero at first, for each thread that hits a
-/// consumer's probes. For consumers, which may take no heap and no lock on a hit; made in
+/// A head and a number of parts for each thread that hits a consumer's probes, all zero at first.
+/// For consumers, which may take no heap and no lock on a hit. Make it in
 /// [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
 ///
 /// ```
@@ -131,22 +132,22 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// # Ok::<(), Error>(())
 /// ```
 pub struct PerThread<H: Zeroed, P: Zeroed> {
-    /// Of each slot: where its memory is; how many hits found none.
+    /// For each slot: the address of its memory, and the number of hits that found none.
     cells: Cells<2>,
     parts: usize,
     made: PhantomData<fn() -> (H, P)>,
 }
 
-/// Where the head begins in its pages: not where a slot, whose first bytes each hit writes, begins
-/// in its own. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a load
-/// may wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
+/// The offset of the head in its pages. It differs from that of a slot, whose first bytes each hit
+/// writes. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a load may
+/// wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
 const HEAD_AT: usize = 2048;
 
-/// What the first cell holds where there was no memory: no address.
+/// The first cell if there was no memory; it is no address.
 const REFUSED: u64 = 1;
 
 impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
-    /// Memory for a head and `parts` parts, of each thread that will ask for it.
+    /// Memory for a head and `parts` parts, for each thread that will ask for it.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] if too much is counted already.
@@ -167,7 +168,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
     }
 
-    /// The memory of the thread that makes this hit; `None` where there is none to be had, which is
+    /// The memory of the thread that makes this hit; `None` if there is none, which is
     /// [counted](Self::lost).
     #[inline(always)]
     pub fn of(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
@@ -176,7 +177,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         if known > REFUSED { Some(self.local(slot, known)) } else { self.map(slot, known) }
     }
 
-    /// The same, of a thread that has its memory: for those who do without a call on the way.
+    /// The memory of a thread that has it already, without a function call.
     #[inline(always)]
     pub(crate) fn known(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
         let slot = event.slot();
@@ -184,7 +185,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         (known > REFUSED).then(|| self.local(slot, known))
     }
 
-    /// The memory of every thread that has asked for it, also of those that have ended.
+    /// The memory of every thread that has asked for it, ended threads included.
     pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
         slots().filter_map(|slot| {
             let known = slot.word(self.memory()).load(Ordering::Acquire);
@@ -228,7 +229,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         Some(self.local(slot, known))
     }
 
-    /// Where the parts begin.
+    /// The offset of the parts.
     const fn parts_at() -> usize {
         size_of::<H>().next_multiple_of(if align_of::<P>() < 64 { 64 } else { align_of::<P>() })
     }
@@ -256,8 +257,8 @@ impl<H: Zeroed, P: Zeroed> fmt::Debug for PerThread<H, P> {
     }
 }
 
-/// One thread's memory, from [`PerThread`]. On a hit it is the thread's own; whoever else reads it
-/// sees each atomic as it is at that moment.
+/// One thread's memory, from [`PerThread`]. On a hit it is the thread's own. Other readers see each
+/// atomic as it is at that moment.
 ///
 /// ```
 /// use std::sync::atomic::AtomicU64;
@@ -277,7 +278,7 @@ pub struct Local<'a, H, P> {
 }
 
 impl<'a, H, P> Local<'a, H, P> {
-    /// Something of the head, as the head.
+    /// A part of the head, as the head.
     #[inline(always)]
     pub(crate) fn map<G>(&self, of: impl FnOnce(&'a H) -> &'a G) -> Local<'a, G, ()> {
         Local { slot: self.slot, head: of(self.head), parts: &[] }
@@ -295,15 +296,16 @@ impl<'a, H, P> Local<'a, H, P> {
         self.parts
     }
 
-    /// Which thread has it, or was the last to: counted from 1 in the order of their first hits of
-    /// any probe, and never given again. What an earlier thread has left, the next one finds.
+    /// The number of the thread that has it, or that was the last to. Threads are counted from 1 in
+    /// the order of their first hits of any probe, and numbers are never used again. A later thread
+    /// finds the values of an earlier one.
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.slot.thread()
     }
 
-    /// What that thread was called at its first hit; empty where the system does not say. Not on a
-    /// hit: it takes heap.
+    /// The name of that thread at its first hit; empty if the system does not tell. Do not call
+    /// this on a hit: it takes heap.
     pub fn thread_name(&self) -> String {
         let name = self.thread_name_bytes();
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());

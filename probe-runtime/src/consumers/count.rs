@@ -28,7 +28,7 @@ use crate::dispatch::Event;
 pub struct Count(());
 
 impl Count {
-    /// A new one.
+    /// A new counter.
     pub const fn new() -> Self {
         Self(())
     }
@@ -50,14 +50,13 @@ impl Attachment<Count> {
         self.counts().total()
     }
 
-    /// Begins anew: what is counted from now on is all that [`counts`](Self::counts),
-    /// [`total`](Self::total) and its reports tell. Returns what was counted until now, since it
-    /// was attached or last reset.
+    /// Begins anew: from now on, [`counts`](Self::counts), [`total`](Self::total) and the reports
+    /// include later hits only. Returns the counts until now, since it was attached or last reset.
     ///
-    /// Exact, while threads hit: each hit is in one of two successive results, or in the counts
-    /// after them. Nothing is written where hits count, and a `metrics::Exporter` goes on with all
-    /// that was ever counted. Who wants a difference of his own, beside others who read the same
-    /// attachment, keeps an earlier look: [`Counts::since`].
+    /// It is exact while threads hit: each hit is in one of two successive results, or in the
+    /// counts after them. Nothing is written where hits count, and a `metrics::Exporter` goes on
+    /// with all counts from the beginning. For a difference of your own, beside other readers of
+    /// the same attachment, keep an earlier look: [`Counts::since`].
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};

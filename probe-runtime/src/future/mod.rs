@@ -1,28 +1,30 @@
-//! A future with probes: one NOP where each poll begins, one where it ends.
+//! A future with probes: one NOP at the beginning of each poll, and one at its end.
 //!
 //! ```text
 //! poll ──▶ entry | resume ──▶ the future's own poll ──▶ suspend | exit        drop, suspended ──▶ drop
 //! ```
 //!
-//! Life: made by the function that `#[probe]` stands on; its first poll is an `entry`, each later
-//! one a `resume`; a poll that ends without a result is a `suspend`, the one that ends with it (or
-//! with a panic) the `exit`. Dropped after its entry and before its exit, it hits `drop`. So
-//! between two hits of one future its thread is either in it (from `entry` or `resume` to `suspend`
-//! or `exit`) or not: time on the processor and time awaited come apart, under any executor and
-//! through any combinator, since nothing is asked of the awaits inside.
+//! Life: a function with `#[probe]` makes it. Its first poll hits `entry`, and each later one
+//! `resume`. A poll that ends without a result hits `suspend`; the poll that ends with it (or with
+//! a panic) hits `exit`. If the future is dropped after its entry and before its exit, it hits
+//! `drop`.
 //!
-//! Every hit carries an address in the future as the field `future`. What an `async` block makes
-//! stays where it is from its first poll until it is dropped, so hits with one address belong
-//! together, from `entry` to `exit` or `drop`, whatever threads they are on. Another future may be
-//! `Unpin`, and be moved between two polls: its hits then carry another address from there on, and
-//! the former one may become another future's. While both are where they are, two futures of one
-//! probe have two addresses, one in the other, too.
+//! Between two hits of one future, a thread is either in it (from `entry` or `resume` to `suspend`
+//! or `exit`) or not. So its time on the processor and its awaited time are known apart. That works
+//! under any executor and through any combinator, since the awaits inside are not involved.
 //!
-//! Cost: no byte in a future that an `async` block makes ([`Probed`] is as large as what it wraps:
-//! [`stage`] asks the future itself whether it has begun), a byte and what aligns it beside
-//! another; no allocation, no frame: `poll` is inlined into its caller, and the future's own into
-//! it. Latent, a poll executes two NOPs and one comparison; where the entry has arguments, each
-//! poll also makes a context, on the stack.
+//! Every hit has an address in the future as the field `future`. The future of an `async` block
+//! stays at its place from its first poll until it is dropped. So hits with one address belong
+//! together, from `entry` to `exit` or `drop`, on any threads. Another future may be `Unpin`, and
+//! may be moved between two polls. Its hits then have another address, and its former address may
+//! become another future's. While two futures of one probe stay at their places, they have two
+//! addresses, even if one is inside of the other.
+//!
+//! Cost: the future of an `async` block does not grow. ([`Probed`] is as large as the wrapped
+//! future, since [`stage`] asks that one whether it has begun.) Another future gets one more byte,
+//! and its alignment. There is no allocation and no frame: `poll` is inlined into its caller, and
+//! the wrapped future's `poll` into it. While latent, a poll executes two NOPs and one comparison.
+//! If the entry has arguments, each poll also makes a context, on the stack.
 
 use core::future::Future;
 
@@ -34,11 +36,11 @@ pub use context::address;
 pub use probed::Probed;
 pub use stage::{Noted, Stage, Told, Unfrozen};
 
-/// The sites of a future's probes. Each is one NOP; `at` is the address that the future has in its
-/// hits, which only an active site reads.
+/// The sites of a future's probes, one NOP each. `at` is the address that the future has in its
+/// hits; only an active site reads it.
 pub trait Sites {
-    /// Whether the entry's site is inside the future, where its arguments are. It asks for the
-    /// address with [`address`].
+    /// Whether the entry's site is inside the future, where its arguments are. That site gets the
+    /// address from [`address`].
     const ENTERS_INSIDE: bool = false;
 
     /// The first poll begins.
@@ -54,14 +56,14 @@ pub trait Sites {
     fn drop(at: usize);
 }
 
-/// What an `async fn` returns, as the type of its first `return`, which never runs: without it the
-/// compiler would have to guess the type from the body, and could not coerce to it.
+/// The result of an `async fn`, as the type of its first `return`, which never runs. Without it the
+/// compiler would have to infer the type from the body, and could not coerce to it.
 pub fn returned<T>() -> T {
     unreachable!("no code calls it")
 }
 
-/// What a function pointer returns: the way to name `!`, which may only stand where a function's
-/// result does.
+/// The result of a function pointer. This names `!`, which otherwise may stand only as the result
+/// of a function.
 pub trait Returning {
     /// The result.
     type Output;
@@ -71,9 +73,9 @@ impl<T> Returning for fn() -> T {
     type Output = T;
 }
 
-/// Calls a body that returns a future, whichever way. `FnOnce`, so that the future may hold what
-/// the body was given by reference. `T` is what the signature says of the future, and the compiler
-/// would have to guess.
+/// Calls a body that returns a future. It takes `FnOnce`, so that the future may hold values that
+/// the body was given by reference. `T` is the signature's type of the future, which the compiler
+/// would otherwise have to infer.
 #[inline(always)]
 pub fn call_once<F: Future<Output = T>, T>(body: impl FnOnce() -> F) -> F {
     body()

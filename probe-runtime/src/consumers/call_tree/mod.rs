@@ -25,8 +25,8 @@ use crate::per_thread::Local;
 /// each thread, and merged.
 ///
 /// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
-/// `kind`). Its attachment prints as a text tree, `format!("{attachment:100}")` in no more than 100
-/// columns; [`tree`](Self::tree) gives it as folded stacks, a flame graph, JSON and CSV, too.
+/// `kind`). The attachment prints as a text tree; `format!("{attachment:100}")` keeps it within 100
+/// columns. [`tree`](Self::tree) also has it as folded stacks, a flame graph, JSON and CSV.
 ///
 /// | column | of |
 /// |---|---|
@@ -36,12 +36,12 @@ use crate::per_thread::Local;
 /// | `calls` | calls that have ended; a future's call is all of its polls, and counts where its last poll was |
 /// | `polls` | futures only, if there are any: their polls that have ended, below whatever has polled them |
 ///
-/// Calls that have not ended are in the tree, with a time of their own as soon as they end; the
-/// calls inside of them are there before. Recursion is [folded](Self::unfolded).
+/// Calls that have not ended are in the tree, and get a time of their own when they end. Their
+/// inner calls are there before.
 ///
-/// Cost: as [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for each
-/// thread that hits, two megabytes of addresses, of which the pages that are touched are real; room
-/// for 32,767 places in the tree, calls beyond that are [counted](Tree::lost).
+/// Cost: that of [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for
+/// each thread that hits, two megabytes of addresses, of which only the touched pages take memory.
+/// There is room for 32,767 places in the tree; calls beyond that are [counted](Tree::lost).
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -73,23 +73,23 @@ pub struct CallTree {
     shape: Shape,
 }
 
-/// What of the calls becomes a place of the tree.
+/// Which calls become places of the tree.
 #[derive(Clone, Copy, Default, Debug)]
 struct Shape {
-    /// How deep it goes, if not as deep as the calls.
+    /// The greatest depth, if it is limited.
     depth: Option<usize>,
-    /// Whether a call of a function inside of itself has a place of its own.
+    /// Whether a recursive call has a place of its own.
     is_unfolded: bool,
 }
 
 impl CallTree {
-    /// A new one, with the best [`Clock`] of this machine.
+    /// A new tree, with the best [`Clock`] of this machine.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Limits the tree to this many levels, at least one. A place at the last level has all of its
-    /// time, and [says](TreeNode::below) how many places are below it.
+    /// time, and [counts](TreeNode::below) the places below it.
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};
@@ -115,9 +115,9 @@ impl CallTree {
         self
     }
 
-    /// Gives each level of a recursion a place of its own. Without it, recursion is folded: a call
-    /// of a function inside of itself counts at the place of the outer call, which
-    /// [says](TreeNode::recursive_calls) so.
+    /// Gives each level of a recursion a place of its own. Without this, recursion is folded: a
+    /// recursive call counts at the place of the outer call, which [counts such
+    /// calls](TreeNode::recursive_calls).
     ///
     /// ```
     /// use probe_runtime::{CallTree, probe, select};
@@ -142,7 +142,7 @@ impl CallTree {
         self
     }
 
-    /// The tree so far, of all threads as one, also of those that have ended.
+    /// The tree so far, of all threads together, ended threads included.
     pub fn tree(&self) -> Tree {
         self.build(false)
     }

@@ -1,4 +1,4 @@
-//! Calls that take longer than they should, each as it ends.
+//! Reports calls that took longer than a limit, each as it ends.
 
 mod line;
 mod report;
@@ -26,21 +26,22 @@ use crate::error::{Error, Mistake};
 use crate::per_thread::Local;
 use crate::spec::{Setting, interval};
 
-/// Says each call that took longer than a limit, as it ends: the function, the time, the fields
-/// that its entry had, the thread. On stderr, a line each, or [to a closure](Self::to). Its
-/// attachment prints as a table of the functions, with how many of their calls were slow.
+/// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
+/// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
+/// attachment prints as a table of the functions, with the number of their slow calls.
 ///
 /// Entries and exits are paired as [`calls`](crate::calls) says; select both (`db::*`, without a
-/// `kind`). A future's time is from its entry to its exit; its fields are said if one poll was all.
+/// `kind`). A future's time is from its entry to its exit. Its fields are reported if it had only
+/// one poll.
 ///
-/// As many calls are said as [`at_most`](Self::at_most) allows, a hundred a second if not said
-/// otherwise; the others are [counted](SlowCalls::unsaid). Of fields, the first 120 bytes are kept,
-/// in a thread's outermost 128 measured calls.
+/// At most [`at_most`](Self::at_most) calls a second are reported, a hundred by default. The others
+/// are [counted](SlowCalls::unsaid). The first 120 bytes of fields are kept, for a thread's
+/// outermost 128 measured calls.
 ///
-/// Cost: as [`Calls`](crate::calls::Calls), and at each entry with fields, showing them; a slow
-/// call pays for its line, which on stderr is a system call. Itself it takes no heap and no lock on
-/// a hit, so it may sit in an allocator; fields with `?` or `%` are shown by their own code, and a
-/// closure does what it does. Who writes to a stderr that nobody empties waits.
+/// Cost: that of [`Calls`](crate::calls::Calls). Each entry with fields formats them. A slow call
+/// takes its line, which is a system call on stderr. The consumer itself takes no heap and no lock
+/// on a hit, so it may listen to an allocator. Fields with `?` or `%` run their own code, and so
+/// does a closure. If nobody empties stderr, writing to it waits.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -76,8 +77,8 @@ pub struct Slow {
 
 type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
 
-/// A call that took too long: what [`Slow::to`] is told. Prints as the line that stderr would have,
-/// with control characters escaped (`\n`, `\u{1b}`).
+/// A call that took too long, for the closure of [`Slow::to`]. It prints as the line on stderr
+/// would, with control characters escaped (`\n`, `\u{1b}`).
 ///
 /// ```
 /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5))
@@ -97,13 +98,13 @@ impl<'a> SlowCall<'a> {
         self.path
     }
 
-    /// How long it took, from entry to exit.
+    /// The time that it took, from entry to exit.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// The fields of its entry, as they are: `table = users, ms = 20`, 120 bytes at most; empty
-    /// where there are none.
+    /// The fields of its entry as text, `table = users, ms = 20`, 120 bytes at most; empty if there
+    /// are none.
     pub fn fields(&self) -> &'a str {
         self.fields
     }
@@ -124,17 +125,17 @@ impl fmt::Display for SlowCall<'_> {
     }
 }
 
-/// The limit of a text that names none.
+/// The limit of a text without one.
 const LIMIT: Duration = Duration::from_millis(100);
 
-/// Words that a call's fields have, the first of which is their length.
+/// The words that hold a call's fields. The first one is their length.
 const WORDS: usize = 16;
-/// Calls of a thread that keep their fields.
+/// How many calls of a thread keep their fields.
 const DEPTH: usize = 128;
 
-/// What a thread keeps: its number, and the fields of its calls under way.
+/// A thread's number, and the fields of its calls under way.
 type Head = (AtomicU64, [[AtomicU64; WORDS]; DEPTH]);
-/// Calls that have ended, slow ones, the longest in ticks.
+/// Ended calls, slow calls, and the longest one in ticks.
 type Part = [AtomicU64; 3];
 
 thread_local! {
@@ -143,7 +144,7 @@ thread_local! {
 }
 
 impl Slow {
-    /// One with these options, `over` and `at_most`.
+    /// A consumer with these options, `over` and `at_most`.
     pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
         let (mut over, mut at_most) = (None, None);
         for it in settings {
@@ -162,7 +163,7 @@ impl Slow {
         })
     }
 
-    /// One that says calls that take longer than this, on stderr.
+    /// A consumer that reports calls that take longer than this, on stderr.
     pub fn over(limit: Duration) -> Self {
         Self {
             over: limit,
@@ -174,15 +175,15 @@ impl Slow {
         }
     }
 
-    /// Says them to a closure instead, on the thread that made the call, in its hit: probes that it
-    /// hits itself are not delivered.
+    /// Reports calls to a closure instead, on the thread that made the call, in its hit. Hits of
+    /// probes in the closure are not delivered.
     #[must_use]
     pub fn to(mut self, closure: impl Fn(&SlowCall<'_>) + Send + Sync + 'static) -> Self {
         self.sink = Box::new(closure);
         self
     }
 
-    /// Says so many a second at most.
+    /// Reports at most so many calls a second.
     ///
     /// ```
     /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5)).at_most(10);
@@ -194,8 +195,8 @@ impl Slow {
         self
     }
 
-    /// How many calls there were of each function, and how many were slow, by all threads, also
-    /// those that have ended.
+    /// The numbers of calls and of slow calls of each function, on all threads, ended threads
+    /// included.
     ///
     /// ```
     /// use probe_runtime::{Slow, probe, select};
@@ -245,7 +246,7 @@ fn on_stderr(call: &SlowCall<'_>) {
         let mut whole = [b'\n'; 513];
         whole[..text.len()].copy_from_slice(text.as_bytes());
         let _whole = crate::os::cancel::Uncancellable::new();
-        // Nobody is left to tell that stderr is closed.
+        // Nobody is left to report a closed stderr to.
         let _ = crate::os::stderr::write(&whole[..=text.len()]);
     });
 }
@@ -272,7 +273,7 @@ impl Meter<1> for Slow {
         let (thread, texts) = local.head();
         thread.store(local.thread(), Relaxed);
         if let Some(text) = usize::try_from(outer).ok().and_then(|depth| texts.get(depth)) {
-            // Late in a thread's end there is no such variable any more, and so are no fields.
+            // Late in a thread's end this variable is gone, and so are the fields.
             let is_kept = ENTERED.try_with(|entered| entered.take_into(text)).is_ok();
             if !is_kept {
                 text[0].store(0, Relaxed);
@@ -315,7 +316,7 @@ impl Consumer for Slow {
         }
         self.calls.hit(event, self);
         if event.kind() == Kind::Entry {
-            // Where no call began, the next one is another's.
+            // If no call began, the next one is another's.
             let _ = ENTERED.try_with(Line::clear);
         }
     }
