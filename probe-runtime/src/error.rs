@@ -6,6 +6,8 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
+#[cfg(feature = "profiler")]
+use crate::consumers::Budget;
 #[cfg(feature = "perf")]
 use crate::consumers::{MissingEvent, PerfEvent};
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
@@ -90,6 +92,15 @@ pub enum Error {
         object: String,
         /// The dynamic linker's reason.
         reason: String,
+    },
+    /// Nothing can keep to a budget that a consumer was given: it allows no calls, or is more than
+    /// all CPU time.
+    #[cfg(feature = "profiler")]
+    Budget {
+        /// The method that took it: `budget` or `budget_each`.
+        option: &'static str,
+        /// The budget.
+        budget: Budget,
     },
     /// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for
     /// each.
@@ -193,6 +204,12 @@ impl fmt::Display for Error {
             #[cfg(feature = "finstrument")]
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",
+            ),
+            #[cfg(feature = "profiler")]
+            Self::Budget { option, budget } => write!(
+                f,
+                "a `{option}` of {budget} {}; set `Budget::percent(1.0)`, say, or `Budget::UNLIMITED`",
+                budget.problem().unwrap_or("is not allowed")
             ),
             #[cfg(feature = "perf")]
             Self::NoEvents(missing) => no_events(missing, f),

@@ -234,6 +234,17 @@ fn every_consumer_takes_a_text_policy() {
 }
 
 #[test]
+fn a_budget_of_nothing_is_pointed_at() {
+    says(
+        "environment::store=profile(budget=0%)",
+        false,
+        "Error: PROBES, column 35: `0%` leaves nothing to sample with; write `1%` or `1000/s`\n  \
+         environment::store=profile(budget=0%)\n  \
+         \x20                                 ^",
+    );
+}
+
+#[test]
 fn select_explains_a_malformed_selector() {
     for (selector, column, shown) in [
         ("", 1, "a probe's path, `@file`, `kind=` or `group=` is missing here"),

@@ -340,6 +340,19 @@ mod sampled {
     }
 }
 
+/// Whatever the machine can count.
+#[test]
+fn a_budget_of_nothing_is_refused() {
+    for perf in [Perf::new(), Perf::of([])] {
+        let perf = perf.budget(Budget::percent(0.0));
+        let error = select("perf::sampled::*").unwrap().attach(perf).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a `budget` of 0 % leaves nothing to sample with; set `Budget::percent(1.0)`, say, or `Budget::UNLIMITED`"
+        );
+    }
+}
+
 /// The profiler says which calls; their events are exact, the number of all is estimated.
 #[test]
 fn under_a_budget_a_sample_is_counted() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Attachment, Budget, Error, Estimated, Profiler, TextPolicy, probe, select};
+use probe_runtime::{Attachment, Budget, Error, Estimated, ProbeState, Profiler, TextPolicy, probe, select};
 
 /// The test's clock, in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
@@ -53,6 +53,28 @@ fn stepped() -> Profiler {
 
 fn profiled(selector: &str, profiler: Profiler) -> Attachment<Profiler> {
     select(selector).unwrap().attach(profiler).unwrap()
+}
+
+#[test]
+fn a_budget_that_nothing_can_keep_to_is_refused() {
+    let _alone = ALONE.lock().unwrap();
+    let refused = |profiler: Profiler| {
+        let error = select("profiler::hot").unwrap().attach(profiler).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::Budget { .. }));
+        assert!(select("profiler::hot").unwrap().probes().iter().all(|it| it.state() == ProbeState::Latent));
+        error.to_string()
+    };
+    let set = "set `Budget::percent(1.0)`, say, or `Budget::UNLIMITED`";
+    for (budget, problem) in [
+        (Budget::percent(0.0), "0 % leaves nothing to sample with"),
+        (Budget::percent(-1.0), "-1 % leaves nothing to sample with"),
+        (Budget::percent(f64::NAN), "NaN % leaves nothing to sample with"),
+        (Budget::percent(100.5), "100.5 % is more than all CPU time"),
+        (Budget::calls_per_second(0.0), "0 calls/s leaves nothing to sample with"),
+    ] {
+        assert_eq!(refused(Profiler::new().budget(budget)), format!("a `budget` of {problem}; {set}"));
+        assert_eq!(refused(stepped().budget_each(budget)), format!("a `budget_each` of {problem}; {set}"));
+    }
 }
 
 #[test]

@@ -210,6 +210,13 @@ mod tests {
             let problem = format!("`{budget}` is not a budget; write `1%` or `1000/s`");
             is_mistaken(&format!("budget={budget}"), 7, &problem);
         }
+        for (budget, problem) in [
+            ("0%", "`0%` leaves nothing to sample with; write `1%` or `1000/s`"),
+            ("0/s", "`0/s` leaves nothing to sample with; "),
+            ("150%", "`150%` is more than all CPU time; "),
+        ] {
+            is_mistaken(&format!("budget={budget}"), 7, problem);
+        }
         is_mistaken("epoch=1%", 0, "`epoch` is not an option of `profile`; there is budget, text");
         is_mistaken("", 0, "`` is not an option of `profile`; there is budget, text");
     }

@@ -179,6 +179,7 @@ impl Perf {
     }
 
     /// Counts a sample of the calls, within a budget: `sampled` by a profiler with this budget.
+    /// Attaching fails with [`Error::Budget`] where the profiler's would.
     #[must_use]
     pub fn budget(self, budget: Budget) -> Self {
         self.sampled(Profiler::new().budget(budget))
@@ -286,6 +287,8 @@ impl Consumer for Perf {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        // First: whether it is right does not depend on what the machine can count.
+        self.profiler().map_or(Ok(()), Profiler::check_budgets)?;
         let plan = self.make_plan();
         if plan.counted.is_empty() {
             return Err(Error::NoEvents(plan.missing));

@@ -64,6 +64,8 @@ mod tests {
             ("events=", 7, "`` is not an event"),
             ("budget= 1", 8, "`1` is not a budget; write `1%` or `1000/s`"),
             ("events=cycles,budget=-1%", 21, "`-1%` is not a budget"),
+            ("budget=0%", 7, "`0%` leaves nothing to sample with; write `1%` or `1000/s`"),
+            ("budget=101%", 7, "`101%` is more than all CPU time; "),
         ] {
             let mistake = from(options).unwrap_err();
             assert_eq!(mistake.at, at, "{options}: {}", mistake.problem);

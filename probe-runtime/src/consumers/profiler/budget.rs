@@ -12,7 +12,11 @@ use std::str::FromStr;
 ///
 /// let _profiler = Profiler::new().budget(Budget::percent(0.5));
 /// assert_eq!("0.5%".parse(), Ok(Budget::percent(0.5)));
+/// assert!("0%".parse::<Budget>().is_err());
 /// ```
+///
+/// A budget that allows no calls, or more than all CPU time, is refused: as text by `parse`, else
+/// when its consumer is attached ([`Error::Budget`](crate::Error::Budget)).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Budget(Limit);
 
@@ -27,16 +31,25 @@ impl Budget {
     /// No limit but the sample size.
     pub const UNLIMITED: Self = Self(Limit::Unlimited);
 
-    /// A percentage of the CPU time that all threads of the process use. A negative number, or one
-    /// that is not a number, is 0: one sample of each function, and no more.
+    /// A percentage of the CPU time that all threads of the process use: more than 0, at most 100.
     pub const fn percent(percent: f64) -> Self {
-        Self(Limit::Percent(if percent > 0.0 { percent } else { 0.0 }))
+        Self(Limit::Percent(percent))
     }
 
-    /// A number of calls a second, timed or only counted. A negative number, or one that is not a
-    /// number, is 0: one sample of each function, and no more.
+    /// A number of calls a second, timed or only counted: more than 0.
     pub const fn calls_per_second(calls: f64) -> Self {
-        Self(Limit::Calls(if calls > 0.0 { calls } else { 0.0 }))
+        Self(Limit::Calls(calls))
+    }
+
+    /// Why nothing can keep to it; `None` if something can.
+    pub(crate) fn problem(self) -> Option<&'static str> {
+        match self.0 {
+            Limit::Percent(number) | Limit::Calls(number) if number.is_nan() || number <= 0.0 => {
+                Some("leaves nothing to sample with")
+            }
+            Limit::Percent(percent) if percent > 100.0 => Some("is more than all CPU time"),
+            _ => None,
+        }
     }
 
     /// A full bucket for this budget.
@@ -46,7 +59,7 @@ impl Budget {
             Limit::Calls(calls) => (calls / ticks_per_second, sample_size),
             Limit::Unlimited => (f64::INFINITY, 0.0),
         };
-        let capacity = if rate > 0.0 { (rate * epoch * BURST).max(least) } else { 0.0 };
+        let capacity = (rate * epoch * BURST).max(least);
         Bucket { limit: self.0, rate, capacity, level: capacity }
     }
 }
@@ -58,12 +71,14 @@ impl FromStr for Budget {
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
+        let wrong = |problem: &str| format!("`{text}` {problem}; write `1%` or `1000/s`");
         let budget = match (text.strip_suffix('%'), text.strip_suffix("/s")) {
             (Some(percent), _) => number(percent).map(Self::percent),
             (_, Some(calls)) => number(calls).map(Self::calls_per_second),
             _ => None,
         };
-        budget.ok_or_else(|| format!("`{text}` is not a budget; write `1%` or `1000/s`"))
+        let budget = budget.ok_or_else(|| wrong("is not a budget"))?;
+        budget.problem().map_or(Ok(budget), |problem| Err(wrong(problem)))
     }
 }
 
@@ -151,8 +166,8 @@ impl Bucket {
     /// is the number of processors in use.
     pub(super) fn sustains(&self, each: Spent, busy: f64) -> bool {
         match self.limit {
-            Limit::Percent(_) => !self.is_closed() && each.cost <= ALWAYS * self.rate,
-            Limit::Calls(_) => !self.is_closed() && each.calls * busy <= ALWAYS * self.rate,
+            Limit::Percent(_) => each.cost <= ALWAYS * self.rate,
+            Limit::Calls(_) => each.calls * busy <= ALWAYS * self.rate,
             Limit::Unlimited => true,
         }
     }
@@ -174,11 +189,6 @@ impl Bucket {
             Limit::Percent(_) if self.rate > 0.0 => cost / (self.rate * busy),
             _ => 0.0,
         }
-    }
-
-    /// Whether there never is any room.
-    pub(super) fn is_closed(&self) -> bool {
-        self.capacity <= 0.0
     }
 
     /// The rest after that is spent, too; above zero if there is room.
@@ -247,19 +257,44 @@ mod tests {
         let bucket = Budget::UNLIMITED.bucket(EPOCH, SECOND, 10.0);
         assert!(bucket.sustains(each(1.0, 1.0), 1.0));
         assert_eq!(bucket.affords(each(1.0, 1.0), EPOCH, 1.0), f64::INFINITY);
-        let mut bucket = Budget::percent(0.0).bucket(EPOCH, SECOND, 10.0);
-        assert!(!bucket.sustains(each(0.0, 0.0), 1.0));
-        bucket.spend(each(1.0, 1.0));
-        assert_eq!(bucket.affords(each(1.0, 1.0), EPOCH, 1.0), 0.0);
     }
 
     #[test]
-    fn nonsense_is_nothing() {
-        for budget in [Budget::percent(f64::NAN), Budget::percent(-1.0), Budget::calls_per_second(-0.0)] {
-            let mut bucket = budget.bucket(EPOCH, SECOND, 10.0);
-            bucket.fill(1e9, 1e9);
-            assert!(!bucket.has_room(), "{budget}");
+    fn what_cannot_be_kept_to_is_refused() {
+        for number in [0.0, -0.0, -1.0, f64::NAN, f64::NEG_INFINITY] {
+            for budget in [Budget::percent(number), Budget::calls_per_second(number)] {
+                assert_eq!(budget.problem(), Some("leaves nothing to sample with"), "{budget}");
+            }
         }
+        for percent in [100.1, f64::INFINITY] {
+            assert_eq!(Budget::percent(percent).problem(), Some("is more than all CPU time"));
+        }
+        for budget in [Budget::percent(100.0), Budget::calls_per_second(1e9), Budget::UNLIMITED] {
+            assert_eq!(budget.problem(), None, "{budget}");
+        }
+    }
+
+    #[test]
+    fn as_text_they_say_what_to_write() {
+        for (text, problem) in [
+            ("0%", "leaves nothing to sample with"),
+            ("-0 %", "leaves nothing to sample with"),
+            ("0/s", "leaves nothing to sample with"),
+            ("101%", "is more than all CPU time"),
+            ("-1%", "is not a budget"),
+            ("NaN%", "is not a budget"),
+            ("inf/s", "is not a budget"),
+            ("1", "is not a budget"),
+        ] {
+            let said = format!("`{text}` {problem}; write `1%` or `1000/s`");
+            assert_eq!(text.parse::<Budget>(), Err(said));
+        }
+        assert_eq!("100%".parse(), Ok(Budget::percent(100.0)));
+        assert_eq!("0.5/s".parse(), Ok(Budget::calls_per_second(0.5)));
+    }
+
+    #[test]
+    fn without_a_limit_there_always_is_room() {
         let mut bucket = Budget::UNLIMITED.bucket(EPOCH, SECOND, 10.0);
         bucket.spend(cost(1e30));
         bucket.fill(1e9, 1e9);

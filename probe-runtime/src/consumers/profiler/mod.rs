@@ -222,14 +222,16 @@ impl Profiler {
         self
     }
 
-    /// What it may cost, of all functions together and with its own work.
+    /// What it may cost, of all functions together and with its own work. Attaching fails with
+    /// [`Error::Budget`] if that is nothing, or more than all CPU time.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.options.budget = budget;
         self
     }
 
-    /// What the hits of each function may cost; no limit, if not said otherwise.
+    /// What the hits of each function may cost; no limit, if not said otherwise. Checked as
+    /// [`budget`](Self::budget).
     #[must_use]
     pub fn budget_each(mut self, budget: Budget) -> Self {
         self.options.budget_each = budget;
@@ -254,6 +256,17 @@ impl Profiler {
     /// What is known so far, also of calls that go on. Not to be called on a hit.
     pub fn profile(&self) -> Profile {
         Profile::new(&self.core, self.options.budget)
+    }
+
+    /// Refuses budgets that nothing can keep to.
+    pub(super) fn check_budgets(&self) -> Result<(), Error> {
+        let Options { budget, budget_each, .. } = self.options;
+        for (option, budget) in [("budget", budget), ("budget_each", budget_each)] {
+            if budget.problem().is_some() {
+                return Err(Error::Budget { option, budget });
+            }
+        }
+        Ok(())
     }
 
     fn settings(&self, scale: f64) -> Settings {
@@ -294,6 +307,7 @@ impl Consumer for Profiler {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
+        self.check_budgets()?;
         // A consumer is attached once.
         let _ = self.core.sampler.set(Sampler::new(probes, self.options.sample_size, self.core.time)?);
         let scale = rough_scale(self.core.time);

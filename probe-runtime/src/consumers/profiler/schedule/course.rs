@@ -146,10 +146,8 @@ impl Course {
         let has_room = bucket.has_room() && self.bucket.has_room();
         let is_full = (calls >= size || is_hot) && is_due && !is_timing;
         let is_overrun = calls >= OVERRUN * size * busy.max(1.0);
-        // Not at its first call, which would make its rate too high, unless nothing may be spent at
-        // all.
-        let least = if bucket.is_closed() || self.bucket.is_closed() { 1.0 } else { size };
-        let is_spared = !has_room && calls >= least && seen.ended > 0;
+        // Not at its first call, which would make its rate too high.
+        let is_spared = !has_room && calls >= size && seen.ended > 0;
         is_full || is_overrun || is_spared
     }
 

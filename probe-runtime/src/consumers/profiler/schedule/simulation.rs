@@ -263,14 +263,13 @@ fn a_budget_holds_while_the_rate_jumps_a_thousand_fold() {
 }
 
 #[test]
-fn without_a_budget_there_is_one_sample_of_each() {
-    let rates: [fn(f64) -> f64; 3] = [|_| 1e7, |_| 1e3, |now| if now > 1.5 * SECOND { 10.0 } else { 0.0 }];
+fn on_next_to_nothing_there_is_one_sample_of_each() {
+    let rates: [fn(f64) -> f64; 2] = [|_| 1e7, |_| 1e3];
     let mut program = Program::new(&rates.map(|rates| (rates, 50.0)));
-    let schedule = profile(&mut program, settings(Budget::percent(0.0)), 2.0 * SECOND, |_, _| ());
+    let schedule = profile(&mut program, settings(Budget::percent(1e-9)), 2.0 * SECOND, |_, _| ());
     let samples: Vec<_> = program.functions.iter().map(|it| it.seen.ended).collect();
     assert!(samples.iter().all(|samples| (1..=10).contains(samples)), "{samples:?}");
-    assert!(program.functions[2].seen.calls() <= 2, "latent since its first");
-    assert_eq!((0..3).filter(|function| schedule.is_armed(*function)).count(), 0);
+    assert_eq!((0..2).filter(|function| schedule.is_armed(*function)).count(), 0);
 }
 
 #[test]
