@@ -31,19 +31,24 @@ use crate::spec::{Format, Listening, Request, requests};
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";
 
-/// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them separated by
-/// commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*` but `a::b`. The consumer
-/// is `count`, with the feature `latency` also `latency`, and with `call-tree` also `call-tree`, with
-/// `profiler` also `profile`, which may have a budget: `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
-/// which may have one too, and events, by their names: `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty one, nothing is attached.
+/// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them
+/// separated by commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*`
+/// but `a::b`. The consumer is `count`, with the feature `latency` also `latency`, and with
+/// `call-tree` also `call-tree`, with `profiler` also `profile`, which may have a budget:
+/// `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
+/// which may have one too, and events, by their names:
+/// `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty
+/// one, nothing is attached.
 ///
-/// `PROBES=help` says what the variable takes, on stderr: selectors, and the consumers of this build with their options. `PROBES=list` shows
-/// which probes the program has, and `PROBES='net::**=list'` those of a selector, each with its kind, sites, place and fields: on stderr, or
-/// where `PROBES_OUT` says, as text, JSON or CSV. Nothing is attached then, and the program goes on. What a plugin brings is not there yet.
+/// `PROBES=help` says what the variable takes, on stderr: selectors, and the consumers of this
+/// build with their options. `PROBES=list` shows which probes the program has, and
+/// `PROBES='net::**=list'` those of a selector, each with its kind, sites, place and fields: on
+/// stderr, or where `PROBES_OUT` says, as text, JSON or CSV. Nothing is attached then, and the
+/// program goes on. What a plugin brings is not there yet.
 ///
 /// # Reports
-/// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any thread), each consumer reports: on stderr, or where
-/// the variable `PROBES_OUT` says:
+/// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any
+/// thread), each consumer reports: on stderr, or where the variable `PROBES_OUT` says:
 ///
 /// | `PROBES_OUT` | |
 /// |---|---|
@@ -51,21 +56,28 @@ const OUT: &str = "PROBES_OUT";
 /// | `/tmp/reports/` | a folder, for files `PROGRAM-PROCESS-NUMBER-CONSUMER.txt` |
 /// | `-` | stderr |
 ///
-/// - `%p` is the process's id, `%e` the program's name, `%c` the consumer's, `%n` its number in `PROBES`, from 1; `%%` a percent sign.
-/// - Formats: `.txt` (also without an ending), `.json`, `.csv`; of `call-tree` also `.svg` (a flame graph) and `.folded`; with the feature
-///   `metrics`, of `count` and `latency` also `.prom` (Prometheus's text, for the node exporter's textfile collector).
-/// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are several.
-/// - A forked child reports what it has counted itself, and what it had from its parent, when it exits. Without `%p`, `-PROCESS` comes
-///   before the ending of its files; streams (`/dev/stdout`, a pipe) are its parent's. A child that calls this function itself, of a parent
-///   that has called it, has such files, too: of what it counts from then on, in place of what it would have reported to the same file.
-/// - What a text ends with where something is missing (a consumer that failed, hits that were not delivered, sites that were refused) is said on
-///   stderr for other formats, after `PROBES, consumer NUMBER (NAME):`; so are calls that were not measured, and functions that are left out,
-///   in one line, for formats that have no place for them.
-/// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are made. A relative path begins where the program did. What can't be
-///   written goes to stderr, after a line that says why; so does what a named pipe would get that nobody reads.
+/// - `%p` is the process's id, `%e` the program's name, `%c` the consumer's, `%n` its number in
+///   `PROBES`, from 1; `%%` a percent sign.
+/// - Formats: `.txt` (also without an ending), `.json`, `.csv`; of `call-tree` also `.svg` (a flame
+///   graph) and `.folded`; with the feature `metrics`, of `count` and `latency` also `.prom`
+///   (Prometheus's text, for the node exporter's textfile collector).
+/// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are
+///   several.
+/// - A forked child reports what it has counted itself, and what it had from its parent, when it
+///   exits. Without `%p`, `-PROCESS` comes before the ending of its files; streams (`/dev/stdout`,
+///   a pipe) are its parent's. A child that calls this function itself, of a parent that has called
+///   it, has such files, too: of what it counts from then on, in place of what it would have
+///   reported to the same file.
+/// - What a text ends with where something is missing (a consumer that failed, hits that were not
+///   delivered, sites that were refused) is said on stderr for other formats, after
+///   `PROBES, consumer NUMBER (NAME):`; so are calls that were not measured, and functions that are
+///   left out, in one line, for formats that have no place for them.
+/// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are
+///   made. A relative path begins where the program did. What can't be written goes to stderr,
+///   after a line that says why; so does what a named pipe would get that nobody reads.
 ///
-/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid, capabilities) reads neither variable, and
-/// says so in one line.
+/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid,
+/// capabilities) reads neither variable, and says so in one line.
 ///
 /// # When
 /// | | |
@@ -78,29 +90,36 @@ const OUT: &str = "PROBES_OUT";
 ///
 /// Reports to a file replace each other, those to a stream follow each other.
 ///
-/// - A signal that ends the program does so once the reports are written: its parent sees an end by that signal. A second one ends it
-///   at once.
-/// - Only signals that have their default action when the guard is made are caught. One that is ignored stays so, one that the
-///   program handles is its own, also from a later moment on; and one that threads block, to wait for it, comes to them.
+/// - A signal that ends the program does so once the reports are written: its parent sees an end by
+///   that signal. A second one ends it at once.
+/// - Only signals that have their default action when the guard is made are caught. One that is
+///   ignored stays so, one that the program handles is its own, also from a later moment on; and
+///   one that threads block, to wait for it, comes to them.
 /// - A program that closes all its descriptors, to become a daemon, is told all the same; the
 ///   thread then looks every 20 ms.
-/// - A thread waits for signals and the time, `probe-reports`. There is none with `PROBES_SIGNALS=none` alone. A forked child has none:
-///   signals do there what they do by default. The guard's end gives back the default actions.
+/// - A thread waits for signals and the time, `probe-reports`. There is none with
+///   `PROBES_SIGNALS=none` alone. A forked child has none: signals do there what they do by
+///   default. The guard's end gives back the default actions.
 ///
-/// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or becomes another (`exec`) does not report; what
-/// it has reported before stays, unless a program that it becomes, or starts ([`Command`](std::process::Command)), reports too:
-/// that has the same variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the process), and so does `%e`.
+/// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or
+/// becomes another (`exec`) does not report; what it has reported before stays, unless a program
+/// that it becomes, or starts ([`Command`](std::process::Command)), reports too: that has the same
+/// variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the
+/// process), and so does `%e`.
 ///
-/// Call it once, in `main`: a second guard at the same time would replace what the first reports to a file, and is refused.
+/// Call it once, in `main`: a second guard at the same time would replace what the first reports to
+/// a file, and is refused.
 ///
 /// # Errors
-/// [`Error::Environment`] where a variable is malformed, which shows where, or where another guard reports to the same file. Nothing is
-/// attached then.
+/// [`Error::Environment`] where a variable is malformed, which shows where, or where another guard
+/// reports to the same file. Nothing is attached then.
 ///
-/// What this program, or this machine, does not have is no error. A child inherits its parent's variables, and a selector may name
-/// probes of another build. A selector that names no probe, and a consumer that can't be attached
-/// ([`select`](crate::select) and [`attach`](super::ProbeSet::attach) say why), are a line on stderr; all others are attached. A program
-/// without probes (`--cfg probe_off`) says so in one line, and does not read the variables further.
+/// What this program, or this machine, does not have is no error. A child inherits its parent's
+/// variables, and a selector may name probes of another build. A selector that names no probe, and
+/// a consumer that can't be attached ([`select`](crate::select) and
+/// [`attach`](super::ProbeSet::attach) say why), are a line on stderr; all others are attached. A
+/// program without probes (`--cfg probe_off`) says so in one line, and does not read the variables
+/// further.
 ///
 /// ```
 /// fn main() -> Result<(), probe_runtime::Error> {
@@ -163,12 +182,14 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
-/// Whether there is nothing that any selector could name, nor an object that a later version could read.
+/// Whether there is nothing that any selector could name, nor an object that a later version could
+/// read.
 fn has_no_probes() -> bool {
     operate(|control| control.registry.len() == 0) && unread_objects().is_empty()
 }
 
-/// What can't be attached is said, and the program goes on: it may be another one than the variable was written for.
+/// What can't be attached is said, and the program goes on: it may be another one than the variable
+/// was written for.
 fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
     match request.attach() {
         Ok(Listening { reported, unmatched }) => {
@@ -203,8 +224,8 @@ pub struct EnvGuard {
 }
 
 impl EnvGuard {
-    /// Reports now, where the reports at the end will go; they replace it there. For programs that run for ever, or may be killed:
-    /// at a moment that they choose (not in a signal handler).
+    /// Reports now, where the reports at the end will go; they replace it there. For programs that
+    /// run for ever, or may be killed: at a moment that they choose (not in a signal handler).
     pub fn report(&self) {
         self.ticket.iter().for_each(output::report);
     }

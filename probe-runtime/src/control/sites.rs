@@ -21,7 +21,8 @@ use crate::registry::ProbeId;
 pub(super) type HeldText = Vec<OpenText>;
 
 impl Control {
-    /// Makes all sites of these runs active or latent. `left` is how the last operation left them, if that is known.
+    /// Makes all sites of these runs active or latent. `left` is how the last operation left them,
+    /// if that is known.
     #[inline(always)]
     pub(super) fn change_runs(
         &self,

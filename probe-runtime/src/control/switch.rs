@@ -27,8 +27,8 @@ fn extend(runs: &mut Vec<Run>, id: ProbeId) {
 }
 
 impl Control {
-    /// How the last operation left the sites of a probe; `None` where nobody here has switched them:
-    /// another copy of this crate may have.
+    /// How the last operation left the sites of a probe; `None` where nobody here has switched
+    /// them: another copy of this crate may have.
     pub(super) fn left(&self, id: ProbeId) -> Option<SiteState> {
         match self.state_of(id) {
             ProbeState::Active => Some(SiteState::Active),
@@ -44,8 +44,8 @@ impl Control {
 
     /// Makes the sites of these probes what their members want, whatever that is for each.
     ///
-    /// `left` tells how the sites of each were left, as far as that is known: the report notes those
-    /// that somebody else has switched since.
+    /// `left` tells how the sites of each were left, as far as that is known: the report notes
+    /// those that somebody else has switched since.
     pub(super) fn switch_each(
         &self,
         ids: &[ProbeId],

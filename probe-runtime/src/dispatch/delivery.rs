@@ -6,12 +6,14 @@
 //! | others | [`each`], member by member, through `dyn Consumer` |
 //! | none was looked at: the thread is new, or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
 //!
-//! The way in of the x86-64 backend has marked the slot, and clears the mark when the function returns. Its parameters are in registers:
-//! the definition, the frame, nothing, whose consumer is called if it is one alone, the slot, the hook.
+//! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
+//! returns. Its parameters are in registers: the definition, the frame, nothing, whose consumer is
+//! called if it is one alone, the slot, the hook.
 //! Cost: [`deliver`] adds ten instructions to the consumer's own.
 
-// Safety: relies on the way in, which hands over what the hook names, and on `control`, which frees a hook, and what it names, only
-// when `limbo` gives it out, and drops a consumer only when no thread is marked as in it.
+// Safety: relies on the way in, which hands over what the hook names, and on `control`, which frees
+// a hook, and what it names, only when `limbo` gives it out, and drops a consumer only when no
+// thread is marked as in it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,8 +46,9 @@ pub(super) unsafe extern "C" fn deliver<C: Consumer>(
     slot: *const Slot,
     hook: *const Hook,
 ) {
-    // SAFETY: the hook is not freed while the slot is marked, nor is the subscription that it names; slots never are. The consumer is
-    // of this type, as the subscription that named this function was made for it.
+    // SAFETY: the hook is not freed while the slot is marked, nor is the subscription that it
+    // names; slots never are. The consumer is of this type, as the subscription that named this
+    // function was made for it.
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
     slot.presence().begin_call(subscription.mark());
     if subscription.is_silent() {

@@ -1,8 +1,9 @@
-//! The hook of a probe that was discovered a moment ago: it counts for one attachment, and lies where the definition does,
-//! since whoever discovers may not use the heap. The control replaces it by one of its own at its next operation.
+//! The hook of a probe that was discovered a moment ago: it counts for one attachment, and lies
+//! where the definition does, since whoever discovers may not use the heap. The control replaces it
+//! by one of its own at its next operation.
 
-// Safety: relies on callers, who hand in memory that lives as long as the definition, and drop what is there once, when
-// `limbo` gives it out.
+// Safety: relies on callers, who hand in memory that lives as long as the definition, and drop what
+// is there once, when `limbo` gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;

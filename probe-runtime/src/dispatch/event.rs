@@ -1,7 +1,7 @@
 //! What a consumer is told of a hit.
 
-// Safety: relies on the values of a hit being as many as its definition has fields, which the macros and
-// docs/abi.md promise, and alive for the call.
+// Safety: relies on the values of a hit being as many as its definition has fields, which the
+// macros and docs/abi.md promise, and alive for the call.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -53,7 +53,8 @@ pub struct Event<'a> {
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
-/// Where a hit is: how deep in the stack, with its values, on which thread, and since which switch of its attachment's sites.
+/// Where a hit is: how deep in the stack, with its values, on which thread, and since which switch
+/// of its attachment's sites.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) frame: *const Value<'static>,
@@ -76,18 +77,22 @@ impl<'a> Event<'a> {
         self.at.slot
     }
 
-    /// Which of its attachment's states the hit belongs to: odd while all sites are as they should be, even while they are being
-    /// switched (attached, paused, resumed, held, let go, loaded late); never 0, and never the same again after a switch. Between hits of one odd
-    /// number, no hit of that attachment's probes is missing on this thread. So who pairs entries with exits pairs those of one odd
-    /// number. (Probes that a [`Switch`](crate::Switch) has switched are not meant: who switches knows. After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to execute
-    /// what was there before.)
+    /// Which of its attachment's states the hit belongs to: odd while all sites are as they should
+    /// be, even while they are being switched (attached, paused, resumed, held, let go, loaded
+    /// late); never 0, and never the same again after a switch. Between hits of one odd number, no
+    /// hit of that attachment's probes is missing on this thread. So who pairs entries with exits
+    /// pairs those of one odd number. (Probes that a [`Switch`](crate::Switch) has switched are not
+    /// meant: who switches knows. After a switch with
+    /// [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to
+    /// execute what was there before.)
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.at.generation
     }
 
-    /// The stack pointer at the site; `None` on targets where nothing is patched. Whatever a function calls has a lower one. In C code,
-    /// at entries and exits, it [tells calls apart](Self::has_frame).
+    /// The stack pointer at the site; `None` on targets where nothing is patched. Whatever a
+    /// function calls has a lower one. In C code, at entries and exits, it [tells calls
+    /// apart](Self::has_frame).
     pub fn stack_pointer(&self) -> Option<usize> {
         // Cold blocks of Rust's step over the red zone and, where there are fields, further.
         let stepped = match self.definition.convention() {
@@ -99,22 +104,24 @@ impl<'a> Event<'a> {
         is_known.then(|| self.at.frame.addr() + stepped)
     }
 
-    /// Whether the site stands where its function has the stack pointer that it was called with: at entries and exits of C code. All
-    /// sites of one call then have the same one, and no other call that is under way has it. In C, a call may end without an exit
-    /// (`longjmp`, an exception); in Rust, an exit is passed on every way out.
+    /// Whether the site stands where its function has the stack pointer that it was called with: at
+    /// entries and exits of C code. All sites of one call then have the same one, and no other call
+    /// that is under way has it. In C, a call may end without an exit (`longjmp`, an exception); in
+    /// Rust, an exit is passed on every way out.
     #[inline(always)]
     pub fn has_frame(&self) -> bool {
         self.definition.convention() == Convention::Hidden
     }
 
-    /// Whether a call of the function may end without passing an exit, by `longjmp` or an exception: in C code.
+    /// Whether a call of the function may end without passing an exit, by `longjmp` or an
+    /// exception: in C code.
     #[inline(always)]
     pub fn may_skip_exit(&self) -> bool {
         matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
-    /// The thread's number in this process: counted from 1 in the order of their first hits of any probe, and never given again. The same as
-    /// [`Local::thread`](crate::Local::thread).
+    /// The thread's number in this process: counted from 1 in the order of their first hits of any
+    /// probe, and never given again. The same as [`Local::thread`](crate::Local::thread).
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.at.slot.thread()
@@ -168,11 +175,13 @@ impl<'a> Event<'a> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Of a future that has probes (`#[probe] async fn`): an address in it, the same in its hits from entry to exit or drop, on whatever
-    /// threads, and until then that of no other future of this probe. `None` of other probes.
+    /// Of a future that has probes (`#[probe] async fn`): an address in it, the same in its hits
+    /// from entry to exit or drop, on whatever threads, and until then that of no other future of
+    /// this probe. `None` of other probes.
     ///
-    /// A future that is not an `async` block's (`-> impl Future` of something else) may be `Unpin`: if it is moved between two polls, its
-    /// later hits have another address, and its former one may be that of another future.
+    /// A future that is not an `async` block's (`-> impl Future` of something else) may be `Unpin`:
+    /// if it is moved between two polls, its later hits have another address, and its former one
+    /// may be that of another future.
     pub fn future(&self) -> Option<usize> {
         if self.kind() == Kind::Point || self.definition.fields().next() != Some(FUTURE) {
             return None;
@@ -180,15 +189,16 @@ impl<'a> Event<'a> {
         self.fields().next()?.1.as_u64()?.try_into().ok()
     }
 
-    /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that a
-    /// destructor calls during the unwinding says so too, although it returns.)
+    /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that
+    /// a destructor calls during the unwinding says so too, although it returns.)
     pub fn is_unwinding(&self) -> bool {
         std::thread::panicking()
     }
 }
 
-/// Which probe, its fields, the thread (number, and name as it is now) and the time, by the calendar, in UTC. The time is read when the event
-/// is shown, not by the hit. It takes some microseconds, and may allocate; fields are shown by their own code.
+/// Which probe, its fields, the thread (number, and name as it is now) and the time, by the
+/// calendar, in UTC. The time is read when the event is shown, not by the hit. It takes some
+/// microseconds, and may allocate; fields are shown by their own code.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -233,8 +243,8 @@ impl fmt::Debug for Event<'_> {
     }
 }
 
-/// The fields of a hit, see [`Event::fields`]. They stay on the thread of the hit, for a value that formats itself may be of a type that
-/// is neither [`Send`] nor [`Sync`]:
+/// The fields of a hit, see [`Event::fields`]. They stay on the thread of the hit, for a value that
+/// formats itself may be of a type that is neither [`Send`] nor [`Sync`]:
 ///
 /// ```compile_fail,E0277
 /// # fn hit(event: &probe_runtime::Event<'_>) {

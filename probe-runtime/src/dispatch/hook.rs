@@ -1,6 +1,7 @@
 //! The hook: what a probe's consumers are, as one immutable snapshot.
 
-// Safety: relies on `control`, which alone publishes hooks, and frees one only when `limbo` gives it out.
+// Safety: relies on `control`, which alone publishes hooks, and frees one only when `limbo` gives
+// it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::offset_of;
@@ -16,7 +17,8 @@ use crate::registry::ProbeId;
 /// The members of one probe. Published through `Definition::hook`.
 #[repr(C)]
 pub(crate) struct Hook {
-    /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads it.
+    /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads
+    /// it.
     sole_tally: AtomicUsize,
     /// What else there is to do. `enter` calls it.
     pub(super) deliver: Deliver,
@@ -36,18 +38,20 @@ const _: () = {
     assert!(offset_of!(Hook, sole) == 16);
 };
 
-// SAFETY: `members` point to members, which are there as long as it is, and `sole` to the subscription of one of them.
+// SAFETY: `members` point to members, which are there as long as it is, and `sole` to the
+// subscription of one of them.
 unsafe impl Send for Hook {}
 // SAFETY: as above; what it points to is `Sync`.
 unsafe impl Sync for Hook {}
 
-/// Somebody listens who [needs order](crate::Consumer::needs_order): a hit begins when what came before it is done. As a signed number less than 0,
-/// unlike where to count.
+/// Somebody listens who [needs order](crate::Consumer::needs_order): a hit begins when what came
+/// before it is done. As a signed number less than 0, unlike where to count.
 const IN_ORDER: usize = usize::MAX;
 
 impl Hook {
     /// # Safety
-    /// So many members lie there, and are neither moved nor dropped before the hook is; nor are their subscriptions.
+    /// So many members lie there, and are neither moved nor dropped before the hook is; nor are
+    /// their subscriptions.
     ///
     /// # Panics
     /// If they are more than a hook can have.
@@ -72,7 +76,8 @@ impl Hook {
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
     pub(super) fn read(hook: *mut Self, _marked: &Slot) -> Option<&Self> {
-        // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this thread's mark.
+        // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this
+        // thread's mark.
         unsafe { hook.as_ref() }
     }
 
@@ -96,7 +101,8 @@ impl Hook {
         self.wrappers.take()
     }
 
-    /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those that are under way may see either.
+    /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those
+    /// that are under way may see either.
     pub(crate) fn set_counting(&self, subscription: &Subscription, is_counting: bool) {
         let Some(member) = self.members().iter().find(|it| ptr::eq(it.subscription, subscription)) else {
             return;
@@ -182,7 +188,8 @@ impl Member {
 
     #[inline(always)]
     pub(super) fn subscription(&self) -> &Subscription {
-        // SAFETY: it is there as long as the member is, as whoever made the member's hook has promised.
+        // SAFETY: it is there as long as the member is, as whoever made the member's hook has
+        // promised.
         unsafe { &*self.subscription }
     }
 }

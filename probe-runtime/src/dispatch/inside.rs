@@ -20,9 +20,9 @@ impl Inside {
         Some(Self { slot, outer, not_send: PhantomData })
     }
 
-    /// Calls a part of the program, unless this is inside of such a call already; tells whether it did. Consumers are not called
-    /// meanwhile. Who [waits](super::wait) for the callback waits for what is read in the call, not for
-    /// what was read before.
+    /// Calls a part of the program, unless this is inside of such a call already; tells whether it
+    /// did. Consumers are not called meanwhile. Who [waits](super::wait) for the callback waits for
+    /// what is read in the call, not for what was read before.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
         if self.outer.is_suppressing() {
             return false;

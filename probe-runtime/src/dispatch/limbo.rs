@@ -239,7 +239,8 @@ mod tests {
         presence.enter();
         presence.begin_call(consuming());
         assert_eq!(given_out(&mut limbo, seen()), []);
-        // A hook is published; the call ends; before the next, a signal handler's hit reads that hook.
+        // A hook is published; the call ends; before the next, a signal handler's hit reads that
+        // hook.
         let since = limbo.now();
         presence.end_call();
         let outer = presence.enter();

@@ -1,10 +1,10 @@
 //! From a hit to its consumers.
 //!
-//! Life of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸ (here) the thread's
-//! [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts or calls its consumer ▸ the mark
-//! is cleared. A hook is a snapshot; `control` publishes a new one and retires the old one, which is freed when no thread can still
-//! be reading it ([`limbo`]). What changes in place is one flag a member: whether its hits are counted or
-//! delivered.
+//! Life of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸ (here) the
+//! thread's [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts or calls its
+//! consumer ▸ the mark is cleared. A hook is a snapshot; `control` publishes a new one and retires
+//! the old one, which is freed when no thread can still be reading it ([`limbo`]). What changes in
+//! place is one flag a member: whether its hits are counted or delivered.
 //!
 //! | [`Mark`] | set by | a nested hit (signal handler, consumer's own probe) | who waits for it |
 //! |---|---|---|---|
@@ -24,8 +24,8 @@
 //! handler still interrupts, since who is further up the stack can't be told where handlers have
 //! stacks of their own.
 //!
-//! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit maps
-//! memory for its slot.
+//! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit
+//! maps memory for its slot.
 
 mod delivery;
 #[cfg(probe_discovers)]
@@ -76,9 +76,9 @@ use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
 
-/// The long way of a hit: on a thread that is new, or inside of a hit, and wherever the way in marks nothing. `frame` is where its
-/// values are, or where the way in has left word of them, and then also the stack pointer that called the stub; null where neither is
-/// known.
+/// The long way of a hit: on a thread that is new, or inside of a hit, and wherever the way in
+/// marks nothing. `frame` is where its values are, or where the way in has left word of them, and
+/// then also the stack pointer that called the stub; null where neither is known.
 pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
     let Some(slot) = Slot::current() else { return };
     let outer = slot.enter();

@@ -1,10 +1,12 @@
 //! Waiting until no thread is where something is taken from.
 //!
-//! 1. The caller has said so: closed a subscription, or published something else in its place (a store).
-//! 2. `heavy_barrier`: every thread that sets its mark later sees that store; the mark of every thread that
-//!    may not have seen it is visible here.
-//! 3. Each slot is watched until its thread is elsewhere: neither on its way between a site and a consumer, which
-//!    takes it some instructions, nor in what is taken away, nor in the hit that it was in.
+//! 1. The caller has said so: closed a subscription, or published something else in its place (a
+//!    store).
+//! 2. `heavy_barrier`: every thread that sets its mark later sees that store; the mark of every
+//!    thread that may not have seen it is visible here.
+//! 3. Each slot is watched until its thread is elsewhere: neither on its way between a site and a
+//!    consumer, which takes it some instructions, nor in what is taken away, nor in the hit that it
+//!    was in.
 //!
 //! Threads in other consumers, however long they may be there, are not waited for. What they have
 //! read is freed when they are gone ([`limbo`](super::limbo)).

@@ -1,12 +1,13 @@
 //! Hooks that one operation publishes: all in one piece of memory, their members in another.
 //!
-//! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`], which has a share in the memory ▸ freed with the
-//! last share. So a hook that is still published keeps those that came with it, but for what they
-//! have run instead of functions: at most as many as its attachment has probes.
+//! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`],
+//! which has a share in the memory ▸ freed with the last share. So a hook that is still published
+//! keeps those that came with it, but for what they have run instead of functions: at most as many
+//! as its attachment has probes.
 //! Cost: 80 bytes for each hook, 32 for each member, and two allocations.
 
-// Safety: relies on neither piece of memory being moved: both have room for all from the beginning. And on callers, who drop what
-// was published when no thread can be reading it.
+// Safety: relies on neither piece of memory being moved: both have room for all from the beginning.
+// And on callers, who drop what was published when no thread can be reading it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::ManuallyDrop;
@@ -50,7 +51,8 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// With room for so many hooks, which are published now, and for so many members of all of them.
+    /// With room for so many hooks, which are published now, and for so many members of all of
+    /// them.
     pub(crate) fn with_room(hooks: usize, members: usize, now: Era) -> Self {
         let slab = Slab {
             hooks: Vec::with_capacity(hooks),
@@ -62,7 +64,8 @@ impl Hooks {
         Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: hooks }
     }
 
-    /// Makes the hook of a probe: what a hit does for each subscription, and whether it counts now in place of being delivered.
+    /// Makes the hook of a probe: what a hit does for each subscription, and whether it counts now
+    /// in place of being delivered.
     ///
     /// # Panics
     /// Without room.
@@ -73,7 +76,8 @@ impl Hooks {
         listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
     ) -> Published {
         assert!(self.left != 0, "room for another hook");
-        // SAFETY: threads that read published hooks have references to these, and to members, but none to the slab.
+        // SAFETY: threads that read published hooks have references to these, and to members, but
+        // none to the slab.
         let slab = unsafe { self.slab.as_mut() };
         let first = slab.members.len();
         let mut wrapping = Vec::new();
@@ -90,7 +94,8 @@ impl Hooks {
         }
         // The newest first.
         let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
-        // SAFETY: the members are not moved, and are dropped with the hook, as are the subscriptions.
+        // SAFETY: the members are not moved, and are dropped with the hook, as are the
+        // subscriptions.
         let hook = unsafe {
             let members = slab.members.as_ptr().add(first);
             Hook::new(probe, members, slab.members.len() - first, wrappers)

@@ -1,14 +1,15 @@
 //! A thread's slot: its mark, and its part of every counter.
 //!
-//! Life: taken at the thread's first hit, from the free ones or from new memory; given back when the thread
-//! ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may look at any slot at
-//! any time. A thread that hits a probe after the C library has told of its end takes a slot once more, and where no key is left that takes
-//! no heap, no end is told: whoever needs a slot, or waits for one, then asks the kernel whether its owner is still there
+//! Life: taken at the thread's first hit, from the free ones or from new memory; given back when
+//! the thread ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may
+//! look at any slot at any time. A thread that hits a probe after the C library has told of its end
+//! takes a slot once more, and where no key is left that takes no heap, no end is told: whoever
+//! needs a slot, or waits for one, then asks the kernel whether its owner is still there
 //! ([`ended`](super::ended)).
 //! Cost: 32 MiB of address space a thread, of which the touched pages are real.
 
-// Safety: relies on slots being zeroed memory that is never given back, so that references to them are good
-// for ever, and on all their fields being atomics.
+// Safety: relies on slots being zeroed memory that is never given back, so that references to them
+// are good for ever, and on all their fields being atomics.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
@@ -110,7 +111,8 @@ pub(crate) fn prepare() {
     });
 }
 
-/// Hits, of all probes, that were lost because their threads could get no memory for their counters.
+/// Hits, of all probes, that were lost because their threads could get no memory for their
+/// counters.
 ///
 /// ```
 /// // At the end of a report:
@@ -136,8 +138,8 @@ pub(super) fn made() -> usize {
     MADE.load(Ordering::Relaxed)
 }
 
-/// Frees slots whose threads are no more, whatever these were doing to them; all others have owners, and nobody takes or
-/// gives back any meanwhile. The counts stay.
+/// Frees slots whose threads are no more, whatever these were doing to them; all others have
+/// owners, and nobody takes or gives back any meanwhile. The counts stay.
 pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
     let free = slots.map(Slot::free).count();
     FREE.store(free, Ordering::Relaxed);
@@ -150,7 +152,8 @@ pub(crate) fn threads() -> impl Iterator<Item = (u64, u32)> {
 }
 
 impl Slot {
-    /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without memory.
+    /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without
+    /// memory.
     pub(super) fn current() -> Option<&'static Self> {
         Self::known().or_else(Self::take)
     }
@@ -206,8 +209,8 @@ impl Slot {
         Some(slot)
     }
 
-    /// Only where no end is told: it takes system calls. Of an owner whose id is another thread's by now, a slot is given back when
-    /// that thread has ended, too.
+    /// Only where no end is told: it takes system calls. Of an owner whose id is another thread's
+    /// by now, a slot is given back when that thread has ended, too.
     fn note_birth(&self, id: u32) {
         let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
         self.birth.store(birth, Ordering::Release);
@@ -320,7 +323,8 @@ impl Slot {
 }
 
 unsafe extern "C" fn release(slot: *mut c_void) {
-    // What a thread sets after its last destructor, glibc leaves to the next thread that gets its stack.
+    // What a thread sets after its last destructor, glibc leaves to the next thread that gets its
+    // stack.
     if !ptr::eq(backend::slot(), slot.cast()) {
         return;
     }

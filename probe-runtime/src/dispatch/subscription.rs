@@ -187,8 +187,9 @@ impl Subscription {
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out what its attachment left: no hit finds it any more, though hooks of others
-    /// that were made together with its own may keep this.
+    /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out what its attachment left:
+    /// no hit finds it any more, though hooks of others that were made together with its own may
+    /// keep this.
     pub(crate) fn take_unreachable(&self) -> Option<Arc<dyn Consumer>> {
         assert_ne!(self.silence.load(Ordering::Relaxed) & CLOSED, 0, "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()

@@ -1,8 +1,9 @@
 //! What runs instead of a function that is replaced, as a hit finds it.
 //!
-//! Life: a wrapper is published in a hook, like a consumer. Who calls the function takes a share of all that the hook has, under
-//! its thread's mark, and gives the mark back before it runs any of them: so a wrapper may run for as long as it likes, hit
-//! probes, attach, detach, and remove itself. It is freed when the last call that has a share ends.
+//! Life: a wrapper is published in a hook, like a consumer. Who calls the function takes a share of
+//! all that the hook has, under its thread's mark, and gives the mark back before it runs any of
+//! them: so a wrapper may run for as long as it likes, hit probes, attach, detach, and remove
+//! itself. It is freed when the last call that has a share ends.
 //! Cost: a hit's mark, and one reference counted up and down.
 
 use std::any::{Any, TypeId};
@@ -20,10 +21,12 @@ pub(crate) type Wrappers = Arc<[Arc<Wrapper>]>;
 
 /// One closure, for one copy of a function.
 pub(crate) struct Wrapper {
-    /// Where the copy's definition lies. Copies of one function in several objects are one probe, but may have been built
-    /// from sources in which the arguments' types differ under the same names.
+    /// Where the copy's definition lies. Copies of one function in several objects are one probe,
+    /// but may have been built from sources in which the arguments' types differ under the same
+    /// names.
     definition: usize,
-    /// The type whose function it is for: those of a generic `impl` share a definition, and their signatures may be the same.
+    /// The type whose function it is for: those of a generic `impl` share a definition, and their
+    /// signatures may be the same.
     owner: TypeId,
     /// A `Box<W>`, where `W` is the type that the function's calls ask for.
     call: Box<dyn Any + Send + Sync>,
@@ -49,8 +52,8 @@ impl Wrapper {
     }
 }
 
-/// What is to run instead of the function; nothing inside of a consumer, and of this crate's own operations, where calls of consumers
-/// are suppressed, too.
+/// What is to run instead of the function; nothing inside of a consumer, and of this crate's own
+/// operations, where calls of consumers are suppressed, too.
 pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
     if definition.entry().load(Ordering::Acquire) != backend::entry(definition) {
         // The hook is another runtime's.

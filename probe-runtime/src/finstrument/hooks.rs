@@ -3,8 +3,8 @@
 //! 1. The thread's slot is marked, so that nothing that the hook reads is freed.
 //! 2. The call site is looked up by its return address. A call site that is not in the table, or
 //!    that belonged to another object, is discovered. The bytes before the return address are read
-//!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If several
-//!    threads try, one of them succeeds.
+//!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If
+//!    several threads try, one of them succeeds.
 //! 3. A waiting site is patched, if that can be done now ([`first`]). While steps 2 and 3 change
 //!    anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.

@@ -1,4 +1,5 @@
-//! Signals that a thread is told of: a handler for those that the program leaves to their default action.
+//! Signals that a thread is told of: a handler for those that the program leaves to their default
+//! action.
 //!
 //! Life: [`Caught::new`] makes a [`Bell`], once a process ▸ [`Caught::install`] puts the handler
 //! where a signal has its default action, and nowhere else ▸ the handler notes the signal, and
@@ -7,10 +8,11 @@
 //! still this one.
 //!
 //! The handler stays out of everybody's way:
-//! - A handler that the program installs later replaces this one. If it calls this one, as the one before it, this one does nothing: it
-//!   looks whether the kernel would call it.
+//! - A handler that the program installs later replaces this one. If it calls this one, as the one
+//!   before it, this one does nothing: it looks whether the kernel would call it.
 //! - In a forked child, which has the handler but not the thread, it takes the default action.
-//! - A signal that ends the process takes its default action at once if another one has come before.
+//! - A signal that ends the process takes its default action at once if another one has come
+//!   before.
 //!
 //! It calls what POSIX allows in handlers (sigaction, getpid, fstat, write, raise), and keeps
 //! `errno`. Threads that block a signal, for `sigwait` or a `signalfd`, have it as they would.
@@ -123,7 +125,8 @@ impl Caught {
         Ok(Self { bell })
     }
 
-    /// Catches these where they have their default action; returns those that don't. Those of `ends` end the process.
+    /// Catches these where they have their default action; returns those that don't. Those of
+    /// `ends` end the process.
     pub(crate) fn install(&self, ends: &[Signal], others: &[Signal]) -> Vec<Signal> {
         ENDS.store(ends.iter().fold(0, |all, signal| all | signal.bit()), Ordering::Relaxed);
         IS_ENDING.store(false, Ordering::Relaxed);
@@ -157,10 +160,11 @@ impl Caught {
         self.bell.ring();
     }
 
-    /// Has the signal do what it does by default, on this thread: the process ends, unless it is the first of its namespace, which such
-    /// signals don't end; then it is caught again.
+    /// Has the signal do what it does by default, on this thread: the process ends, unless it is
+    /// the first of its namespace, which such signals don't end; then it is caught again.
     pub(crate) fn end(signal: Signal) {
-        // A second one may have given it back; a handler of the program's own, which was told, goes before.
+        // A second one may have given it back; a handler of the program's own, which was told, goes
+        // before.
         if action(signal.0).is_none_or(|it| it != handler() && it != libc::SIG_DFL) {
             IS_ENDING.store(false, Ordering::Relaxed);
             return;
@@ -255,8 +259,8 @@ fn set(signal: libc::c_int, handler: libc::sighandler_t) {
     unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler;
-        // Who waits in a system call goes on to wait. It runs on the thread's own stack: the standard library unmaps the other one of
-        // the main thread when any thread exits.
+        // Who waits in a system call goes on to wait. It runs on the thread's own stack: the
+        // standard library unmaps the other one of the main thread when any thread exits.
         action.sa_flags = libc::SA_RESTART;
         libc::sigaction(signal, &raw const action, ptr::null_mut());
     }

@@ -1,22 +1,25 @@
 //! Hooks around `fork`, wherever there is one.
 //!
-//! Hooks before a fork run in the reverse order of their installation, so that locks are best taken in that order too. Those
-//! of this crate are installed at its first use. A program that takes a lock of its own in a hook (`pthread_atfork`), and
-//! also uses this crate while it holds that lock, must install that hook after this crate's first use ([`probes`](crate::probes)
-//! is one): its lock is then taken before this crate's, as everywhere else. Installed earlier, it is taken after them: a fork
-//! and such a use on another thread may then wait for each other for ever.
+//! Hooks before a fork run in the reverse order of their installation, so that locks are best taken
+//! in that order too. Those of this crate are installed at its first use. A program that takes a
+//! lock of its own in a hook (`pthread_atfork`), and also uses this crate while it holds that lock,
+//! must install that hook after this crate's first use ([`probes`](crate::probes) is one): its lock
+//! is then taken before this crate's, as everywhere else. Installed earlier, it is taken after
+//! them: a fork and such a use on another thread may then wait for each other for ever.
 //!
-//! They run for `fork` alone. A child by `vfork` or `posix_spawn` has its parent's memory, and nothing to do but to become
-//! another program; a hit there is one of the thread that it borrows. A child by a bare `clone` or `fork` system call has
-//! whatever state its parent was in: its hits count, but an operation may wait for a lock that nobody holds.
+//! They run for `fork` alone. A child by `vfork` or `posix_spawn` has its parent's memory, and
+//! nothing to do but to become another program; a hit there is one of the thread that it borrows. A
+//! child by a bare `clone` or `fork` system call has whatever state its parent was in: its hits
+//! count, but an operation may wait for a lock that nobody holds.
 
 // Safety: relies on pthread_atfork(3) alone.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many forks there are between this process and the one that first installed hooks: what differs between a parent and
-/// its child, even where their ids don't: each may be the first of its namespace.
+/// How many forks there are between this process and the one that first installed hooks: what
+/// differs between a parent and its child, even where their ids don't: each may be the first of its
+/// namespace.
 pub(crate) fn forks() -> usize {
     FORKS.load(Ordering::Relaxed)
 }

@@ -1,20 +1,24 @@
 //! What is asked of the operating system, one folder a system, each with the same contract:
 //!
-//! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there, mapped lazily;
-//! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno, errno_place, Errno}`: who is running, and a call when a thread ends;
+//! - `memory::{zeroed, give_back}`: memory for a thread's slot, and for what consumers keep there,
+//!   mapped lazily;
+//! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno,
+//!   errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::{install, forks}`: hooks around `fork`; what tells a child from its parent;
 //! - `kept::Kept`: what a thread keeps across one;
-//! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves them to their default action; a wait with a limit;
+//! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves
+//!   them to their default action; a wait with a limit;
 //! - `exit::install`: a call when the process exits by itself;
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
 //! - `stream::open`: a pipe or device to write to, without waiting for who reads;
-//! - `cpu::{process, thread, of_thread}`, `masked::{Masked, wake_in_time}`: what processors were used for; threads without the program's signals;
+//! - `cpu::{process, thread, of_thread}`, `masked::{Masked, wake_in_time}`: what processors were
+//!   used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
-//! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a serialising
-//!   instruction when it returns;
+//! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a
+//!   serialising instruction when it returns;
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
 //! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!

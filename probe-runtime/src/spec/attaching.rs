@@ -15,8 +15,9 @@ use crate::control::Attachment;
 use crate::error::{Error, Mistake};
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 
-/// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment variable `PROBES` has it (see
-/// [`init_from_env`](crate::init_from_env)). Parses from text, prints as text that parses to the same, and attaches.
+/// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment
+/// variable `PROBES` has it (see [`init_from_env`](crate::init_from_env)). Parses from text, prints
+/// as text that parses to the same, and attaches.
 ///
 /// ```
 /// use probe_runtime::{Count, Spec, probe};
@@ -67,8 +68,8 @@ impl Spec {
     /// Attaches each consumer to its probes, in the order of the text.
     ///
     /// # Errors
-    /// What [`select`](crate::select) and [`ProbeSet::attach`](crate::ProbeSet::attach) say of the first that can't be attached; nothing
-    /// stays attached then.
+    /// What [`select`](crate::select) and [`ProbeSet::attach`](crate::ProbeSet::attach) say of the
+    /// first that can't be attached; nothing stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
         let attached = read(&self.0)?;
         let attached = attached.iter().map(|request| {
@@ -84,7 +85,8 @@ impl Spec {
     }
 }
 
-/// Attaches what a text asks for, as `PROBES` would: `web::**=latency, db::**=count`. The same as parsing a [`Spec`] and attaching it.
+/// Attaches what a text asks for, as `PROBES` would: `web::**=latency, db::**=count`. The same as
+/// parsing a [`Spec`] and attaching it.
 ///
 /// # Errors
 /// [`Error::Spec`] where the text is malformed, and as [`Spec::attach`].
@@ -103,7 +105,8 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
     text.parse::<Spec>()?.attach()
 }
 
-/// What a [`Spec`] has attached, for as long as it lives; by the order of the text. Prints as the reports of all, one after the other.
+/// What a [`Spec`] has attached, for as long as it lives; by the order of the text. Prints as the
+/// reports of all, one after the other.
 ///
 /// ```
 /// # #[probe_runtime::probe]
@@ -200,9 +203,10 @@ impl SpecAttachment {
         any.downcast_ref()
     }
 
-    /// What a reader of its report has to know besides: terms of its selector that name no probe, as `PROBES` says them on stderr; a
-    /// consumer that has failed, hits that were not delivered, sites that were refused or changed. Empty where there is nothing of
-    /// the kind. The report as text ends with them; as JSON and CSV it has no place for them.
+    /// What a reader of its report has to know besides: terms of its selector that name no probe,
+    /// as `PROBES` says them on stderr; a consumer that has failed, hits that were not delivered,
+    /// sites that were refused or changed. Empty where there is nothing of the kind. The report as
+    /// text ends with them; as JSON and CSV it has no place for them.
     ///
     /// ```
     /// #[probe_runtime::probe]

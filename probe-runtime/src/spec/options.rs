@@ -55,8 +55,8 @@ pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, Mistake> {
     }
 }
 
-/// Where a term assigns, and where it ends, if it ends with one of these consumers and its options: these have commas and a `=` of
-/// their own.
+/// Where a term assigns, and where it ends, if it ends with one of these consumers and its options:
+/// these have commas and a `=` of their own.
 pub(super) fn with_options(
     value: &str,
     at: usize,

@@ -44,7 +44,8 @@ impl fmt::Display for Request<'_> {
     }
 }
 
-/// Cuts the text into requests, at the commas where a selector's terms end; each can be attached, if there are such probes.
+/// Cuts the text into requests, at the commas where a selector's terms end; each can be attached,
+/// if there are such probes.
 pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
     if let Some(at) = too_long(text) {
         let problem = format!(

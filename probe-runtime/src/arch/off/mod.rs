@@ -1,4 +1,5 @@
-//! The kill switch, `--cfg probe_off` or the feature `off`: sites are type-checked and leave nothing.
+//! The kill switch, `--cfg probe_off` or the feature `off`: sites are type-checked and leave
+//! nothing.
 
 pub mod site;
 

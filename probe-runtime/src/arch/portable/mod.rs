@@ -74,7 +74,8 @@ mod thread {
         })
     }
 
-    /// In a static, since a function's address may differ from one use of its name to another: so it does under Miri.
+    /// In a static, since a function's address may differ from one use of its name to another: so
+    /// it does under Miri.
     static ENTRY: super::Entry = dispatch;
 
     /// What the definition's `entry` is while this runtime owns it.

@@ -6,26 +6,31 @@
 //! on return  every general register is kept; flags are not; vector registers and x87 only for
 //!            `Convention::Hidden` and `Convention::KeptColdBlock`
 //! ```
-//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector registers on the hot path, both in C
-//! code, vector and x87 registers are kept, too, on the way to `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20 instructions: the thread's slot
-//! is marked (so that no detach frees the hook underneath), the hook's counter is bumped, the mark is
-//! cleared. No lock, no locked instruction, no heap, no system call. All else is done by the function that the hook names, with the
-//! slot marked; the mark is cleared when it returns. On a thread without a slot, and inside another hit, [`UNMARKED`] stands for the
-//! hook, whose function looks for itself. Where somebody listens who needs order, what came before is
-//! waited for (`lfence`; Intel SDM 2A): the hook says so where its counter would be, by a number less than 0.
+//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector
+//! registers on the hot path, both in C code, vector and x87 registers are kept, too, on the way to
+//! `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20
+//! instructions: the thread's slot is marked (so that no detach frees the hook underneath), the
+//! hook's counter is bumped, the mark is cleared. No lock, no locked instruction, no heap, no
+//! system call. All else is done by the function that the hook names, with the slot marked; the
+//! mark is cleared when it returns. On a thread without a slot, and inside another hit,
+//! [`UNMARKED`] stands for the hook, whose function looks for itself. Where somebody listens who
+//! needs order, what came before is waited for (`lfence`; Intel SDM 2A): the hook says so where its
+//! counter would be, by a number less than 0.
 //!
-//! The direction flag is left alone: it is clear wherever a site may stand, as at any call, and in signal handlers.
+//! The direction flag is left alone: it is clear wherever a site may stand, as at any call, and in
+//! signal handlers.
 //!
-//! A signal may arrive between any two instructions. Its handler's hits find the slot marked and take the
-//! long way, which counts them and leaves the mark as it is; `inc` on memory is one instruction, so a
-//! counter can't lose a hit to it.
+//! A signal may arrive between any two instructions. Its handler's hits find the slot marked and
+//! take the long way, which counts them and leaves the mark as it is; `inc` on memory is one
+//! instruction, so a counter can't lose a hit to it.
 //!
-//! Unwinding: the frame's caller has the stack pointer that it had before it stepped over its red zone
-//! (`.cfi_val_offset`), which is what its own unwind tables count from.
+//! Unwinding: the frame's caller has the stack pointer that it had before it stepped over its red
+//! zone (`.cfi_val_offset`), which is what its own unwind tables count from.
 
-// Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its mark, a word, at 0, its sequence at 8) and `Hook` (its
-// sole tally at 0, less than 0 only where it is none; the function for all else at 8; whose consumer it calls at 16), which are
-// asserted beside them, and on `enter` being reached through stubs only.
+// Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its mark, a word, at 0,
+// its sequence at 8) and `Hook` (its sole tally at 0, less than 0 only where it is none; the
+// function for all else at 8; whose consumer it calls at 16), which are asserted beside them, and
+// on `enter` being reached through stubs only.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
@@ -35,8 +40,9 @@ use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, Value};
 use crate::dispatch::{Slot, UNMARKED};
 
-/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes first; `$save` and `$restore`
-/// stand around the call of the hook's function, with the stack pointer aligned to 16, and `rax`, `rdx` free.
+/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes
+/// first; `$save` and `$restore` stand around the call of the hook's function, with the stack
+/// pointer aligned to 16, and `rax`, `rdx` free.
 macro_rules! enter {
     ($step:literal, [$($tls:literal,)*]) => {
         enter!($step, [$($tls,)*], [], [],)
@@ -153,8 +159,9 @@ macro_rules! enter {
     };
 }
 
-/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero ([`vectors`](super::vectors)). The x87
-/// stack, which may hold something in the middle of a function, is empty for the hook's function, as for every one.
+/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero
+/// ([`vectors`](super::vectors)). The x87 stack, which may hold something in the middle of a
+/// function, is empty for the hook's function, as for every one.
 macro_rules! enter_keeping {
     ($step:literal, $save:literal, $restore:literal) => {
         enter!(
@@ -183,12 +190,13 @@ macro_rules! enter_keeping {
     };
 }
 
-/// The way in for probes without fields. Not callable from Rust: it has a calling convention of its own.
+/// The way in for probes without fields. Not callable from Rust: it has a calling convention of its
+/// own.
 ///
-/// The thread-local pointer to the thread's slot is defined here, in the initial-exec model: reading it
-/// never allocates, so a probe may sit in an allocator or a signal handler, and in a library that is
-/// loaded late it needs 8 bytes of the C library's reserve. It is named after this function's mangled name,
-/// so that two versions of this crate don't share it.
+/// The thread-local pointer to the thread's slot is defined here, in the initial-exec model:
+/// reading it never allocates, so a probe may sit in an allocator or a signal handler, and in a
+/// library that is loaded late it needs 8 bytes of the C library's reserve. It is named after this
+/// function's mangled name, so that two versions of this crate don't share it.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() {
     enter!(
@@ -218,8 +226,9 @@ unsafe extern "C" fn enter_called() {
     enter!("0", [])
 }
 
-/// The ways in that keep vector registers: for sites that the compiler knows nothing of, and for cold blocks without and with fields;
-/// on a processor with `XSAVEC`, with `XSAVE`, and without either.
+/// The ways in that keep vector registers: for sites that the compiler knows nothing of, and for
+/// cold blocks without and with fields; on a processor with `XSAVEC`, with `XSAVE`, and without
+/// either.
 macro_rules! keeping {
     ($($name:ident: $step:literal, $save:literal, $restore:literal;)*) => { $(
         #[unsafe(naked)]
@@ -339,8 +348,8 @@ pub(crate) fn light_barrier() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Counts one more. One instruction, so that a signal handler on this thread can't come in between; not
-/// locked, since only the owner of a slot counts there.
+/// Counts one more. One instruction, so that a signal handler on this thread can't come in between;
+/// not locked, since only the owner of a slot counts there.
 #[inline(always)]
 pub(crate) fn bump(counter: &AtomicU64) {
     // SAFETY: the counter is alive and aligned; other threads only read it.

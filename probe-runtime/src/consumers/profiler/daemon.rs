@@ -1,9 +1,11 @@
 //! What looks, and what it does then: the daemon, or whoever steps the profiler.
 //!
-//! Order of a look: what was seen is read ▸ functions that are done are disarmed, and their sites made latent, not waiting for
-//! anybody; of those that are only counted from here on, the exits' ▸ those whose turn it is have their sites made active, with one barrier for all,
-//! if any of them are to be timed ▸ these are armed. So a call that is timed has both its function's sites active, whatever a thread
-//! had fetched. Of one that is counted, a thread may for a moment execute what was there before, and miss it: windows are a thousand times as long.
+//! Order of a look: what was seen is read ▸ functions that are done are disarmed, and their sites
+//! made latent, not waiting for anybody; of those that are only counted from here on, the exits' ▸
+//! those whose turn it is have their sites made active, with one barrier for all, if any of them
+//! are to be timed ▸ these are armed. So a call that is timed has both its function's sites active,
+//! whatever a thread had fetched. Of one that is counted, a thread may for a moment execute what
+//! was there before, and miss it: windows are a thousand times as long.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -86,7 +88,8 @@ impl Core {
         self.forks == forks()
     }
 
-    /// All of its sites are active: hits count from here on. `has_daemon` says that a thread of its own looks.
+    /// All of its sites are active: hits count from here on. `has_daemon` says that a thread of its
+    /// own looks.
     pub(super) fn begin(
         &self,
         settings: Settings,
@@ -216,13 +219,14 @@ impl Core {
         now.saturating_sub(running.schedule.began)
     }
 
-    /// Whether this is a forked child, and the daemon is the parent's: what is known stays what it was.
+    /// Whether this is a forked child, and the daemon is the parent's: what is known stays what it
+    /// was.
     fn is_left_behind(&self, running: &Running) -> bool {
         running.has_daemon && !self.is_here()
     }
 
-    /// Looks, and switches what is to be switched; returns in how much time to look again. `is_daemon` says that all of this thread's time is
-    /// the profiler's.
+    /// Looks, and switches what is to be switched; returns in how much time to look again.
+    /// `is_daemon` says that all of this thread's time is the profiler's.
     pub(super) fn look(&self, is_daemon: bool) -> Duration {
         const NEVER: Duration = Duration::from_secs(1);
         let (Some(sampler), Some(mut running)) = (self.sampler.get(), self.running()) else { return NEVER };

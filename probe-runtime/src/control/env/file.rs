@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::os;
 
-/// Writes a file, and makes the folders that it lies in: first beside it, under a name that is nobody's, then it takes the name. What
-/// was there is replaced then, at once, be it a file or a link to one. What is no plain file (a terminal, a pipe, `/dev/stdout`) is
-/// written to as it is; a pipe that nobody reads is an error, since a program that exits can't wait for a reader.
+/// Writes a file, and makes the folders that it lies in: first beside it, under a name that is
+/// nobody's, then it takes the name. What was there is replaced then, at once, be it a file or a
+/// link to one. What is no plain file (a terminal, a pipe, `/dev/stdout`) is written to as it is; a
+/// pipe that nobody reads is an error, since a program that exits can't wait for a reader.
 pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
         return os::stream::open(path)?.write_all(content.as_bytes());
@@ -41,8 +42,9 @@ fn fill(mut file: File, content: &str) -> io::Result<()> {
     file.sync_data()
 }
 
-/// A new file beside it, with a name that nobody else has: a process of another container may have this one's number, and another copy
-/// of this crate in this process has a count of its own. One that was left behind, by a process that was killed, stays.
+/// A new file beside it, with a name that nobody else has: a process of another container may have
+/// this one's number, and another copy of this crate in this process has a count of its own. One
+/// that was left behind, by a process that was killed, stays.
 fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,12 +1,15 @@
-//! Reports while the program runs, and where a signal ends it: from a thread that waits for signals and for the time.
+//! Reports while the program runs, and where a signal ends it: from a thread that waits for signals
+//! and for the time.
 //!
-//! Life: [`start`], with a guard ▸ the thread reports when the time has come, or a signal asks ▸ at a signal that ends the program, it
-//! reports and has the signal take its default action, without giving back the lock in between: who leaves meanwhile by `exit` waits,
-//! so that the program ends by the signal ▸ it ends with the last guard. A forked child has no such thread: signals do there what
-//! they do by default.
+//! Life: [`start`], with a guard ▸ the thread reports when the time has come, or a signal asks ▸ at
+//! a signal that ends the program, it reports and has the signal take its default action, without
+//! giving back the lock in between: who leaves meanwhile by `exit` waits, so that the program ends
+//! by the signal ▸ it ends with the last guard. A forked child has no such thread: signals do there
+//! what they do by default.
 //!
-//! Threads may make and drop guards at the same time. They start and end this one by [`Turn`]s: two of it would read each other's
-//! pipe. A turn is taken before the list of outputs, which the thread needs before it can end.
+//! Threads may make and drop guards at the same time. They start and end this one by [`Turn`]s: two
+//! of it would read each other's pipe. A turn is taken before the list of outputs, which the thread
+//! needs before it can end.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,8 +40,9 @@ impl Drop for Watching {
 /// While it lasts, nobody else starts or ends the thread.
 struct Turn;
 
-/// The process whose thread has the turn: one more than there were forks before it; 0 if none has. A
-/// turn that was taken at a fork holds nobody up in the child, whatever its id is in its namespace.
+/// The process whose thread has the turn: one more than there were forks before it; 0 if none has.
+/// A turn that was taken at a fork holds nobody up in the child, whatever its id is in its
+/// namespace.
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
 impl Turn {

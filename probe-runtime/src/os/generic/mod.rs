@@ -8,8 +8,8 @@ pub(crate) mod memory {
     use std::alloc::{GlobalAlloc, Layout, System};
     use std::ptr;
 
-    /// Zeroed memory, never given back; null when there is none. From the system's allocator, since a probe may sit in
-    /// the program's.
+    /// Zeroed memory, never given back; null when there is none. From the system's allocator, since
+    /// a probe may sit in the program's.
     pub(crate) fn zeroed(len: usize) -> *mut u8 {
         match Layout::from_size_align(len, 4096) {
             // SAFETY: `len` is not zero.
@@ -182,7 +182,8 @@ pub(crate) mod objects {
     }
 }
 
-/// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence here.
+/// The detacher's half of the fence whose other half is the backend's `light_barrier`, a full fence
+/// here.
 pub(crate) fn heavy_barrier() -> bool {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     true

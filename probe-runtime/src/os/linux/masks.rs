@@ -1,7 +1,8 @@
-//! Who blocks `SIGTRAP`: threads, as `/proc` tells, and handlers, by the masks that they were installed with.
+//! Who blocks `SIGTRAP`: threads, as `/proc` tells, and handlers, by the masks that they were
+//! installed with.
 //!
-//! A thread that is being created blocks all signals for a moment, and so does the one that creates it. A thread that blocks the
-//! signal for good does so however often one looks:
+//! A thread that is being created blocks all signals for a moment, and so does the one that creates
+//! it. A thread that blocks the signal for good does so however often one looks:
 //!
 //! | in all of many looks, it blocks the signal and | it |
 //! |---|---|
@@ -10,16 +11,18 @@
 //! | was asleep; its mask leaves out nothing | may be waiting for its creator |
 //! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
 //!
-//! Threads of the third and the fourth kind are waited for, up to [`LIMIT`]. A thread that has ended, and one of the kernel's own
-//! (of `io_uring`), executes no code of the program's any more.
+//! Threads of the third and the fourth kind are waited for, up to [`LIMIT`]. A thread that has
+//! ended, and one of the kernel's own (of `io_uring`), executes no code of the program's any more.
 //!
 //! Emulators (gVisor, qemu-user) have `stat` files that say of every thread that it blocks nothing.
 //! So before the first look this thread blocks a signal for a moment, and reads whether its own
 //! says so; where not, nobody knows.
 //!
-//! Cost: 10 to 14 µs a thread (one small file, most of it in the kernel), 10 µs for the handlers' masks.
+//! Cost: 10 to 14 µs a thread (one small file, most of it in the kernel), 10 µs for the handlers'
+//! masks.
 
-// Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and change nothing.
+// Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and
+// change nothing.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fs::{self, File};
@@ -41,7 +44,8 @@ pub(crate) struct Blocking {
 
 /// For how long threads are waited for that may be about to unblock.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How many looks make sure that a thread does not block the signal again and again, each time for a moment.
+/// How many looks make sure that a thread does not block the signal again and again, each time for
+/// a moment.
 const LOOKS: u32 = 64;
 /// The first looks follow each other at once, the later ones after this.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
@@ -49,12 +53,14 @@ const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
 const LONG: u64 = 2;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
-/// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round the C library.
+/// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
+/// the C library.
 const LIBRARYS_OWN: u64 = 0b11 << 31;
 /// `PF_IO_WORKER`, see `linux/sched.h`.
 const IO_WORKER: u64 = 0x10;
 
-/// The threads of this process that block the signal for good; all that still do, where the limit is reached. None if nobody does.
+/// The threads of this process that block the signal for good; all that still do, where the limit
+/// is reached. None if nobody does.
 ///
 /// # Errors
 /// The system's, where it does not say who blocks what: `/proc` is not mounted, or no descriptor is
@@ -254,8 +260,8 @@ pub(super) struct Action {
     mask: u64,
 }
 
-/// Not through the C library's function, which may be a program's own, with a probe in it that has brought us here; and which keeps
-/// signals to itself.
+/// Not through the C library's function, which may be a program's own, with a probe in it that has
+/// brought us here; and which keeps signals to itself.
 pub(super) fn action(signal: libc::c_int) -> Option<Action> {
     let mut action = MaybeUninit::<Action>::uninit();
     let (none, len) = (ptr::null::<Action>(), size_of::<u64>());
