@@ -75,13 +75,20 @@ pub(super) fn lock() -> Locked {
 
 /// Runs an operation: under the lock, with all objects known and none of them going away.
 pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
+    let (mut run, mut done) = (Some(run), None);
+    operate_through(&mut |control| done = run.take().map(|run| run(control)));
+    done.expect("it was run")
+}
+
+/// The same, compiled once. Runs it once.
+fn operate_through(run: &mut dyn FnMut(&mut Control)) {
     let _whole = Uncancellable::new();
     #[cfg(probe_discovers)]
     crate::finstrument::get_ready();
     let mut locked = lock();
     #[cfg(probe_discovers)]
     locked.name_discovered();
-    let done = locked.with_objects(run);
+    locked.with_objects(run);
     #[cfg(probe_discovers)]
     {
         let has_vanished = mem::take(&mut locked.has_vanished);
@@ -90,7 +97,6 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
             super::retired::tidy();
         }
     }
-    done
 }
 
 /// Detaches what has failed, now, or, where the lock is taken, as soon as its holder lets it go: who asks sets the mark
@@ -109,7 +115,7 @@ pub(crate) fn sweep() {
     if locked.registry.is_main_only() {
         locked.sweep_marked();
     } else {
-        locked.with_objects(Control::sweep_marked);
+        locked.with_objects(&mut Control::sweep_marked);
     }
 }
 
@@ -123,25 +129,24 @@ impl Control {
         }
     }
 
-    /// Runs `run` with all objects known, and none of them going away.
-    pub(super) fn with_objects<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
-        let mut run = Some(run);
-        let done = os::objects::freeze(|frozen| {
+    /// Runs `run`, once, with all objects known, and none of them going away.
+    pub(super) fn with_objects(&mut self, run: &mut dyn FnMut(&mut Self)) {
+        let mut run_swept = |control: &mut Self| {
+            control.sweep_marked();
+            run(control);
+        };
+        let is_fixed = os::objects::freeze(|frozen| {
             self.refresh(frozen);
             let is_fixed = self.registry.is_main_only();
-            run.take_if(|_| !is_fixed).map(|run| {
-                self.sweep_marked();
-                run(self)
-            })
+            if !is_fixed {
+                run_swept(self);
+            }
+            is_fixed
         });
         // The executable stays: nobody has to wait for the dynamic linker.
-        done.or_else(|| {
-            run.map(|run| {
-                self.sweep_marked();
-                run(self)
-            })
-        })
-        .expect("run in one of the two")
+        if is_fixed {
+            run_swept(self);
+        }
     }
 
     /// Detaches what has failed, if anything has.

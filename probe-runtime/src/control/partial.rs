@@ -160,7 +160,7 @@ impl Switch {
         let _whole = Uncancellable::new();
         #[cfg(probe_discovers)]
         locked.name_discovered();
-        locked.with_objects(|control| self.switch_known(control, probes, is_off, None, report));
+        locked.with_objects(&mut |control| self.switch_known(control, probes, is_off, None, report));
     }
 
     fn switch_known(

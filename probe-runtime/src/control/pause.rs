@@ -44,10 +44,12 @@ pub(super) fn pause(
             let _whole = Uncancellable::new();
             #[cfg(probe_discovers)]
             control.name_discovered();
-            control.with_objects(|control| {
+            let mut unsettled = None;
+            control.with_objects(&mut |control| {
                 let is_main_only = control.registry.is_main_only();
-                control.set_paused(attachment, is_paused, is_main_only, &mut report)
-            })
+                unsettled = control.set_paused(attachment, is_paused, is_main_only, &mut report);
+            });
+            unsettled
         };
     let is_done = visibility == Visibility::Eventual && !control.limbo.has_new();
     if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {

@@ -64,7 +64,7 @@ pub(super) fn tidy() {
     free(collect(|garbage| !matches!(garbage, Garbage::Detached(_))).0);
 }
 
-fn collect(is_asked_for: impl Fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
+fn collect(is_asked_for: fn(&Garbage) -> bool) -> (Vec<Garbage>, Option<Fenced>) {
     let mut locked = lock();
     if locked.limbo.is_empty() {
         drop(locked);

@@ -51,7 +51,7 @@ const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
     TABLE
 };
 
-pub(crate) const REPORTERS: &[Reporter] = &[
+pub(crate) static REPORTERS: &[Reporter] = &[
     Reporter {
         name: "count",
         what: "exact hits of each probe",

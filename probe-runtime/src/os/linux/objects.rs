@@ -63,24 +63,25 @@ pub(crate) struct Frozen {
 ///
 /// Cost: some 50 ns. Other threads that load, unload or look at objects wait for `run`.
 pub(crate) fn freeze<T>(run: impl FnOnce(&Frozen) -> T) -> T {
-    let mut run = Some(run);
+    let (mut run, mut done) = (Some(run), None);
+    freeze_through(&mut |frozen| done = run.take().map(|run| run(frozen)));
+    done.expect("it was run")
+}
+
+/// The same, compiled once. Runs it once.
+fn freeze_through(run: &mut dyn FnMut(&Frozen)) {
     let mut done = None;
     iterate(&mut |info| {
-        if let Some(run) = run.take() {
-            let generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
-            let frozen = Frozen { generation, not_send: PhantomData };
-            done = Some(panic::catch_unwind(AssertUnwindSafe(|| run(&frozen))));
-        }
+        let generation = Generation { adds: info.dlpi_adds, subs: info.dlpi_subs };
+        let frozen = Frozen { generation, not_send: PhantomData };
+        done = Some(panic::catch_unwind(AssertUnwindSafe(|| run(&frozen))));
         false
     });
-    match (done, run) {
-        (Some(Ok(done)), _) => done,
-        (Some(Err(payload)), _) => panic::resume_unwind(payload),
+    match done {
+        Some(Ok(())) => (),
+        Some(Err(payload)) => panic::resume_unwind(payload),
         // No object at all: then none can go.
-        (None, run) => {
-            let frozen = Frozen { generation: Generation::default(), not_send: PhantomData };
-            run.map(|run| run(&frozen)).expect("it has not been run")
-        }
+        None => run(&Frozen { generation: Generation::default(), not_send: PhantomData }),
     }
 }
 
