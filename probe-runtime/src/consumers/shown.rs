@@ -16,6 +16,6 @@ impl<C: Shown> fmt::Display for Attachment<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // With the width that was asked for.
         self.shown().fmt(f)?;
-        footnotes(&notes(self), f)
+        footnotes(&notes(self.untyped()), f)
     }
 }

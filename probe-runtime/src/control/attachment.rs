@@ -1,22 +1,14 @@
 //! A consumer on a set of probes, for as long as it lives.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::attached::{Attached, Policy};
-use super::baseline::Baseline;
-use super::lock::{lock, operate};
 use super::partial::Switch;
-use super::pause::pause;
-use super::retired::settle;
+use super::untyped::Untyped;
 use crate::consumer::Consumer;
-use crate::consumers::{Counts, ProbeCount};
-use crate::dispatch::{Awaited, Subscription};
-use crate::os::cancel::Uncancellable;
-use crate::patch::{Refusal, Report, Visibility};
-use crate::period::Since;
+use crate::consumers::Counts;
+use crate::patch::{Refusal, Report};
 use crate::registry::ProbeInfo;
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
@@ -67,40 +59,24 @@ use crate::registry::ProbeInfo;
 ///   hit probes nor use this crate, while it may.
 #[must_use = "dropping the attachment makes its probes latent"]
 pub struct Attachment<C: Consumer> {
-    /// `None` once detached: given up before what was retired is freed, so that the consumer is dropped then.
-    live: Option<Live<C>>,
-    report: Report,
-    policy: Policy,
-    since: Since,
-    counts: Baseline<Counts>,
-}
-
-/// What an attachment is until it is detached.
-struct Live<C> {
-    number: usize,
+    /// Given up before the other, which drops the consumer at the right moment.
     consumer: Arc<C>,
-    subscription: Arc<Subscription>,
+    untyped: Untyped,
 }
 
 impl<C: Consumer> Attachment<C> {
-    pub(super) fn new(
-        number: usize,
-        consumer: Arc<C>,
-        subscription: Arc<Subscription>,
-        report: Report,
-        policy: Policy,
-    ) -> Self {
-        let live = Some(Live { number, consumer, subscription });
-        Self { live, report, policy, since: Since::now(), counts: Baseline::default() }
+    pub(super) fn new(consumer: Arc<C>, untyped: Untyped) -> Self {
+        Self { consumer, untyped }
     }
 
-    fn live(&self) -> &Live<C> {
-        self.live.as_ref().expect("nobody sees it once it is detached")
+    /// What there is of it for all types.
+    pub(crate) fn untyped(&self) -> &Untyped {
+        &self.untyped
     }
 
     /// What activating the sites did; [`late_report`](Self::late_report) tells of those in objects that were loaded later.
     pub fn report(&self) -> &Report {
-        &self.report
+        self.untyped.report()
     }
 
     /// What was done to the sites last without being asked for; it looks for objects that came or went first. Each time there
@@ -123,9 +99,7 @@ impl<C: Consumer> Attachment<C> {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn late_report(&self) -> Report {
-        operate(|control| {
-            control.attached(self.live().number).map(|attached| attached.late.clone()).unwrap_or_default()
-        })
+        self.untyped.late_report()
     }
 
     /// Stops the hits without forgetting anything: sites that nobody else listens to become latent. With
@@ -140,55 +114,33 @@ impl<C: Consumer> Attachment<C> {
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
     /// its site and two on the control lock.
     pub fn pause(&self) -> Report {
-        self.switch_all(true)
+        self.untyped.set_paused(true)
     }
 
     /// Starts the hits again, after [`pause`](Self::pause). It waits for no hit. The attachment of a consumer that has
     /// [failed](Self::failure) can't be resumed: its sites are refused, with
     /// [`RefusalReason::Failed`](crate::RefusalReason::Failed).
     pub fn resume(&self) -> Report {
-        self.switch_all(false)
-    }
-
-    fn switch_all(&self, is_paused: bool) -> Report {
-        let Live { number, subscription, .. } = self.live();
-        pause(*number, subscription, is_paused, self.policy.visibility)
+        self.untyped.set_paused(false)
     }
 
     /// Switches some of its probes off and on, from any thread, while it stays attached.
     pub fn switch(&self) -> Switch {
-        let Live { number, subscription, .. } = self.live();
-        Switch::new(*number, subscription)
+        self.untyped.switch()
     }
 
     /// Detaches, as dropping does, and tells what making the sites latent did. It [waits](Self#what-waits) until no thread is inside the
     /// consumer, and drops that.
-    pub fn detach(mut self) -> Report {
-        self.leave()
-    }
-
-    /// The second time, from `drop` after `detach`, there is nothing left to do.
-    fn leave(&mut self) -> Report {
-        let Some(Live { number, consumer, subscription }) = self.live.take() else {
-            return Report::default();
-        };
-        let report = operate(|control| control.detach(number));
-        // Whatever the visibility: nobody knows otherwise when the consumer may be dropped.
-        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&subscription))) {
-            let _whole = Uncancellable::new();
-            drop((subscription.take_consumer(&left), consumer));
-        }
-        report
+    pub fn detach(self) -> Report {
+        let Self { consumer, mut untyped } = self;
+        drop(consumer);
+        untyped.leave()
     }
 
     /// The attachment's probes, as they are now; those whose objects were unloaded since are
     /// [`Unloaded`](crate::ProbeState::Unloaded).
     pub fn probes(&self) -> Vec<ProbeInfo> {
-        operate(|control| {
-            let attached = control.attached(self.live().number);
-            let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
-            control.attached_infos(&ids).map(|(_, info)| info).collect()
-        })
+        self.untyped.probes()
     }
 
     /// Sites of its probes that hold other bytes than they were left with, with what was expected and found: somebody else has written
@@ -203,50 +155,36 @@ impl<C: Consumer> Attachment<C> {
     /// # Ok::<(), probe_runtime::Error>(())
     /// ```
     pub fn foreign(&self) -> Vec<Refusal> {
-        operate(|control| {
-            let attached = control.attached(self.live().number);
-            let ids = attached.map(|attached| Arc::clone(&attached.ids)).unwrap_or_default();
-            control.strays(&ids).into_iter().map(|(_, stray)| stray).collect()
-        })
+        self.untyped.foreign()
     }
 
     /// What each probe has counted, of a consumer that [wants](Consumer::wants) a tally, now or [at times](crate::Wants::Either); by path. Exact for
     /// hits that ended before, under any number of threads, also those that have exited, and of probes that were
     /// unloaded since (which have no sites then). Of a [`Count`](crate::Count) that was [reset](Self::reset), what it has counted since.
     pub fn counts(&self) -> Counts {
-        self.counts.now(|| self.all_counts(), Counts::since)
+        self.untyped.counts()
     }
 
     /// The same, and all counts begin at 0 again.
     pub(crate) fn reset_counts(&self) -> Counts {
-        self.counts.reset(|| self.all_counts(), Counts::since)
+        self.untyped.reset_counts()
     }
 
     /// What each probe has counted, whoever has reset what: what collectors get.
     pub(crate) fn all_counts(&self) -> Counts {
-        let counts = operate(|control| {
-            let attached = control.attached(self.live().number)?;
-            let counted = attached.counted();
-            let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
-            let counted: HashMap<_, _> = counted.into_iter().collect();
-            let probes = control.attached_infos(&ids);
-            let count = |(id, probe)| Some(ProbeCount { probe, hits: *counted.get(&id)? });
-            Some(probes.filter_map(count).collect())
-        });
-        Counts::new(counts.unwrap_or_default(), self.since.period())
+        self.untyped.all_counts()
     }
 
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
     /// handler that interrupted it.
     pub fn suppressed(&self) -> u64 {
-        let locked = lock();
-        locked.attached(self.live().number).map_or(0, Attached::suppressed)
+        self.untyped.suppressed()
     }
 
     /// Why the consumer is called no more, its sites latent again unless others listen: what it said when it panicked, or
     /// that this process is a forked child, and the consumer [needs a thread](Consumer::needs_thread) of the parent's.
     pub fn failure(&self) -> Option<&str> {
-        self.live().subscription.failure()
+        self.untyped.failure()
     }
 }
 
@@ -254,18 +192,12 @@ impl<C: Consumer> Deref for Attachment<C> {
     type Target = C;
 
     fn deref(&self) -> &C {
-        &self.live().consumer
-    }
-}
-
-impl<C: Consumer> Drop for Attachment<C> {
-    fn drop(&mut self) {
-        let _ = self.leave();
+        &self.consumer
     }
 }
 
 impl<C: Consumer> fmt::Debug for Attachment<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attachment").field("report", &self.report).finish_non_exhaustive()
+        f.debug_struct("Attachment").field("report", self.report()).finish_non_exhaustive()
     }
 }

@@ -13,6 +13,7 @@ use super::retired::{Garbage, settle};
 use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
+use super::untyped::Untyped;
 use crate::consumer::Wants;
 use crate::consumers::Count;
 use crate::dispatch::{Action, Awaited, Era, Subscription, TallyAt};
@@ -42,7 +43,8 @@ pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment
     let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
     settle(Policy::default().visibility, None);
-    Ok(Attachment::new(number, consumer, subscription, report, Policy::default()))
+    let untyped = Untyped::new(number, subscription, report, Policy::default());
+    Ok(Attachment::new(consumer, untyped))
 }
 
 /// Adds no more to it. Returns whether no thread can be about to give a probe one of its counters; not known inside a hit.

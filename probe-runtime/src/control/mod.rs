@@ -34,6 +34,7 @@ mod state;
 mod switch;
 mod tallies;
 mod unsettled;
+mod untyped;
 
 #[cfg(not(probe_backend = "x86_64"))]
 mod flags;
@@ -65,3 +66,4 @@ pub(crate) use lock::sweep as detach_failed;
 pub(crate) use ready::is_ready;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use ready::{prepare, require};
+pub(crate) use untyped::Untyped;

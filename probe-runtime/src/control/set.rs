@@ -7,12 +7,12 @@ use super::attached::Policy;
 use super::attachment::Attachment;
 use super::hold::Hold;
 use super::lock::operate;
-use super::ready;
 use super::retired::settle;
+use super::untyped::Untyped;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
-use crate::dispatch::{Awaited, Event, Subscription, Unsettled};
+use crate::dispatch::{Awaited, Event, Subscription};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
 use crate::os::objects::freeze;
@@ -166,24 +166,11 @@ impl ProbeSet {
     /// already, [`Error::Unpinned`] if this copy of the crate could be unloaded while sites enter it, and whatever the consumer's
     /// [`prepare`](Consumer::prepare) and [`attached`](Consumer::attached) say. Nothing has changed then.
     pub fn attach<C: Consumer>(&self, consumer: C) -> Result<Attachment<C>, Error> {
-        // Asked before the lock is taken: it is the consumer's own code.
-        let wants = consumer.wants();
         let consumer = Arc::new(consumer);
         let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-        ready::require()?;
-        consumer.prepare(self)?;
-        let (attachment, mut report) =
-            operate(|control| control.attach(&self.ids, self.policy, &subscription, wants))?;
-        report.set_unmatched(&self.unmatched);
-        settle(self.policy.visibility, None);
-        subscription.settle(Unsettled::FIRST);
-        let attachment = Attachment::new(attachment, consumer, subscription, report, self.policy);
-        if attachment.report().refused() != 0
-            && attachment.report().patched() + attachment.report().unchanged() == 0
-        {
-            return Err(Error::Refused(Box::new(attachment.report().clone())));
-        }
-        attachment.attached(attachment.switch())?;
+        let untyped = Untyped::begin(self, &*consumer, subscription)?;
+        let attachment = Attachment::new(consumer, untyped);
+        attachment.untyped().finish(&*attachment)?;
         Ok(attachment)
     }
 

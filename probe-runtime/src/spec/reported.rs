@@ -76,7 +76,7 @@ impl Reported for Attachment<Count> {
 #[cfg(feature = "latency")]
 impl Reported for Attachment<Latency> {
     fn notes(&self) -> Vec<String> {
-        notes(self)
+        notes(self.untyped())
     }
 
     fn report(&self, format: Format) -> Report {
@@ -99,7 +99,7 @@ impl Reported for Attachment<Latency> {
 #[cfg(feature = "latency")]
 impl Reported for Attachment<Slow> {
     fn notes(&self) -> Vec<String> {
-        notes(self)
+        notes(self.untyped())
     }
 
     fn report(&self, format: Format) -> Report {
@@ -117,7 +117,7 @@ impl Reported for Attachment<Slow> {
 #[cfg(feature = "call-tree")]
 impl Reported for Attachment<CallTree> {
     fn notes(&self) -> Vec<String> {
-        notes(self)
+        notes(self.untyped())
     }
 
     fn text_within(&self, columns: usize) -> String {
@@ -140,7 +140,7 @@ impl Reported for Attachment<CallTree> {
 #[cfg(feature = "profiler")]
 impl Reported for Attachment<Profiler> {
     fn notes(&self) -> Vec<String> {
-        notes(self)
+        notes(self.untyped())
     }
 
     fn report(&self, format: Format) -> Report {
@@ -158,7 +158,7 @@ impl Reported for Attachment<Profiler> {
 #[cfg(feature = "perf")]
 impl Reported for Attachment<Perf> {
     fn notes(&self) -> Vec<String> {
-        notes(self)
+        notes(self.untyped())
     }
 
     fn report(&self, format: Format) -> Report {

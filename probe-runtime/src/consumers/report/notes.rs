@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use crate::consumer::Consumer;
 use crate::consumers::Count;
-use crate::control::Attachment;
+use crate::control::{Attachment, Untyped};
 use crate::dispatch::lost_hits;
 use crate::patch::Refusal;
 
 /// A note each, where there is something; that of refused sites has a line of its own for each of them.
-pub(crate) fn notes<C: Consumer>(attachment: &Attachment<C>) -> Vec<String> {
+pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
     let mut notes = Vec::new();
     match attachment.suppressed() {
         0 => (),
@@ -45,7 +44,7 @@ pub(crate) fn foreign(strays: &[Refusal]) -> Option<String> {
 /// The same for counts: what could not be counted comes first.
 pub(crate) fn notes_of_counts(attachment: &Attachment<Count>) -> Vec<String> {
     let mut all: Vec<_> = lost(lost_hits()).into_iter().collect();
-    all.append(&mut notes(attachment));
+    all.append(&mut notes(attachment.untyped()));
     all
 }
 

@@ -1,0 +1,156 @@
+//! An attachment whatever its consumer's type is: what [`Attachment`](super::Attachment) does but for that, compiled once.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::Arc;
+
+use super::attached::{Attached, Policy};
+use super::baseline::Baseline;
+use super::lock::{lock, operate};
+use super::partial::Switch;
+use super::pause::pause;
+use super::retired::settle;
+use super::set::ProbeSet;
+use super::state::Control;
+use crate::consumer::Consumer;
+use crate::consumers::{Counts, ProbeCount};
+use crate::dispatch::{Awaited, Subscription, Unsettled};
+use crate::error::Error;
+use crate::os::cancel::Uncancellable;
+use crate::patch::{Refusal, Report, Visibility};
+use crate::period::Since;
+use crate::registry::{ProbeId, ProbeInfo};
+
+/// Detaches when it drops, as [`Attachment`](super::Attachment) says. Whoever owns the consumer gives it up before.
+pub(crate) struct Untyped {
+    number: usize,
+    subscription: Arc<Subscription>,
+    report: Report,
+    policy: Policy,
+    since: Since,
+    counts: Baseline<Counts>,
+    is_detached: bool,
+}
+
+impl Untyped {
+    pub(super) fn new(
+        number: usize,
+        subscription: Arc<Subscription>,
+        report: Report,
+        policy: Policy,
+    ) -> Self {
+        let (since, counts) = (Since::now(), Baseline::default());
+        Self { number, subscription, report, policy, since, counts, is_detached: false }
+    }
+
+    /// Puts a consumer on a set's probes. It is not told of it yet: see [`finish`](Self::finish).
+    pub(super) fn begin(
+        set: &ProbeSet,
+        consumer: &dyn Consumer,
+        subscription: Arc<Subscription>,
+    ) -> Result<Self, Error> {
+        // Asked before the lock is taken: it is the consumer's own code.
+        let wants = consumer.wants();
+        super::ready::require()?;
+        consumer.prepare(set)?;
+        let policy = set.policy;
+        let (number, mut report) = operate(|control| control.attach(&set.ids, policy, &subscription, wants))?;
+        report.set_unmatched(&set.unmatched);
+        settle(policy.visibility, None);
+        subscription.settle(Unsettled::FIRST);
+        Ok(Self::new(number, subscription, report, policy))
+    }
+
+    /// Tells the consumer that it is attached, unless all sites were refused.
+    pub(super) fn finish(&self, consumer: &dyn Consumer) -> Result<(), Error> {
+        if self.report.refused() != 0 && self.report.patched() + self.report.unchanged() == 0 {
+            return Err(Error::Refused(Box::new(self.report.clone())));
+        }
+        consumer.attached(self.switch())
+    }
+
+    pub(crate) fn report(&self) -> &Report {
+        &self.report
+    }
+
+    pub(super) fn late_report(&self) -> Report {
+        operate(|control| {
+            control.attached(self.number).map(|attached| attached.late.clone()).unwrap_or_default()
+        })
+    }
+
+    pub(super) fn set_paused(&self, is_paused: bool) -> Report {
+        pause(self.number, &self.subscription, is_paused, self.policy.visibility)
+    }
+
+    pub(super) fn switch(&self) -> Switch {
+        Switch::new(self.number, &self.subscription)
+    }
+
+    /// Detaches, once.
+    pub(super) fn leave(&mut self) -> Report {
+        if mem::replace(&mut self.is_detached, true) {
+            return Report::default();
+        }
+        let report = operate(|control| control.detach(self.number));
+        // Whatever the visibility: nobody knows otherwise when the consumer may be dropped.
+        if let Some(left) = settle(Visibility::Synchronous, Some(Awaited::Subscription(&self.subscription))) {
+            let _whole = Uncancellable::new();
+            drop(self.subscription.take_consumer(&left));
+        }
+        report
+    }
+
+    pub(super) fn probes(&self) -> Vec<ProbeInfo> {
+        operate(|control| {
+            let ids = self.ids(control);
+            control.attached_infos(&ids).map(|(_, info)| info).collect()
+        })
+    }
+
+    pub(crate) fn foreign(&self) -> Vec<Refusal> {
+        operate(|control| {
+            let ids = self.ids(control);
+            control.strays(&ids).into_iter().map(|(_, stray)| stray).collect()
+        })
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.counts.now(|| self.all_counts(), Counts::since)
+    }
+
+    pub(super) fn reset_counts(&self) -> Counts {
+        self.counts.reset(|| self.all_counts(), Counts::since)
+    }
+
+    pub(super) fn all_counts(&self) -> Counts {
+        let counts = operate(|control| {
+            let counted = control.attached(self.number)?.counted();
+            let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
+            let counted: HashMap<_, _> = counted.into_iter().collect();
+            let probes = control.attached_infos(&ids);
+            let count = |(id, probe)| Some(ProbeCount { probe, hits: *counted.get(&id)? });
+            Some(probes.filter_map(count).collect())
+        });
+        Counts::new(counts.unwrap_or_default(), self.since.period())
+    }
+
+    pub(crate) fn suppressed(&self) -> u64 {
+        let locked = lock();
+        locked.attached(self.number).map_or(0, Attached::suppressed)
+    }
+
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.subscription.failure()
+    }
+
+    fn ids(&self, control: &Control) -> Arc<[ProbeId]> {
+        control.attached(self.number).map(|attached| Arc::clone(&attached.ids)).unwrap_or_default()
+    }
+}
+
+impl Drop for Untyped {
+    fn drop(&mut self) {
+        let _ = self.leave();
+    }
+}
