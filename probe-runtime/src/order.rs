@@ -23,7 +23,8 @@ pub(crate) fn sort_by<T>(list: &mut [T], mut compare: impl FnMut(&T, &T) -> Orde
 #[inline(never)]
 fn order(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
-    order.sort_by(|a, b| compare(*a, *b));
+    // By the index, too: the same order, by the smaller one of the standard library's sorts.
+    order.sort_unstable_by(|a, b| compare(*a, *b).then(a.cmp(b)));
     order
 }
 

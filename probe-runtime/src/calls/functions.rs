@@ -1,6 +1,5 @@
 //! Which probes are one function's: what a hit of each means.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::abi::Kind;
@@ -159,19 +158,19 @@ impl Selected {
     }
 
     pub(crate) fn new(probes: &[ProbeInfo]) -> Self {
-        let mut groups: BTreeMap<(&str, &str, u32), Vec<&ProbeInfo>> = BTreeMap::new();
-        for probe in probes.iter().filter(|probe| !matches!(probe.kind(), Kind::Point | Kind::Replace)) {
-            groups.entry((probe.path(), probe.file(), probe.line())).or_default().push(probe);
-        }
+        let marks_calls = |probe: &&ProbeInfo| !matches!(probe.kind(), Kind::Point | Kind::Replace);
+        let mut in_order: Vec<&ProbeInfo> = probes.iter().filter(marks_calls).collect();
+        crate::order::sort_by(&mut in_order, |a, b| place(a).cmp(&place(b)));
         let numbers = probes.iter().map(|probe| probe.id().index() + 1).max().unwrap_or_default();
         let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
-        for ((path, file, line), probes) in groups {
+        for probes in in_order.chunk_by(|a, b| place(a) == place(b)) {
+            let (path, file, line) = place(probes[0]);
             let is_future = probes.iter().any(|probe| is_of_future(probe));
             let function = Function { path: path.to_owned(), file: file.to_owned(), line, is_future };
             let has = |kind: &Kind| probes.iter().any(|probe| probe.kind() == *kind);
             let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();
             if missing.is_empty() {
-                selected.add(function, &probes);
+                selected.add(function, probes);
             } else {
                 selected.left_out.push(LeftOut { function, missing });
             }
@@ -187,6 +186,11 @@ impl Selected {
         }
         self.functions.push(function);
     }
+}
+
+/// What the probes of a function share.
+fn place(probe: &ProbeInfo) -> (&str, &str, u32) {
+    (probe.path(), probe.file(), probe.line())
 }
 
 /// An exit carries the future's address as its first field; that of a plain function has its outcome there.

@@ -1,11 +1,8 @@
 //! What is known of probes: of those that are loaded, from their definitions; of those that are attached to and have
 //! been unloaded since, from a copy, so that what they counted keeps its name.
 
-use std::collections::HashMap;
-
 use super::members::Members;
 use super::state::Control;
-use crate::patch::Refusal;
 use crate::registry::{ProbeId, ProbeInfo};
 
 impl Control {
@@ -29,14 +26,14 @@ impl Control {
     fn looked_at(
         &self,
         ids: &[ProbeId],
-        info: impl Fn(&Self, ProbeId) -> Option<ProbeInfo>,
+        info: fn(&Self, ProbeId) -> Option<ProbeInfo>,
     ) -> impl Iterator<Item = (ProbeId, ProbeInfo)> {
-        let mut strays: HashMap<ProbeId, Vec<Refusal>> = HashMap::new();
-        for (id, stray) in self.strays(ids) {
-            strays.entry(id).or_default().push(stray);
-        }
+        let mut strays = self.strays(ids);
+        crate::order::sort_by(&mut strays, |(a, _), (b, _)| a.cmp(b));
         ids.iter().filter_map(move |id| {
-            Some((*id, info(self, *id)?.with_foreign(strays.remove(id).unwrap_or_default())))
+            let own = &strays[strays.partition_point(|(of, _)| of < id)..];
+            let own = own.iter().take_while(|(of, _)| of == id).map(|(_, stray)| stray.clone());
+            Some((*id, info(self, *id)?.with_foreign(own.collect())))
         })
     }
 

@@ -1,6 +1,5 @@
 //! From a selector's text to the probes that it names, or to what was probably meant.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::attached::Policy;
@@ -108,7 +107,9 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
             wider.push((candidate, count));
         }
     }
-    let known: BTreeSet<_> = all().filter_map(|definition| definition.note("group")).collect();
+    let mut known: Vec<_> = all().filter_map(|definition| definition.note("group")).collect();
+    crate::order::sort_by(&mut known, Ord::cmp);
+    known.dedup();
     let groups = parsed.unknown_groups(&known).flat_map(|group| nearest(group, known.iter().copied()));
     let groups = groups.map(|group| format!("group={group}"));
     let paths = parsed.path().map(|path| nearest(path, all().map(Definition::path)));

@@ -1,6 +1,5 @@
 //! An attachment whatever its consumer's type is: what [`Attachment`](super::Attachment) does but for that, compiled once.
 
-use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -127,9 +126,11 @@ impl Untyped {
         let counts = operate(|control| {
             let counted = control.attached(self.number)?.counted();
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
-            let counted: HashMap<_, _> = counted.into_iter().collect();
             let probes = control.attached_infos(&ids);
-            let count = |(id, probe)| Some(ProbeCount { probe, hits: *counted.get(&id)? });
+            let count = |(id, probe)| {
+                let at = counted.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+                Some(ProbeCount { probe, hits: counted[at].1 })
+            };
             Some(probes.filter_map(count).collect())
         });
         Counts::new(counts.unwrap_or_default(), self.since.period())

@@ -4,7 +4,6 @@ mod family;
 mod histogram;
 mod value;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -33,7 +32,8 @@ pub use value::{MetricKind, Value};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metrics {
     bounds: Arc<[u64]>,
-    families: BTreeMap<String, Family>,
+    /// By name.
+    families: Vec<Family>,
     /// When counters began to count. `taken` is when they were read.
     pub(super) began: SystemTime,
     pub(super) taken: SystemTime,
@@ -49,7 +49,7 @@ impl Default for Metrics {
 impl Metrics {
     pub(super) fn new(bounds: Arc<[u64]>) -> Self {
         let now = SystemTime::now();
-        Self { bounds, families: BTreeMap::new(), began: now, taken: now }
+        Self { bounds, families: Vec::new(), began: now, taken: now }
     }
 
     pub(super) fn bounds(&self) -> &Arc<[u64]> {
@@ -58,7 +58,7 @@ impl Metrics {
 
     /// The families, by name.
     pub fn families(&self) -> impl Iterator<Item = &Family> {
-        self.families.values()
+        self.families.iter()
     }
 
     /// Adds a counter: a number that has been counted since the attachment was made, and only
@@ -98,8 +98,11 @@ impl Metrics {
 
     fn add(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], value: Value) {
         let kind = value.kind();
-        let family = self.families.entry(name.to_owned());
-        let family = family.or_insert_with(|| Family::new(name, help, kind));
+        let at = self.find(name).unwrap_or_else(|at| {
+            self.families.insert(at, Family::new(name, help, kind));
+            at
+        });
+        let family = &mut self.families[at];
         if family.kind() == kind {
             let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
             family.put(labels, value);
@@ -109,41 +112,42 @@ impl Metrics {
     /// Adds all families of another snapshot, with the same bounds. A family whose kind differs
     /// from that of the same name here is ignored.
     pub(crate) fn add_all(&mut self, other: Self) {
-        for (name, family) in other.families {
-            match self.families.get_mut(&name) {
-                Some(known) => known.add(family),
-                None => {
-                    self.families.insert(name, family);
-                }
+        for family in other.families {
+            match self.find(family.name()) {
+                Ok(at) => self.families[at].add(family),
+                Err(at) => self.families.insert(at, family),
             }
         }
     }
 
+    /// Where the family of a name is, or would be.
+    fn find(&self, name: &str) -> Result<usize, usize> {
+        self.families.binary_search_by(|family| family.name().cmp(name))
+    }
+
     /// Drops the gauges: the rest stays true after an attachment has gone.
     pub(super) fn without_gauges(mut self) -> Self {
-        self.families.retain(|_, family| family.kind() != MetricKind::Gauge);
+        self.families.retain(|family| family.kind() != MetricKind::Gauge);
         self
     }
 
     /// Drops families whose kind conflicts with the one that `told` has of the same name.
     pub(super) fn of_the_kinds_of(mut self, told: &Self) -> Self {
-        self.families
-            .retain(|name, family| told.families.get(name).is_none_or(|it| it.kind() == family.kind()));
+        let is_like_told = |family: &Family| match told.find(family.name()) {
+            Ok(at) => told.families[at].kind() == family.kind(),
+            Err(_) => true,
+        };
+        self.families.retain(is_like_told);
         self
     }
 
     /// Keeps each number that only grows from falling below what it was, from going and from
     /// changing its kind.
     pub(super) fn raise(&mut self, before: &Self) {
-        for (name, before) in &before.families {
-            if before.kind() == MetricKind::Gauge {
-                continue;
-            }
-            match self.families.get_mut(name) {
-                Some(now) => now.raise(before),
-                None => {
-                    self.families.insert(name.clone(), before.clone());
-                }
+        for before in before.families.iter().filter(|it| it.kind() != MetricKind::Gauge) {
+            match self.find(before.name()) {
+                Ok(at) => self.families[at].raise(before),
+                Err(at) => self.families.insert(at, before.clone()),
             }
         }
     }

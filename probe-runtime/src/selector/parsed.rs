@@ -1,10 +1,11 @@
 //! A parsed selector, and the probes that it names.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::glob::Path;
 use super::term::Term;
 use super::{SelectorError, Subject, parse, path, wider};
+use crate::order;
 
 /// A parsed selector: text that names a set of probes.
 ///
@@ -182,14 +183,16 @@ impl Selector {
 
     /// The terms that have named nothing, as they were written, without their `!`. A term that was
     /// written twice is returned once.
-    pub(crate) fn unnamed<'a>(&'a self, named: &'a Named) -> impl Iterator<Item = &'a str> {
-        let mut told = BTreeSet::new();
-        let paths: BTreeSet<_> = self.paths.values().flatten().flatten().copied().collect();
-        let unnamed = self.terms.iter().enumerate().filter(move |(at, term)| {
-            // Of equal paths, only the first is noted.
-            !named.0[*at] && (term.only().is_none() || paths.contains(at))
-        });
-        unnamed.map(|(_, term)| &self.text[term.range.clone()]).filter(move |text| told.insert(*text))
+    pub(crate) fn unnamed(&self, named: &Named) -> impl Iterator<Item = &str> {
+        let text = |at: &usize| &self.text[self.terms[*at].range.clone()];
+        // Of equal paths, only the first is noted.
+        let paths = self.paths.values().flatten().flatten();
+        let all = paths.chain(self.patterns.iter().flatten()).copied();
+        let mut unnamed: Vec<usize> = all.filter(|at| !named.0[*at]).collect();
+        order::sort_by(&mut unnamed, |a, b| text(a).cmp(text(b)).then(a.cmp(b)));
+        unnamed.dedup_by(|a, b| text(a) == text(b));
+        order::sort_by(&mut unnamed, Ord::cmp);
+        unnamed.into_iter().map(move |at| text(&at))
     }
 
     /// Selectors like its first three terms (exclusions aside) that may have been meant.
@@ -211,7 +214,7 @@ impl Selector {
 
     /// The first three groups that it asks for and that are not among `known`, as they were
     /// written.
-    pub(crate) fn unknown_groups(&self, known: &BTreeSet<&str>) -> impl Iterator<Item = &str> {
+    pub(crate) fn unknown_groups(&self, known: &[&str]) -> impl Iterator<Item = &str> {
         let asked =
             self.terms.iter().filter(|term| !term.is_exclusion).filter_map(|term| term.groups.as_ref());
         let unknown = asked
@@ -298,10 +301,7 @@ mod tests {
         }
         assert!(!matches("group=**", "app::db", Entry), "without a group");
         let selector = Selector::parse("!group=a, group=b|net*|net::*, group=c* kind=exit").unwrap();
-        assert_eq!(
-            selector.unknown_groups(&BTreeSet::from(["net::tcp", "cd"])).collect::<Vec<_>>(),
-            ["b", "net*"]
-        );
+        assert_eq!(selector.unknown_groups(&["net::tcp", "cd"]).collect::<Vec<_>>(), ["b", "net*"]);
     }
 
     #[test]

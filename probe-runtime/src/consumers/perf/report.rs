@@ -1,6 +1,5 @@
 //! What has been counted, as it was when asked.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
@@ -93,13 +92,18 @@ impl EventCounts {
 
     fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
         let profile = sampled.profiler.profile();
-        let key = |it: &Function| (it.path().to_owned(), it.file().to_owned(), it.line());
-        let estimates: BTreeMap<_, Estimated> =
-            profile.iter().map(|it: &FunctionProfile| (key(it.function()), it.calls())).collect();
+        let in_order =
+            |a: &Function, b: &Function| (a.path(), a.file(), a.line()).cmp(&(b.path(), b.file(), b.line()));
+        let mut estimates: Vec<&FunctionProfile> = profile.iter().collect();
+        crate::order::sort_by(&mut estimates, |a, b| in_order(a.function(), b.function()));
+        let estimate = |of: &Function| {
+            let at = estimates.binary_search_by(|it| in_order(it.function(), of));
+            at.map_or_else(|_| Estimated::default(), |at| estimates[at].calls())
+        };
         self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
             FunctionEvents {
                 function: function.clone(),
-                calls: estimates.get(&key(function)).copied().unwrap_or_default(),
+                calls: estimate(function),
                 sums: Sums::of(sampled.parts(number)),
                 has_own: false,
                 events: Arc::clone(events),

@@ -101,7 +101,9 @@ impl SlowCalls {
             FunctionSlow { function: function.clone(), calls: sum(0), slow: sum(1), longest }
         };
         let mut functions: Vec<_> = calls.functions().iter().enumerate().map(function).collect();
-        functions.sort_by(|a, b| b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path())));
+        crate::order::sort_by(&mut functions, |a, b| {
+            b.slow.cmp(&a.slow).then_with(|| a.path().cmp(b.path()))
+        });
         Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), unsaid, period }
     }
 

@@ -10,7 +10,6 @@
 //! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending;
 //! not so where that is a stream, which both write to.
 
-use std::collections::HashMap;
 use std::path::{PathBuf, is_separator};
 
 use crate::error::Mistake;
@@ -164,10 +163,9 @@ impl Pattern {
         }
         let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
         let paths = self.paths(run, &names);
-        let mut known = HashMap::new();
         let same = paths.iter().enumerate().find_map(|(at, path)| {
-            let before = *known.entry(path).or_insert(at);
-            (before != at).then(|| (names[before].1, names[at].1))
+            let before = paths[..at].iter().position(|before| before == path)?;
+            Some((names[before].1, names[at].1))
         });
         match same {
             Some((one, other)) if !self.format.is_joined() => {

@@ -9,7 +9,6 @@
 //! [`report_all`] is for who reports meanwhile, or because of a signal. A process that is killed, aborts, or becomes another program
 //! (`exec`) does not report.
 
-use std::collections::BTreeMap;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -155,9 +154,12 @@ impl Output {
 
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let mut files: BTreeMap<PathBuf, Vec<usize>> = BTreeMap::new();
+        let mut files: Vec<(PathBuf, Vec<usize>)> = Vec::new();
         for (at, path) in self.paths(pattern).into_iter().enumerate() {
-            files.entry(path).or_default().push(at);
+            match files.iter_mut().find(|(known, _)| *known == path) {
+                Some((_, all)) => all.push(at),
+                None => files.push((path, vec![at])),
+            }
         }
         files.into_iter().map(|(path, all)| (path, self.content(pattern.format, &all))).collect()
     }
