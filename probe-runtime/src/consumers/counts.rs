@@ -105,11 +105,10 @@ impl Counts {
 
     /// The probes as comma-separated values (RFC 4180), a line each under a heading.
     pub fn to_csv(&self) -> String {
-        let mut csv = Csv::new(["probe", "kind", "file", "line", "sites", "hits"]);
+        let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "hits"]);
         for ProbeCount { probe, hits } in &self.probes {
-            let texts = [probe.path(), probe.kind().name(), probe.file()].map(str::to_owned);
-            let numbers = [u64::from(probe.line()), probe.sites() as u64, *hits].map(|n| n.to_string());
-            csv.row(texts.into_iter().chain(numbers));
+            csv.cell(probe.path()).cell(probe.kind().name()).cell(probe.file());
+            csv.number(probe.line().into()).number(probe.sites() as u64).number(*hits).end();
         }
         csv.finish()
     }
@@ -155,9 +154,9 @@ impl IntoIterator for Counts {
 impl Counts {
     /// Without what is noted below it.
     pub(super) fn table(&self) -> Table {
-        let mut table = Table::new(["probe", "kind", "sites", "hits"]);
+        let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
         for ProbeCount { probe, hits } in &self.probes {
-            table.row([
+            table.row(vec![
                 probe.path().to_owned(),
                 probe.kind().to_string(),
                 probe.sites().to_string(),

@@ -110,10 +110,14 @@ fn nothing(control: &Control, selector: &str, parsed: &Selector) -> Error {
     let mut known: Vec<_> = all().filter_map(|definition| definition.note("group")).collect();
     crate::order::sort_by(&mut known, Ord::cmp);
     known.dedup();
-    let groups = parsed.unknown_groups(&known).flat_map(|group| nearest(group, known.iter().copied()));
-    let groups = groups.map(|group| format!("group={group}"));
-    let paths = parsed.path().map(|path| nearest(path, all().map(Definition::path)));
-    let nearest = groups.chain(paths.into_iter().flatten()).take(SHOWN).collect();
+    let mut alike = Vec::new();
+    for group in parsed.unknown_groups(&known) {
+        alike.extend(nearest(group, &mut known.iter().copied()).iter().map(|it| format!("group={it}")));
+    }
+    if let Some(path) = parsed.path() {
+        alike.extend(nearest(path, &mut all().map(Definition::path)));
+    }
+    alike.truncate(SHOWN);
     let (selector, unread, probes) = (selector.to_owned(), unread_objects(), probes().count());
-    Error::NoMatch { selector, probes, wider, nearest, unread }
+    Error::NoMatch { selector, probes, wider, nearest: alike, unread }
 }

@@ -12,7 +12,7 @@ const LONGEST: usize = 128;
 const COMPARISONS: usize = 20_000;
 
 /// Up to three of the paths, those that are most like the text, best first.
-pub(crate) fn nearest<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn nearest<'a>(text: &str, paths: &mut dyn Iterator<Item = &'a str>) -> Vec<String> {
     search(text, paths).best.into_iter().map(|(_, path)| path.to_owned()).collect()
 }
 
@@ -22,7 +22,7 @@ struct Search<'a> {
     comparisons: usize,
 }
 
-fn search<'a>(text: &str, paths: impl Iterator<Item = &'a str>) -> Search<'a> {
+fn search<'a>(text: &str, paths: &mut dyn Iterator<Item = &'a str>) -> Search<'a> {
     let (whole, last) = (Name::new(text), Name::new(last_segment(text)));
     let mut search = Search::default();
     for path in paths {
@@ -118,25 +118,25 @@ mod tests {
     #[test]
     fn a_typing_error_finds_its_probe() {
         let paths = ["app::net::handle", "app::net::handle", "app::net::accept", "app::store::put"];
-        assert_eq!(nearest("app::net::hanlde", paths.into_iter())[0], "app::net::handle");
-        assert_eq!(nearest("handle", paths.into_iter())[0], "app::net::handle");
+        assert_eq!(nearest("app::net::hanlde", &mut paths.into_iter())[0], "app::net::handle");
+        assert_eq!(nearest("handle", &mut paths.into_iter())[0], "app::net::handle");
         let paths = ["geo::Stack<a::push>::pop", "geo::Queue<int>::push"];
-        assert_eq!(nearest("push", paths.into_iter()), ["geo::Queue<int>::push"]);
+        assert_eq!(nearest("push", &mut paths.into_iter()), ["geo::Queue<int>::push"]);
         let paths = ["app::net::handle"];
-        assert_eq!(nearest("zzz", paths.into_iter()), Vec::<String>::new());
+        assert_eq!(nearest("zzz", &mut paths.into_iter()), Vec::<String>::new());
     }
 
     #[test]
     fn long_names_and_many_cost_no_more_than_some() {
         let long = "a".repeat(60_000);
-        let found = search(&long, [long.as_str(), "a"].into_iter());
+        let found = search(&long, &mut [long.as_str(), "a"].into_iter());
         assert_eq!((found.best.len(), found.comparisons), (0, 0));
         // Each is as like as the others, as far as its letters tell.
         let many: Vec<String> = (0..50_000).map(|n| format!("{n:017b}")).collect();
-        let found = search("01010101010101010", many.iter().map(String::as_str));
+        let found = search("01010101010101010", &mut many.iter().map(String::as_str));
         assert!(found.comparisons <= COMPARISONS, "{}", found.comparisons);
         // Nothing is compared that has other letters.
-        assert_eq!(search("zzzz", many.iter().map(String::as_str)).comparisons, 0);
+        assert_eq!(search("zzzz", &mut many.iter().map(String::as_str)).comparisons, 0);
     }
 
     proptest! {
@@ -160,7 +160,7 @@ mod tests {
             all.dedup();
             all.truncate(SHOWN);
             let best: Vec<_> = all.into_iter().map(|(_, path)| path.to_owned()).collect();
-            prop_assert_eq!(nearest(&text, paths.iter().map(String::as_str)), best);
+            prop_assert_eq!(nearest(&text, &mut paths.iter().map(String::as_str)), best);
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let levels = room.map(|room| room.saturating_sub(SHORTEST) / INDENT + 1);
     let shown: Vec<_> = long.iter().zip(cells).filter(|(node, _)| is_shown(node, levels)).collect();
     let has_brother = brothers(shown.iter().map(|(node, _)| node.depth()));
-    let mut table = Table::new(heading(has_polls).iter().chain(&["call tree"]).copied());
+    let mut table = Table::new(&[heading(has_polls), &["call tree"]].concat());
     // The same of each depth on the way.
     let mut follows: Vec<bool> = Vec::new();
     for ((node, cells), has_brother) in shown.iter().zip(has_brother) {
@@ -45,7 +45,7 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !remarks.is_empty() {
             line = format!("{line} ({})", remarks.join("; "));
         }
-        table.row(cells.iter().cloned().chain([line]));
+        table.row([&cells[..], &[line]].concat());
     }
     write!(f, "{table}")?;
     let places = |count: usize| if count == 1 { "1 place".to_owned() } else { format!("{count} places") };
@@ -94,8 +94,12 @@ fn heading(has_polls: bool) -> &'static [&'static str] {
 fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
     let calls = if node.is_thread() { "-".to_owned() } else { node.calls().to_string() };
     let times = [Time(node.total()).to_string(), share(node.total(), all), Time(node.own()).to_string()];
-    let polls = if node.polls() == 0 { "-".to_owned() } else { node.polls().to_string() };
-    times.into_iter().chain([calls]).chain(has_polls.then_some(polls)).collect()
+    let mut numbers = Vec::from(times);
+    numbers.push(calls);
+    if has_polls {
+        numbers.push(if node.polls() == 0 { "-".to_owned() } else { node.polls().to_string() });
+    }
+    numbers
 }
 
 /// The width of all columns but the last, with the gap before that.

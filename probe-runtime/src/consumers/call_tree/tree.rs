@@ -193,7 +193,7 @@ impl Tree {
     /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by
     /// semicolons.
     pub fn to_csv(&self) -> String {
-        let mut csv = Csv::new([
+        let mut csv = Csv::new(&[
             "stack",
             "depth",
             "calls",
@@ -209,8 +209,7 @@ impl Tree {
             let TreeNode { depth, calls, polls, total, own, recursive, levels, below, .. } = node;
             let numbers =
                 [*depth as u64, *calls, *total, *own, *polls, *recursive, *levels as u64, *below as u64];
-            let numbers = numbers.map(|number| number.to_string());
-            csv.row([names.join(";")].into_iter().chain(numbers));
+            numbers.into_iter().fold(csv.cell(&names.join(";")), Csv::number).end();
         }
         csv.finish()
     }

@@ -315,10 +315,14 @@ impl fmt::Display for Latencies {
         // Columns for what there is none of would only hide the others.
         let has_futures = seen().any(|it| it.function.is_future());
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
-        let futures: &[&str] = if has_futures { &["polls", "busy", "cancelled", "pending"] } else { &[] };
-        let unpaired: &[&str] = if has_unpaired { &["unpaired"] } else { &[] };
-        let heading = ["function", "calls", "self", "total", "mean", "p50", "p99", "max"];
-        let mut table = Table::new(heading.iter().chain(futures).chain(unpaired).copied());
+        let mut heading = vec!["function", "calls", "self", "total", "mean", "p50", "p99", "max"];
+        if has_futures {
+            heading.extend(["polls", "busy", "cancelled", "pending"]);
+        }
+        if has_unpaired {
+            heading.push("unpaired");
+        }
+        let mut table = Table::new(&heading);
         for it in seen() {
             let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
             let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };

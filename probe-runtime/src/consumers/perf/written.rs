@@ -40,7 +40,7 @@ impl EventCounts {
         }
         heading.extend(when(has_uncounted, &["uncounted"]));
         heading.extend(when(has_unpaired, &["unpaired"]));
-        let mut table = Table::new(heading);
+        let mut table = Table::new(&heading);
         for it in seen() {
             let mut row = vec![it.path().to_owned(), decimal(it.calls.value.round())];
             if is_sampled {

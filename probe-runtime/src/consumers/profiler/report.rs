@@ -9,6 +9,7 @@ use std::fmt;
 use super::super::report::{Row, Table, Time, Written, document, json, left_out, list, missing};
 use super::budget::Budget;
 use super::daemon::Core;
+use super::estimate::Estimated;
 use crate::calls::{Function, LeftOut};
 use crate::period::Period;
 pub use cost::ProfileCost;
@@ -154,17 +155,13 @@ impl fmt::Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let called = || self.functions.iter().filter(|it| it.polls().unwrap_or(it.calls()).value > 0.0);
         let has_futures = called().any(|it| it.polls().is_some());
-        let polls: &[&str] = if has_futures { &["polls", "±"] } else { &[] };
-        let heading = ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent"];
-        let mut table = Table::new(heading.iter().chain(polls).copied());
+        let heading =
+            ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent", "polls", "±"];
+        let mut table = Table::new(&heading[..if has_futures { 11 } else { 9 }]);
         for it in called() {
             let time =
                 |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
-            let polls = it.polls().map_or_else(
-                || ["-", "-"].map(str::to_owned),
-                |polls| [polls.value, polls.error].map(|number| whole(number).to_string()),
-            );
-            let row = [
+            let mut row = vec![
                 it.path().to_owned(),
                 whole(it.calls().value).to_string(),
                 whole(it.calls().error).to_string(),
@@ -175,7 +172,13 @@ impl fmt::Display for Profile {
                 it.samples().to_string(),
                 percent(it.latent()),
             ];
-            table.row(row.into_iter().chain(polls.into_iter().filter(|_| has_futures)));
+            if has_futures {
+                let of_polls = |number: fn(Estimated) -> f64| {
+                    it.polls().map_or_else(|| "-".to_owned(), |polls| whole(number(polls)).to_string())
+                };
+                row.extend([of_polls(|it| it.value), of_polls(|it| it.error)]);
+            }
+            table.row(row);
         }
         write!(f, "{table}")?;
         if let Some(budget) = self.budget {

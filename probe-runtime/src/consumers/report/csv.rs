@@ -2,37 +2,46 @@
 
 use std::fmt::Write;
 
-/// Rows under a heading.
-pub(crate) struct Csv(String);
+/// Rows under a heading, written cell by cell.
+pub(crate) struct Csv {
+    text: String,
+    /// Whether a row is begun.
+    is_within: bool,
+}
 
 impl Csv {
-    pub(crate) fn new<'a>(heading: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut csv = Self(String::new());
-        csv.row(heading.into_iter().map(str::to_owned));
+    pub(crate) fn new(heading: &[&str]) -> Self {
+        let mut csv = Self { text: String::new(), is_within: false };
+        heading.iter().fold(&mut csv, |csv, name| csv.cell(name)).end();
         csv
     }
 
-    pub(crate) fn row(&mut self, row: impl IntoIterator<Item = String>) {
-        for (at, cell) in row.into_iter().enumerate() {
-            if at != 0 {
-                self.0.push(',');
-            }
-            self.cell(&cell);
+    pub(crate) fn cell(&mut self, cell: &str) -> &mut Self {
+        if self.is_within {
+            self.text.push(',');
         }
-        self.0.push('\n');
-    }
-
-    fn cell(&mut self, cell: &str) {
+        self.is_within = true;
         if cell.contains(['"', ',', '\n', '\r']) {
             // Writing to a `String` can't fail.
-            let _ = write!(self.0, "\"{}\"", cell.replace('"', "\"\""));
+            let _ = write!(self.text, "\"{}\"", cell.replace('"', "\"\""));
         } else {
-            self.0.push_str(cell);
+            self.text.push_str(cell);
         }
+        self
+    }
+
+    pub(crate) fn number(&mut self, cell: u64) -> &mut Self {
+        self.cell(&cell.to_string())
+    }
+
+    /// Ends the row.
+    pub(crate) fn end(&mut self) {
+        self.text.push('\n');
+        self.is_within = false;
     }
 
     pub(crate) fn finish(self) -> String {
-        self.0
+        self.text
     }
 }
 
@@ -43,9 +52,9 @@ mod tests {
 
     #[test]
     fn what_needs_it_is_quoted() {
-        let mut csv = Csv::new(["name", "n"]);
-        csv.row(["F<a,b>::\"c\"", "7"].map(String::from));
-        csv.row(["two\nlines", "-1"].map(String::from));
+        let mut csv = Csv::new(&["name", "n"]);
+        csv.cell("F<a,b>::\"c\"").number(7).end();
+        csv.cell("two\nlines").cell("-1").end();
         assert_eq!(csv.finish(), "name,n\n\"F<a,b>::\"\"c\"\"\",7\n\"two\nlines\",-1\n");
     }
 
@@ -73,8 +82,8 @@ mod tests {
         #[test]
         fn what_was_written_is_read(cells: [String; 4]) {
             let [a, b, c, d] = &cells;
-            let mut csv = Csv::new([a.as_str(), b.as_str()]);
-            csv.row([c.clone(), d.clone()]);
+            let mut csv = Csv::new(&[a, b]);
+            csv.cell(c).cell(d).end();
             prop_assert_eq!(parse(&csv.finish()), [[a.clone(), b.clone()], [c.clone(), d.clone()]]);
         }
     }

@@ -29,16 +29,20 @@ where
         row = row.with("line", function.line()).with("future", function.is_future());
         for (name, number) in self.numbers {
             let (name, cell): (Cow<'static, str>, Cell<'static>) = (name.clone().into(), number(of).into());
-            row.0.push((name, cell));
+            row.push(name, cell);
         }
         row
     }
 
     /// A line each under a heading; a cell is empty where there is no number.
     pub(crate) fn csv(&self, rows: &[Of]) -> String {
-        let names = self.numbers.iter().map(|(name, _)| name.as_ref());
-        let mut csv = Csv::new(["function", "file", "line", "future"].into_iter().chain(names));
-        rows.iter().for_each(|of| csv.row(self.row(of).0.iter().map(|(_, cell)| cell.plain())));
+        let mut heading = vec!["function", "file", "line", "future"];
+        heading.extend(self.numbers.iter().map(|(name, _)| name.as_ref()));
+        let mut csv = Csv::new(&heading);
+        for of in rows {
+            self.row(of).0.iter().for_each(|(_, cell)| _ = csv.cell(&cell.plain()));
+            csv.end();
+        }
         csv.finish()
     }
 }

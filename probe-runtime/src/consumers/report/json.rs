@@ -54,12 +54,15 @@ impl Object {
 /// An array of elements that are JSON already; a line each.
 pub(crate) fn array(elements: impl IntoIterator<Item = String>) -> String {
     let mut array = "[".to_owned();
-    for element in elements {
-        array.push_str(if array.len() > 1 { ",\n" } else { "\n" });
-        array.push_str(&element);
-    }
+    elements.into_iter().for_each(|element| push_element(&mut array, &element));
     array.push_str("\n]");
     array
+}
+
+#[inline(never)]
+fn push_element(array: &mut String, element: &str) {
+    array.push_str(if array.len() > 1 { ",\n" } else { "\n" });
+    array.push_str(element);
 }
 
 fn push_text(json: &mut String, text: &str) {

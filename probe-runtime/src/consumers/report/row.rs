@@ -31,8 +31,13 @@ impl<'a> Row<'a> {
     }
 
     pub(crate) fn with(mut self, name: impl Into<Cow<'a, str>>, cell: impl Into<Cell<'a>>) -> Self {
-        self.0.push((name.into(), cell.into()));
+        self.push(name.into(), cell.into());
         self
+    }
+
+    #[inline(never)]
+    pub(super) fn push(&mut self, name: Cow<'a, str>, cell: Cell<'a>) {
+        self.0.push((name, cell));
     }
 
     pub(crate) fn json(&self) -> String {

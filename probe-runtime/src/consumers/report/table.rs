@@ -8,13 +8,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new<'a>(heading: impl IntoIterator<Item = &'a str>) -> Self {
-        Self { rows: vec![heading.into_iter().map(str::to_owned).collect()] }
+    pub(crate) fn new(heading: &[&str]) -> Self {
+        Self { rows: vec![heading.iter().map(|name| (*name).to_owned()).collect()] }
     }
 
     /// A row with as many cells as the heading has.
-    pub(crate) fn row(&mut self, row: impl IntoIterator<Item = String>) {
-        self.rows.push(row.into_iter().collect());
+    pub(crate) fn row(&mut self, row: Vec<String>) {
+        self.rows.push(row);
     }
 }
 
@@ -55,9 +55,9 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(["probe", "kind", "hits", "mean"]);
-        table.row(["app::handle".into(), "entry".into(), "7".into(), "≤ 1.50 µs".into()]);
-        table.row(["app::é".into(), "point".into(), "1234".into(), "-".into()]);
+        let mut table = Table::new(&["probe", "kind", "hits", "mean"]);
+        table.row(vec!["app::handle".into(), "entry".into(), "7".into(), "≤ 1.50 µs".into()]);
+        table.row(vec!["app::é".into(), "point".into(), "1234".into(), "-".into()]);
         assert_eq!(
             table.to_string(),
             "probe        kind   hits       mean\n\

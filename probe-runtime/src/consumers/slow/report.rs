@@ -169,10 +169,10 @@ list!(SlowCalls, functions, FunctionSlow, "functions");
 
 impl fmt::Display for SlowCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(["function", "calls", "slow", "max"]);
+        let mut table = Table::new(&["function", "calls", "slow", "max"]);
         for it in self.functions.iter().filter(|it| it.calls != 0) {
             let longest = Time(it.longest).to_string();
-            table.row([it.path().to_owned(), it.calls.to_string(), it.slow.to_string(), longest]);
+            table.row(vec![it.path().to_owned(), it.calls.to_string(), it.slow.to_string(), longest]);
         }
         write!(f, "{table}")?;
         match self.unsaid {

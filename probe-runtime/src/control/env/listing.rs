@@ -60,7 +60,7 @@ pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
 fn text(probes: &[&ProbeInfo], left_out: &[&ProbeInfo]) -> String {
     let has_groups = probes.iter().any(|probe| probe.group().is_some());
     let heading = ["probe", "kind", "sites", "place", "fields", "group"];
-    let mut table = Table::new(heading[..heading.len() - usize::from(!has_groups)].iter().copied());
+    let mut table = Table::new(&heading[..heading.len() - usize::from(!has_groups)]);
     for probe in probes {
         let mut row = vec![
             probe.path().to_owned(),
@@ -115,17 +115,11 @@ fn json(probes: &[&ProbeInfo]) -> String {
 }
 
 fn csv(probes: &[&ProbeInfo]) -> String {
-    let mut csv = Csv::new(["probe", "kind", "file", "line", "sites", "fields", "group"]);
+    let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "fields", "group"]);
     for probe in probes {
-        csv.row([
-            probe.path().to_owned(),
-            probe.kind().name().to_owned(),
-            probe.file().to_owned(),
-            probe.line().to_string(),
-            probe.sites().to_string(),
-            names(probe, " "),
-            probe.group().unwrap_or_default().to_owned(),
-        ]);
+        csv.cell(probe.path()).cell(probe.kind().name()).cell(probe.file());
+        csv.number(probe.line().into()).number(probe.sites() as u64);
+        csv.cell(&names(probe, " ")).cell(probe.group().unwrap_or_default()).end();
     }
     csv.finish()
 }
