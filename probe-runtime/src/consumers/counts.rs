@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::report::{Csv, Row, Table, Written, document, footnotes, foreign, json, list};
+use super::report::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, list};
 use crate::abi::Kind;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
@@ -135,8 +135,8 @@ impl Written for Counts {
         document("count", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.iter().map(ProbeCount::row)
+    fn rows(&self) -> Rows<'_> {
+        Box::new(self.iter().map(ProbeCount::row))
     }
 }
 

@@ -81,8 +81,9 @@ impl Glob {
     /// A glob over a file's path, or over the end of one that begins at a segment. Nothing nests or
     /// is escaped.
     pub(super) fn file(text: &str) -> Self {
-        let segments = text.split('/').map(|text| Segment::new(text, |_| false));
-        Self::new([Segment::Any].into_iter().chain(segments), "/")
+        let mut segments = vec![Segment::Any];
+        segments.extend(text.split('/').map(|text| Segment::new(text, &|_| false)));
+        Self::new(segments, "/")
     }
 
     /// A glob over a probe's path.
@@ -98,13 +99,12 @@ impl Glob {
             }
             // Whole characters were dropped.
             let text = String::from_utf8(kept).unwrap_or_default();
-            Segment::new(&text, |at| is_literal[at])
+            Segment::new(&text, &|at| is_literal[at])
         });
-        Self::new(segments, "::")
+        Self::new(segments.collect(), "::")
     }
 
-    fn new(segments: impl Iterator<Item = Segment>, separator: &'static str) -> Self {
-        let mut segments: Vec<_> = segments.collect();
+    fn new(mut segments: Vec<Segment>, separator: &'static str) -> Self {
         // Two `**` are as good as one.
         segments.dedup_by(|a, b| matches!((a, b), (Segment::Any, Segment::Any)));
         let lengths = segments.iter().filter_map(Segment::shortest);
@@ -168,18 +168,18 @@ impl Glob {
 
 impl Segment {
     /// From text, where a `*` is a wildcard unless it is literal at its place.
-    fn new(text: &str, is_literal: impl Fn(usize) -> bool) -> Self {
-        let is_star = |at: usize| text.as_bytes()[at] == b'*' && !is_literal(at);
-        let wildcards: Vec<usize> = (0..text.len()).filter(|at| is_star(*at)).collect();
-        if text == "**" && wildcards.len() == 2 {
-            return Self::Any;
+    fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
+        let (mut parts, mut start) = (Vec::new(), 0);
+        for at in (0..text.len()).filter(|at| text.as_bytes()[*at] == b'*' && !is_literal(*at)) {
+            parts.push(text[start..at].to_owned());
+            start = at + 1;
         }
-        if wildcards.is_empty() {
-            return Self::Exact(text.to_owned());
+        match parts.len() {
+            0 => return Self::Exact(text.to_owned()),
+            2 if text == "**" => return Self::Any,
+            _ => parts.push(text[start..].to_owned()),
         }
-        let starts = [0].into_iter().chain(wildcards.iter().map(|at| at + 1));
-        let ends = wildcards.iter().copied().chain([text.len()]);
-        Self::Parts(starts.zip(ends).map(|(start, end)| text[start..end].to_owned()).collect())
+        Self::Parts(parts)
     }
 
     /// The length of the shortest text that matches; `None` if it needs none.

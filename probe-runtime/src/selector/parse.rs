@@ -48,7 +48,12 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error<T>(&self, at: usize, problem: impl Into<String>) -> Result<T, SelectorError> {
-        Err(SelectorError { selector: self.text.to_owned(), at, problem: problem.into() })
+        Err(self.mistaken(at, problem.into()))
+    }
+
+    #[cold]
+    fn mistaken(&self, at: usize, problem: String) -> SelectorError {
+        SelectorError { selector: self.text.to_owned(), at, problem }
     }
 
     fn skip_whitespace(&self, at: usize) -> usize {

@@ -198,12 +198,13 @@ impl Selector {
     /// Selectors like its first three terms (exclusions aside) that may have been meant.
     pub(crate) fn wider(&self) -> Vec<String> {
         let terms = self.terms.iter().filter(|term| !term.is_exclusion).take(3);
-        let wider = terms.flat_map(|term| {
+        let mut all = Vec::new();
+        for term in terms {
             let path = &term.path_range;
             let path = path.start.saturating_sub(term.range.start)..path.end.saturating_sub(term.range.start);
-            wider::wider(&self.text[term.range.clone()], path)
-        });
-        wider.collect()
+            wider::wider(&self.text[term.range.clone()], path, &mut all);
+        }
+        all
     }
 
     /// The first path in it, as it was written.

@@ -3,13 +3,12 @@
 
 use std::ops::Range;
 
-/// Selectors like this term, whose path is at `path`, the most probable one first.
-pub(super) fn wider(term: &str, path: Range<usize>) -> Vec<String> {
+/// Adds selectors like this term, whose path is at `path`, the most probable one first.
+pub(super) fn wider(term: &str, path: Range<usize>, all: &mut Vec<String>) {
     let written = &term[path.clone()];
     if written.is_empty() {
-        return Vec::new();
+        return;
     }
-    let mut all = Vec::new();
     // Names of packages have hyphens where those of crates have underscores.
     for path_text in [written.to_owned(), written.replace('-', "_")] {
         let with = |text: String| [&term[..path.start], &text, &term[path.end..]].concat();
@@ -35,7 +34,6 @@ pub(super) fn wider(term: &str, path: Range<usize>) -> Vec<String> {
     if written != term {
         all.push(written.to_owned());
     }
-    all
 }
 
 #[cfg(test)]
@@ -58,7 +56,9 @@ mod tests {
             ("my-app::**", 0..10, &["**::my-app::**", "my_app::**", "**::my_app::**"]),
             ("kind=exit", 0..0, &[]),
         ] {
-            assert_eq!(wider(term, path), expected, "{term}");
+            let mut all = Vec::new();
+            wider(term, path, &mut all);
+            assert_eq!(all, expected, "{term}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::super::report::{Csv, Row, Written, document, json, left_out, list, missing};
+use super::super::report::{Csv, Row, Rows, Written, document, json, left_out, list, missing};
 use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::period::Period;
@@ -246,14 +246,14 @@ impl Written for Tree {
         document("call-tree", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    fn rows(&self) -> Rows<'_> {
         let mut open: Vec<usize> = Vec::new();
-        self.iter().enumerate().map(move |(at, node)| {
+        Box::new(self.iter().enumerate().map(move |(at, node)| {
             open.truncate(node.depth);
             let parent = open.last().copied();
             open.push(at);
             node.row(parent)
-        })
+        }))
     }
 
     fn rest(&self) -> Row<'_> {

@@ -6,7 +6,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 
 use super::super::report::{
-    FixedColumns, Row, Table, Time, Written, document, json, left_out, list, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, json, left_out, list, missing,
 };
 use super::Latency;
 use super::distribution::Distribution;
@@ -298,8 +298,8 @@ impl Written for Latencies {
         document("latency", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.iter().map(|it| it.row())
+    fn rows(&self) -> Rows<'_> {
+        Box::new(self.iter().map(|it| it.row()))
     }
 
     fn rest(&self) -> Row<'_> {

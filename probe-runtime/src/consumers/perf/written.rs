@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::report::{
-    Cell, Columns, Row, Table, Time, Written, decimal, document, json, left_out, missing,
+    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, left_out, missing,
 };
 use super::event::{MissingEvent, PerfEvent, reason};
 use super::function::FunctionEvents;
@@ -109,9 +109,9 @@ impl Written for EventCounts {
         document("perf", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+    fn rows(&self) -> Rows<'_> {
         let columns = columns(self.events());
-        self.functions.iter().map(move |it| of_functions(&columns).row(it))
+        Box::new(self.functions.iter().map(move |it| of_functions(&columns).row(it)))
     }
 
     fn rest(&self) -> Row<'_> {

@@ -6,7 +6,7 @@ mod rounded;
 
 use std::fmt;
 
-use super::super::report::{Row, Table, Time, Written, document, json, left_out, list, missing};
+use super::super::report::{Row, Rows, Table, Time, Written, document, json, left_out, list, missing};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::Estimated;
@@ -131,8 +131,8 @@ impl Written for Profile {
         document("profile", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.iter().map(|it| it.row())
+    fn rows(&self) -> Rows<'_> {
+        Box::new(self.iter().map(|it| it.row()))
     }
 
     fn rest(&self) -> Row<'_> {

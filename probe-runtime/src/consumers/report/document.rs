@@ -10,13 +10,16 @@ use crate::period::Period;
 /// Changes when a member's meaning does, or one goes. New members don't change it.
 const SCHEMA: u64 = 1;
 
+/// Rows, made one after the other.
+pub(crate) type Rows<'a> = Box<dyn Iterator<Item = Row<'a>> + 'a>;
+
 /// What a report is for programs. JSON and what `serde` writes have the same members, in this
 /// order.
 pub(crate) trait Written {
     /// See [`document`].
     fn head(&self) -> Row<'static>;
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>>;
+    fn rows(&self) -> Rows<'_>;
 
     /// What comes after the rows.
     fn rest(&self) -> Row<'_> {
@@ -25,7 +28,7 @@ pub(crate) trait Written {
 }
 
 /// A report as JSON; a row a line.
-pub(crate) fn json(report: &impl Written) -> String {
+pub(crate) fn json(report: &dyn Written) -> String {
     let rows = array(report.rows().map(|row| row.json()));
     report.rest().add_to(report.head().add_to(Object::new()).json("rows", &rows)).finish()
 }

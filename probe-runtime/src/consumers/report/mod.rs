@@ -19,8 +19,8 @@ mod units;
 use std::fmt;
 
 pub(crate) use csv::Csv;
+pub(super) use document::{Rows, document, json};
 pub(crate) use document::{Written, heading, program};
-pub(super) use document::{document, json};
 #[cfg(feature = "perf")]
 pub(super) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]

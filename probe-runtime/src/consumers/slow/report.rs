@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::report::{
-    FixedColumns, Row, Table, Time, Written, document, footnotes, json, left_out, list, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, left_out, list, missing,
 };
 use super::Slow;
 use crate::calls::{Calls, Function, LeftOut};
@@ -155,8 +155,8 @@ impl Written for SlowCalls {
         document("slow", self.period)
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row<'_>> {
-        self.iter().map(|it| it.row())
+    fn rows(&self) -> Rows<'_> {
+        Box::new(self.iter().map(|it| it.row()))
     }
 
     fn rest(&self) -> Row<'_> {
