@@ -1,10 +1,10 @@
 //! What an attachment has counted, as it was when asked.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use super::report::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, list};
 use crate::abi::Kind;
+use crate::order::Sorted;
 use crate::period::Period;
 use crate::registry::ProbeInfo;
 
@@ -77,7 +77,7 @@ impl Counts {
         if !self.period.begins_with(earlier.period) {
             return self.clone();
         }
-        let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.probe.id(), it.hits)).collect();
+        let before: Sorted<_, _> = earlier.iter().map(|it| (it.probe.id(), it.hits)).collect();
         let after = |it: &ProbeCount| {
             let hits = it.hits.saturating_sub(before.get(&it.probe.id()).copied().unwrap_or_default());
             ProbeCount { probe: it.probe.clone(), hits }

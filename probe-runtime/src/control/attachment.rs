@@ -170,11 +170,6 @@ impl<C: Consumer> Attachment<C> {
         self.untyped.reset_counts()
     }
 
-    /// What each probe has counted, whoever has reset what: what collectors get.
-    pub(crate) fn all_counts(&self) -> Counts {
-        self.untyped.all_counts()
-    }
-
     /// Hits that were not delivered, because they came from inside a consumer: its own probes, or a signal
     /// handler that interrupted it.
     pub fn suppressed(&self) -> u64 {

@@ -57,7 +57,8 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
     }
 
     fn kept_in(&self, locked: &Locked) -> Option<Arc<T>> {
-        let kept = locked.baselines.get(&self.number.load(Relaxed))?;
+        let number = self.number.load(Relaxed);
+        let (_, kept) = locked.baselines.iter().find(|(of, _)| *of == number)?;
         Arc::downcast(Arc::clone(kept)).ok()
     }
 
@@ -74,8 +75,13 @@ impl<T: Clone + Send + Sync + 'static> Baseline<T> {
             if kept.is_none() {
                 self.number.store(NUMBERS.fetch_add(1, Relaxed), Relaxed);
             }
+            let number = self.number.load(Relaxed);
+            let now: Kept = Arc::<T>::clone(now);
             // What it replaces is `began`, which the caller drops without the lock.
-            locked.baselines.insert(self.number.load(Relaxed), Arc::clone(now) as Kept);
+            match locked.baselines.iter_mut().find(|(of, _)| *of == number) {
+                Some((_, kept)) => *kept = now,
+                None => locked.baselines.push((number, now)),
+            }
         }
         is_same
     }
@@ -91,8 +97,10 @@ impl<T> Drop for Baseline<T> {
     fn drop(&mut self) {
         let number = *self.number.get_mut();
         if number != 0 {
-            let kept = lock().baselines.remove(&number);
-            // Without the lock.
+            let mut locked = lock();
+            let at = locked.baselines.iter().position(|(of, _)| *of == number);
+            let kept = at.map(|at| locked.baselines.swap_remove(at));
+            drop(locked);
             drop(kept);
         }
     }
@@ -127,9 +135,10 @@ mod tests {
         assert_eq!(baseline.reset(|| 12, since), 7);
         assert_eq!(baseline.now(|| 13, since), 1);
         let number = baseline.number.load(Relaxed);
-        assert!(lock().baselines.contains_key(&number));
+        let is_kept = || lock().baselines.iter().any(|(of, _)| *of == number);
+        assert!(is_kept());
         drop(baseline);
-        assert!(!lock().baselines.contains_key(&number));
+        assert!(!is_kept());
     }
 
     /// One that is overtaken between its reading and its end reads anew.

@@ -2,7 +2,7 @@
 
 #[cfg(probe_backend = "x86_64")]
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) struct Control {
     pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
     /// Where readings of consumers that were reset begin, by number.
-    pub(super) baselines: BTreeMap<usize, Kept>,
+    pub(super) baselines: Vec<(usize, Kept)>,
     /// What hits may still be reading.
     pub(super) limbo: Limbo<Garbage>,
     /// Whether places of discoveries are in there that others could use.

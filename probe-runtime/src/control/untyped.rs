@@ -122,7 +122,8 @@ impl Untyped {
         self.counts.reset(|| self.all_counts(), Counts::since)
     }
 
-    pub(super) fn all_counts(&self) -> Counts {
+    /// What each probe has counted, whoever has reset what: what collectors get.
+    pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control| {
             let counted = control.attached(self.number)?.counted();
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();

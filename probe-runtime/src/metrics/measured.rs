@@ -63,7 +63,7 @@ impl Metrics {
 
 impl Measured for Count {
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
-        for count in &attachment.all_counts() {
+        for count in &attachment.untyped().all_counts() {
             let probe = &count.probe;
             let labels = [("probe", probe.path()), ("kind", probe.kind().name()), ("file", probe.file())];
             into.count("probe_hits_total", "Hits of the probe.", &labels, count.hits);

@@ -1,6 +1,5 @@
 //! What has been measured, as it was when asked.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use hdrhistogram::Histogram;
@@ -13,6 +12,7 @@ use super::distribution::Distribution;
 use super::sums::{Extreme, Sums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
+use crate::order::Sorted;
 use crate::period::Period;
 
 /// What was measured of one function. Times are in nanoseconds.
@@ -219,7 +219,7 @@ impl Latencies {
         if !self.period.begins_with(earlier.period) {
             return self.clone();
         }
-        let before: BTreeMap<_, _> = earlier.iter().map(|it| (it.key(), it)).collect();
+        let before: Sorted<_, _> = earlier.iter().map(|it| (it.key(), it)).collect();
         let function = |it: &FunctionLatency| match before.get(&it.key()) {
             Some(before) => it.since(before),
             None => it.clone(),

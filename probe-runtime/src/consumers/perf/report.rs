@@ -12,6 +12,7 @@ use super::group::{Group, NUMBERS, Threads};
 use super::plan::{Counted, Source};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
+use crate::order::Sorted;
 use crate::period::Period;
 
 /// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. A
@@ -92,18 +93,13 @@ impl EventCounts {
 
     fn add_sampled(&mut self, sampled: &Sampled, events: &Arc<[PerfEvent]>) {
         let profile = sampled.profiler.profile();
-        let in_order =
-            |a: &Function, b: &Function| (a.path(), a.file(), a.line()).cmp(&(b.path(), b.file(), b.line()));
-        let mut estimates: Vec<&FunctionProfile> = profile.iter().collect();
-        crate::order::sort_by(&mut estimates, |a, b| in_order(a.function(), b.function()));
-        let estimate = |of: &Function| {
-            let at = estimates.binary_search_by(|it| in_order(it.function(), of));
-            at.map_or_else(|_| Estimated::default(), |at| estimates[at].calls())
-        };
+        let key = |it: &Function| (it.path().to_owned(), it.file().to_owned(), it.line());
+        let estimates: Sorted<_, Estimated> =
+            profile.iter().map(|it: &FunctionProfile| (key(it.function()), it.calls())).collect();
         self.functions.extend(sampled.profiler.functions().iter().enumerate().map(|(number, function)| {
             FunctionEvents {
                 function: function.clone(),
-                calls: estimate(function),
+                calls: estimates.get(&key(function)).copied().unwrap_or_default(),
                 sums: Sums::of(sampled.parts(number)),
                 has_own: false,
                 events: Arc::clone(events),
