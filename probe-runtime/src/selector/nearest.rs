@@ -12,7 +12,7 @@ const LONGEST: usize = 128;
 const COMPARISONS: usize = 20_000;
 
 /// Up to three of the paths, those that are most like the text, best first.
-pub(crate) fn nearest<'a>(text: &str, paths: &mut dyn Iterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn nearest(text: &str, paths: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     search(text, paths).best.into_iter().map(|(_, path)| path.to_owned()).collect()
 }
 
