@@ -10,7 +10,7 @@ use crate::os::objects::Frozen;
 use crate::patch::Site;
 
 impl Registry {
-    /// Leaves sites to another runtime, which has these definitions of theirs, until objects come or go. For a caller who is
+    /// Leaves sites to another runtime, which has these definitions of theirs, until objects go. For a caller who is
     /// frozen, right after a look.
     #[cold]
     pub(crate) fn leave_out(&mut self, _frozen: &Frozen, taken: &[(ProbeId, &'static Definition)]) {
@@ -30,7 +30,8 @@ impl Registry {
         self.objects = objects;
         for (id, sites) in listed {
             let left: Vec<_> = sites.into_iter().filter(|site| !self.sites(id).contains(site)).collect();
-            self.taken.insert(id, left);
+            // Others of the probe's may have been left before.
+            self.taken.entry(id).or_default().extend(left);
         }
     }
 
