@@ -101,7 +101,7 @@ fn ns(start: Instant) -> f64 {
 }
 
 /// An operation after a function was called for the first time, while thousands of others are known: it looks at that one's two call sites, which have
-/// been patched, or wait.
+/// been patched, or wait. Then one after an object without probes was loaded.
 fn operations(scale: Scale) -> Result<(), Error> {
     let functions = if scale == Scale::Full { 300 } else { 10 };
     let object = Instrumented::load("later", functions, Hooks::Ours);

@@ -111,10 +111,10 @@ fn growing() {
     call_all();
     assert_eq!(calls.total(), total + 4 * EACH as u64);
 
-    // Now everything is looked at.
     let unrelated = Library::open(&other);
     assert_eq!(listed(["in", "out"]), before);
     unrelated.close();
+    // Now everything is looked at.
     assert_eq!(listed(["in", "out"]), before);
     let report = calls.pause();
     assert_eq!((report.patched(), report.unchanged(), report.refused()), (4 * EACH, 0, 0), "{report}");

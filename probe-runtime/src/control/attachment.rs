@@ -80,12 +80,16 @@ impl<C: Consumer> Attachment<C> {
     }
 
     /// What was done to the sites last without being asked for; it looks for objects that came or went first. Each time there
-    /// are some, all sites are made what they should be: copies in objects that were loaded are
+    /// are some, sites are made what they should be: copies in objects that were loaded are
     /// [patched](Report::patched), others are [as wanted](Report::unchanged), and those that could not be, now or before, are
     /// [refused](Report::refusals), also with [`Taken`](crate::RefusalReason::Taken) where another copy of this crate was the
     /// first to attach to a copy of the probe. (What two attachments share, one of them patches, and the other finds as
     /// wanted.) A consumer that has [failed](Self::failure) has its sites made latent so. Call sites that were discovered (feature
     /// `finstrument`) are made what they should be the same way; where nothing else is new, it tells of these alone.
+    ///
+    /// After an unload, the report tells of all sites. After loads alone, it tells of the probes that
+    /// the new objects have copies of, and stays as it was if there are none. It tells of all sites
+    /// then, too, if some records can't be read, or if all probes were the executable's until then.
     ///
     /// Empty as long as nothing of the kind has happened.
     ///

@@ -19,7 +19,6 @@ use crate::consumers::Count;
 use crate::dispatch::{Action, Awaited, Era, Subscription, TallyAt};
 use crate::error::Error;
 use crate::finstrument::{self, Discovery};
-use crate::os::objects::Frozen;
 use crate::patch::{Report, Visibility};
 use crate::registry::{ProbeId, ProbeInfo};
 
@@ -81,26 +80,6 @@ impl Control {
         let all = self.registry.discovered().to_vec();
         all.iter().for_each(|(_, discovery)| discovery.come_back());
         Ok((number, self.adopt(&all)))
-    }
-
-    /// Takes in what is new: it joins the growing attachment, and whoever is attached to its probe listens to it, too.
-    pub(super) fn take_in(&mut self, frozen: &Frozen, new: &[(ProbeId, &'static Discovery)]) {
-        if new.is_empty() {
-            return;
-        }
-        self.adopt(new);
-        let mut ids: Vec<_> = new.iter().map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let attached = self.show_new(frozen, ids);
-        self.remember(&attached);
-        let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
-        for id in attached {
-            for attachment in self.members(id).into_iter().flat_map(|it| it.attachments(&self.parts)) {
-                by_attachment.entry(attachment).or_default().push(id);
-            }
-        }
-        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids));
     }
 
     /// Adds discoveries to the growing attachment, and gives them hooks of the control's own.

@@ -1,8 +1,10 @@
 //! Bringing what is attached up to date with the objects that are loaded, and with what was discovered.
 //!
-//! Cost: where objects came or went, a pass over all probes and attachments; where functions were discovered, what concerns these and
-//! their attachments; otherwise a question to the dynamic linker.
+//! Cost: where objects went, a pass over all probes and attachments; where they only came, or
+//! functions were discovered, what concerns these and their attachments; otherwise a question to the
+//! dynamic linker.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::forget_unloaded_text;
@@ -34,7 +36,11 @@ impl Control {
         forget_unloaded_text(&change.gone);
         if !change.is_list_new {
             #[cfg(probe_discovers)]
-            self.take_in(frozen, &change.added);
+            self.adopt(&change.added);
+            let new = change.arrived.into_iter();
+            #[cfg(probe_discovers)]
+            let new = new.chain(change.added.into_iter().map(|(id, _)| id));
+            self.take_in(frozen, new.collect());
             return;
         }
         #[cfg(probe_backend = "x86_64")]
@@ -57,6 +63,21 @@ impl Control {
             let ids = self.attached(at).map(|attached| Arc::clone(&attached.ids));
             ids.into_iter().for_each(|ids| self.switch_late(at, &ids));
         }
+    }
+
+    /// Has whoever is attached to some of these probes listen to what is new of them, too.
+    fn take_in(&mut self, frozen: &Frozen, mut ids: Vec<ProbeId>) {
+        ids.sort_unstable();
+        ids.dedup();
+        let attached = self.show_new(frozen, ids);
+        self.remember(&attached);
+        let mut by_attachment: BTreeMap<usize, Vec<ProbeId>> = BTreeMap::new();
+        for id in attached {
+            for attachment in self.members(id).into_iter().flat_map(|it| it.attachments(&self.parts)) {
+                by_attachment.entry(attachment).or_default().push(id);
+            }
+        }
+        by_attachment.into_iter().for_each(|(attachment, ids)| self.switch_late(attachment, &ids));
     }
 
     /// Lets the definitions of probes that somebody listens to lead to their hooks; returns these probes.

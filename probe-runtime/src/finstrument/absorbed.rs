@@ -39,7 +39,7 @@ pub(crate) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Absorbed {
     absorb_each(published().map(Place::discovery), gone, loaded)
 }
 
-/// Looks at the discoveries of the news, while no object has come or gone.
+/// Looks at the discoveries of the news, while no object has gone.
 pub(crate) fn absorb_new(frozen: &Frozen, news: &News, loaded: &mut Loaded) -> Absorbed {
     loaded.renew(frozen);
     absorb_each(news.discoveries.iter().copied(), Vec::new(), loaded)

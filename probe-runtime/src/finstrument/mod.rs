@@ -103,8 +103,8 @@
 //! An operation looks at the call sites that were discovered, patched or put off since the last
 //! one, and at its own probes. After one function's first call it takes 26 µs, however many are
 //! known; most of that is opening pages and reading a name. Sites that came one by one join the
-//! others once they are a quarter as many. When objects come or go, an operation looks at
-//! everything: 26 ms with 30,000 call sites.
+//! others once they are a quarter as many. With 30,000 call sites, an operation after objects were
+//! loaded looks at these alone, in 39 µs. After objects were unloaded it looks at everything: 26 ms.
 //!
 //! # Names
 //! Debug information is read from the file that was loaded, not from a separate one

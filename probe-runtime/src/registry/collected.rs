@@ -22,7 +22,7 @@ impl Registry {
         #[cfg(probe_definitions = "seen")]
         let definitions = super::seen::all().into_iter();
         self.definitions.extend(definitions.skip(known));
-        (self.definitions.len() != known).then(|| Change { gone: Vec::new(), is_list_new: true })
+        (self.definitions.len() != known).then(|| Change { is_list_new: true, ..Change::default() })
     }
 
     /// There are no probes.

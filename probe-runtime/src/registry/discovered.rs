@@ -1,13 +1,14 @@
 //! The probes that were discovered: not in any object's tables.
 //!
-//! What is discovered while no object comes or goes is added one by one ([`Registry::add_new`]), and looked at through its discovery, as
+//! What is discovered while no object goes is added one by one ([`Registry::add_new`]), and looked at through its discovery, as
 //! are real calls. Once there is so much of it that sites side by side are worth a pass over all of them, it becomes sites like all others: a fraction of
 //! what there is waits for that, so each site has its share of a few passes.
 
 use std::collections::HashMap;
 
 use super::ProbeId;
-use super::loaded::{Registry, identity};
+use super::loaded::Registry;
+use super::named::identity;
 use crate::finstrument::{Absorbed, Discovery};
 use crate::patch::Site;
 
@@ -85,7 +86,7 @@ impl Discovered {
 }
 
 impl Registry {
-    /// Adds what was discovered while no object has come or gone; returns what was not there yet.
+    /// Adds what was discovered while no object has gone; returns what was not there yet.
     pub(super) fn add_new(&mut self, new: &Absorbed) -> Vec<(ProbeId, &'static Discovery)> {
         let mut added = Vec::new();
         for discovery in &new.living {

@@ -41,14 +41,6 @@ impl Grouped {
     pub(super) fn of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
         &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
     }
-}
-
-#[cfg(probe_discovers)]
-impl Grouped {
-    /// How many there are.
-    pub(super) fn len(&self) -> usize {
-        self.sites.len()
-    }
 
     /// Adds a probe without sites.
     pub(super) fn add_probe(&mut self) {
@@ -62,9 +54,15 @@ impl Grouped {
             (0..probes).map(ProbeId::new).flat_map(|id| self.of_run(id, id).iter().map(move |it| (id, *it)));
         *self = Self::new(probes, || known.clone().chain(sites.iter().copied()), |site| site);
     }
+
+    /// How many there are.
+    #[cfg(any(probe_discovers, test))]
+    pub(super) fn len(&self) -> usize {
+        self.sites.len()
+    }
 }
 
-#[cfg(all(test, probe_discovers))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

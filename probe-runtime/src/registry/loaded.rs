@@ -1,8 +1,6 @@
 //! The registry where sites are patched: from the tables of all loaded objects.
 
 use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::ptr;
 
@@ -13,7 +11,7 @@ use super::tables::{Entry, RecordAt, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 #[cfg(probe_discovers)]
-use crate::finstrument::{Discovery, Loaded, News, absorb, absorb_new};
+use crate::finstrument::{Absorbed, Discovery, Loaded, News, absorb, absorb_new};
 use crate::os::objects::{Frozen, Generation, Object};
 use crate::os::text::pages;
 use crate::patch::Site;
@@ -22,15 +20,18 @@ use crate::patch::Site;
 #[derive(Default)]
 pub(crate) struct Registry {
     /// Of the objects below; `None` before the first look.
-    generation: Option<Generation>,
+    pub(super) generation: Option<Generation>,
+    /// Where the headers of all objects lay then, whatever they carry.
+    pub(super) headers: Vec<usize>,
+    /// Those that have probes.
     pub(super) objects: Vec<Object>,
     /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
     /// linker is done with one of them.
-    unsettled: Vec<Unsettled>,
+    pub(super) unsettled: Vec<Unsettled>,
     /// By probe; `None` once all its objects are unloaded.
-    definitions: Vec<Option<&'static Definition>>,
+    pub(super) definitions: Vec<Option<&'static Definition>>,
     /// A probe's definitions in other objects: rare.
-    copies: HashMap<ProbeId, Vec<&'static Definition>>,
+    pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
     pub(super) grouped: Grouped,
     pub(super) ranges: Vec<DefinitionRange>,
     /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
@@ -38,7 +39,7 @@ pub(crate) struct Registry {
     pub(super) identities: HashMap<u64, ProbeId>,
     pub(super) skipped: usize,
     /// The types of fields, as far as all of a probe's copies agree.
-    types: HashMap<(ProbeId, u8), Option<Type>>,
+    pub(super) types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions another runtime has, and which are in no list above.
     pub(super) taken: HashMap<ProbeId, Vec<Site>>,
     #[cfg(probe_discovers)]
@@ -47,16 +48,21 @@ pub(crate) struct Registry {
 
 /// The definitions of one object, and their probes.
 pub(super) struct DefinitionRange {
-    range: Range<usize>,
-    ids: Vec<ProbeId>,
+    pub(super) range: Range<usize>,
+    pub(super) ids: Vec<ProbeId>,
 }
 
 impl DefinitionRange {
-    fn id_of(&self, definition: usize) -> Option<ProbeId> {
+    pub(super) fn id_of(&self, definition: usize) -> Option<ProbeId> {
         let offset = definition.checked_sub(self.range.start)?;
         let is_whole = offset % size_of::<Definition>() == 0;
         let id = is_whole.then(|| self.ids.get(offset / size_of::<Definition>()).copied())??;
         (id != ProbeId::UNKNOWN).then_some(id)
+    }
+
+    /// The probes.
+    pub(super) fn ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
+        self.ids.iter().copied().filter(|id| *id != ProbeId::UNKNOWN)
     }
 
     /// From now on, no site leads to this definition.
@@ -65,12 +71,6 @@ impl DefinitionRange {
             self.ids[(definition - self.range.start) / size_of::<Definition>()] = ProbeId::UNKNOWN;
         }
     }
-}
-
-pub(super) fn identity(definition: &Definition) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    definition.identity().hash(&mut hasher);
-    hasher.finish()
 }
 
 /// The pages of what was loaded and is not any more. Where something else was loaded by now, its own rights tell what was
@@ -86,9 +86,20 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
     segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
 }
 
+/// What was found in tables: for each site its probe, and where its record is.
+pub(super) fn all_sites<'a>(
+    tables: &'a [Tables<'a>],
+    found: &'a [Vec<(ProbeId, RecordAt)>],
+) -> impl Iterator<Item = (ProbeId, (&'a Tables<'a>, RecordAt))> {
+    let of = |(tables, found): (&'a Tables<'a>, &'a Vec<(ProbeId, RecordAt)>)| {
+        found.iter().map(move |(id, at)| (*id, (tables, *at)))
+    };
+    tables.iter().zip(found).flat_map(of)
+}
+
 /// Whether an object is among others, be they asked for with their notes or without.
 #[cfg(probe_discovers)]
-fn is_among(objects: &[Object], other: &Object) -> bool {
+pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
     objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
 }
 
@@ -102,29 +113,37 @@ impl Registry {
     ) -> Option<Change> {
         let generation = Some(frozen.generation());
         let is_same = self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed);
+        #[cfg(probe_discovers)]
+        let is_quiet = news.is_empty();
         #[cfg(not(probe_discovers))]
-        if is_same {
+        let is_quiet = true;
+        if is_same && is_quiet {
             return None;
+        }
+        let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
+        #[cfg(not(probe_discovers))]
+        if let Some(objects) = arrived {
+            return Some(Change { arrived: self.add_objects(objects), ..Change::default() });
         }
         #[cfg(probe_discovers)]
         let mut vanished = Vec::new();
         #[cfg(probe_discovers)]
-        if is_same && !news.is_all {
-            if news.is_empty() {
-                return None;
-            }
-            let new = absorb_new(frozen, news, loaded);
-            // Without any until now, the names of other probes may not be known, and without their object, its text.
-            let is_known =
-                !self.discovered.all().is_empty() && new.objects.iter().all(|it| is_among(&self.objects, it));
+        if let Some(objects) = arrived.filter(|_| !news.is_all) {
+            let new = if is_quiet { Absorbed::default() } else { absorb_new(frozen, news, loaded) };
+            // Without identities, the names of other probes are not known.
+            let is_known = new.living.is_empty() || !self.identities.is_empty();
             if is_known && new.gone.is_empty() {
-                return Some(Change { added: self.add_new(&new), ..Change::default() });
+                let arrived = self.add_objects(objects);
+                self.add_holders(&new);
+                return Some(Change { arrived, added: self.add_new(&new), ..Change::default() });
             }
             vanished = new.gone;
         }
+        let headers = frozen.headers();
         #[cfg_attr(not(probe_discovers), expect(unused_mut, reason = "there are no others"))]
-        let mut objects = frozen.loaded(NOTE_OWNER, NOTE_TYPE);
+        let mut objects = frozen.loaded(0..headers.len(), NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
+        self.headers = headers;
         #[cfg(probe_discovers)]
         let living = {
             let absorbed = absorb(frozen, loaded);
@@ -155,8 +174,7 @@ impl Registry {
             #[cfg(probe_discovers)]
             vanished,
             is_list_new: true,
-            #[cfg(probe_discovers)]
-            added: Vec::new(),
+            ..Change::default()
         })
     }
 
@@ -175,89 +193,27 @@ impl Registry {
         self.objects = objects;
     }
 
-    /// Gives each definition its id: the one that its identity had before, or a new one.
-    fn name_probes(&mut self, tables: &[Tables<'_>], #[cfg(probe_discovers)] living: &[&'static Discovery]) {
-        // With the executable alone, addresses are identity enough, and no text needs to be read.
-        let compare = tables.len() > 1 || !self.identities.is_empty() || self.ranges.len() > 1;
-        #[cfg(probe_discovers)]
-        let compare = compare || !living.is_empty();
-        let old = std::mem::take(&mut self.ranges);
-        self.definitions.fill(None);
-        self.copies.clear();
-        for tables in tables {
-            let range = tables.definition_range();
-            // The executable is never unloaded, so its addresses keep their meaning.
-            let same = old.iter().find(|old| tables.is_main() && old.range == range);
-            let mut ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
-            for definition in tables.definitions() {
-                let addr = ptr::from_ref(definition).addr();
-                let is_readable = !compare || tables.is_readable(definition);
-                let identity = (compare && is_readable).then(|| identity(definition));
-                let known = same
-                    .and_then(|old| old.id_of(addr))
-                    .or_else(|| identity.and_then(|identity| self.identities.get(&identity).copied()));
-                if known.is_none() && !is_readable {
-                    // Without an id it has no sites.
-                    continue;
-                }
-                let id = known.unwrap_or_else(|| {
-                    self.definitions.push(None);
-                    ProbeId::new(self.definitions.len() - 1)
-                });
-                self.define(id, definition);
-                if let Some(identity) = identity {
-                    self.identities.insert(identity, id);
-                }
-                ids[(addr - range.start) / size_of::<Definition>()] = id;
-            }
-            self.ranges.push(DefinitionRange { range, ids });
-        }
-        #[cfg(probe_discovers)]
-        self.name_discovered(living);
-    }
-
-    /// The same for what was discovered, which is in no table.
-    #[cfg(probe_discovers)]
-    fn name_discovered(&mut self, living: &[&'static Discovery]) {
-        self.discovered.clear();
-        for discovery in living {
-            let Some(definition) = discovery.definition() else { continue };
-            let id = *self.identities.entry(identity(definition)).or_insert_with(|| {
-                self.definitions.push(None);
-                ProbeId::new(self.definitions.len() - 1)
-            });
-            self.define(id, definition);
-            self.discovered.add(id, discovery);
-        }
-    }
-
-    /// Gives a probe that is new its number, the next one.
-    #[cfg(probe_discovers)]
-    pub(super) fn add_probe(&mut self) {
-        self.definitions.push(None);
-        self.grouped.add_probe();
-    }
-
-    /// Adds a definition to those of its probe.
-    pub(super) fn define(&mut self, id: ProbeId, definition: &'static Definition) {
-        match &mut self.definitions[id.index()] {
-            first @ None => *first = Some(definition),
-            Some(_) => self.copies.entry(id).or_default().push(definition),
-        }
-    }
-
     /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
     /// definition is in no table is skipped.
     pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
         self.skipped = 0;
         self.types.clear();
+        self.read_more_sites(tables, 0)
+    }
+
+    /// The same for further objects, whose definitions are in the ranges from `first` on.
+    pub(super) fn read_more_sites(
+        &mut self,
+        tables: &[Tables<'_>],
+        first: usize,
+    ) -> Vec<Vec<(ProbeId, RecordAt)>> {
         let ranges = &self.ranges;
         let types = &mut self.types;
         let mut read_one = |(own, tables): (usize, &Tables<'_>)| {
             let mut found = Vec::with_capacity(tables.capacity());
             let mut foreign = 0;
             self.skipped += tables.for_each_record(|entry, definition| {
-                let id = ranges[own]
+                let id = ranges[first + own]
                     .id_of(definition)
                     .or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match (id, entry) {
@@ -280,12 +236,7 @@ impl Registry {
 
     /// Groups what was found in tables, and what was discovered.
     pub(super) fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
-        let all = || {
-            tables
-                .iter()
-                .zip(found)
-                .flat_map(|(tables, found)| found.iter().map(move |(id, at)| (*id, (tables, *at))))
-        };
+        let all = || all_sites(tables, found);
         self.grouped = Grouped::new(self.definitions.len(), all, |(tables, at)| tables.site(at));
         #[cfg(probe_discovers)]
         if !self.discovered.sites().is_empty() {

@@ -1,7 +1,8 @@
 //! Which probes and sites this program has.
 //!
 //! Life: nothing until the first use; then every loaded object is asked for its tables ([`tables`]), and
-//! again whenever objects came or went. A [`ProbeId`] is dense and stays with its probe; a probe whose
+//! again whenever objects went; where they only came, these alone ([`arrived`]).
+//! A [`ProbeId`] is dense and stays with its probe; a probe whose
 //! object was unloaded keeps its id and has no sites. Definitions are grouped by identity (path, file, line,
 //! column, kind), so that the copies of one probe in several objects are one probe.
 //! It is read and renewed while no object can go ([`freeze`](crate::os::objects::freeze)); what it holds of objects that can
@@ -10,6 +11,8 @@
 
 use std::ops::Range;
 
+#[cfg(probe_backend = "x86_64")]
+mod arrived;
 #[cfg(probe_discovers)]
 mod discovered;
 #[cfg(probe_backend = "x86_64")]
@@ -17,6 +20,8 @@ mod grouped;
 mod id;
 mod info;
 
+#[cfg(probe_backend = "x86_64")]
+mod named;
 #[cfg(probe_backend = "x86_64")]
 mod tables;
 #[cfg(probe_backend = "x86_64")]
@@ -53,6 +58,8 @@ pub(crate) struct Change {
     pub(crate) vanished: Vec<crate::finstrument::Vanished>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
+    /// Where they are not: the probes of objects that came, ascending.
+    pub(crate) arrived: Vec<ProbeId>,
     /// Where they are not: what was discovered and is in them now.
     #[cfg(probe_discovers)]
     pub(crate) added: Vec<(ProbeId, &'static crate::finstrument::Discovery)>,

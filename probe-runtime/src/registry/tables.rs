@@ -40,6 +40,9 @@ pub(super) struct Unsettled {
 }
 
 impl Unsettled {
+    #[cfg(test)]
+    pub(super) const UNKNOWN: Self = Self { at: 0, found: 0 };
+
     /// Whether it leads elsewhere by now. For a caller who is frozen, as long as no object has come or gone.
     pub(super) fn has_changed(&self) -> bool {
         // SAFETY: within an object that was loaded when it was noted; no object has come or gone since, and none can while

@@ -40,6 +40,14 @@ pub(crate) struct Generation {
     subs: u64,
 }
 
+impl Generation {
+    /// Whether no object has gone since: all that were there then are there now, and others may be.
+    #[cfg(probe_backend = "x86_64")]
+    pub(crate) fn has_lost_none_since(self, earlier: Self) -> bool {
+        self.subs == earlier.subs
+    }
+}
+
 /// Objects while none of them can go: the dynamic linker's lock is held. See [`freeze`].
 pub(crate) struct Frozen {
     generation: Generation,
@@ -91,19 +99,33 @@ impl Frozen {
         self.generation
     }
 
-    /// All loaded objects that carry a note with this owner and type.
+    /// The loaded objects that carry a note with this owner and type, of those with these numbers in
+    /// the order in which they came.
     #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
-    pub(crate) fn loaded(&self, owner: &[u8], ty: u32) -> Vec<Object> {
+    pub(crate) fn loaded(&self, numbers: Range<usize>, owner: &[u8], ty: u32) -> Vec<Object> {
         let mut objects = Vec::new();
-        let mut is_main = true;
+        let mut number = 0;
         iterate(&mut |info| {
-            objects.extend(
-                object(info, owner, |it| it == ty, is_main).filter(|object| !object.notes.is_empty()),
-            );
-            is_main = false;
+            if numbers.contains(&number) {
+                let object = object(info, owner, |it| it == ty, number == 0);
+                objects.extend(object.filter(|object| !object.notes.is_empty()));
+            }
+            number += 1;
             true
         });
         objects
+    }
+
+    /// Where the program headers of all loaded objects lie, in the order in which they came.
+    #[cfg(probe_backend = "x86_64")]
+    #[expect(clippy::unused_self, reason = "as long as this is borrowed, they stay")]
+    pub(crate) fn headers(&self) -> Vec<usize> {
+        let mut headers = Vec::new();
+        iterate(&mut |info| {
+            headers.push(info.dlpi_phdr.addr());
+            true
+        });
+        headers
     }
 
     /// The files of all loaded objects that carry a note with this owner and another type: made by a later version.
@@ -297,6 +319,16 @@ mod tests {
         assert_eq!(mains, 1);
         assert!(objects >= 1);
         assert_eq!(freeze(Frozen::generation), freeze(Frozen::generation));
+    }
+
+    #[test]
+    #[cfg(probe_backend = "x86_64")]
+    fn what_has_gone_is_counted_apart_from_what_came() {
+        let at = |adds, subs| Generation { adds, subs };
+        assert!(at(7, 2).has_lost_none_since(at(7, 2)));
+        assert!(at(9, 2).has_lost_none_since(at(7, 2)));
+        assert!(!at(9, 3).has_lost_none_since(at(7, 2)));
+        assert!(!at(7, 3).has_lost_none_since(at(7, 2)));
     }
 
     #[test]
