@@ -8,30 +8,30 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Action, Era, Hooks, Mark, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::os::fork::forks;
+use crate::os::fork::process;
 use crate::registry::ProbeId;
 
 /// Calls in a round, and rounds.
 const CALLS: u32 = 64;
 const ROUNDS: usize = 25;
 
-/// The process whose thread has hooked the definitions: one more than there were forks before it. A
-/// forked child takes over from a thread that it does not have.
-static REHEARSING: AtomicUsize = AtomicUsize::new(0);
+/// The process whose thread has hooked the definitions. A forked child takes over from a thread that
+/// it does not have.
+static REHEARSING: AtomicU64 = AtomicU64::new(0);
 
 /// Nobody else rehearses meanwhile.
 struct Alone;
 
 impl Alone {
     fn new() -> Option<Self> {
-        let (before, own) = (REHEARSING.load(Ordering::Relaxed), forks() + 1);
+        let (before, own) = (REHEARSING.load(Ordering::Relaxed), process());
         let is_free = before != own;
         let taken = || REHEARSING.compare_exchange(before, own, Ordering::Acquire, Ordering::Relaxed).is_ok();
         (is_free && taken()).then_some(Self)
@@ -137,7 +137,7 @@ mod tests {
         let alone = std::iter::repeat_with(Alone::new).find_map(|alone| alone).unwrap();
         assert_eq!(hits_that_count(Clock::new()), None);
         // As in a forked child.
-        REHEARSING.store(forks() + 2, Ordering::Relaxed);
+        REHEARSING.store(process() ^ 1, Ordering::Relaxed);
         assert!(hits_that_count(Clock::new()).is_some());
         drop(alone);
     }

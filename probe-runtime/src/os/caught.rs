@@ -107,17 +107,17 @@ pub(crate) struct Caught {
 impl Caught {
     /// None so far.
     pub(crate) fn new() -> io::Result<Self> {
-        /// The last one that was made, by a process with so many forks before it.
-        static MADE: AtomicPtr<(usize, Bell)> = AtomicPtr::new(ptr::null_mut());
+        /// The last one that was made, with the process that made it.
+        static MADE: AtomicPtr<(u64, Bell)> = AtomicPtr::new(ptr::null_mut());
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| super::fork::install(nothing, nothing, forget));
-        let forks = super::fork::forks();
+        let process = super::fork::process();
         // SAFETY: bells are never given back.
         let made = unsafe { MADE.load(Ordering::Acquire).as_ref() };
         let bell = match made {
-            Some((owner, bell)) if *owner == forks && bell.is_whole() => bell,
+            Some((owner, bell)) if *owner == process && bell.is_whole() => bell,
             _ => {
-                let made = Box::leak(Box::new((forks, Bell::new()?)));
+                let made = Box::leak(Box::new((process, Bell::new()?)));
                 MADE.store(made, Ordering::Release);
                 &made.1
             }

@@ -15,16 +15,18 @@
 // Safety: relies on pthread_atfork(3) alone.
 #![expect(unsafe_code, reason = "see above")]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How many forks there are between this process and the one that first installed hooks: what
-/// differs between a parent and its child, even where their ids don't: each may be the first of its
-/// namespace.
-pub(crate) fn forks() -> usize {
-    FORKS.load(Ordering::Relaxed)
+/// This process, by a number that is not 0, and that its children do not have.
+///
+/// The upper half counts the forks since hooks were first installed, since a parent and its child
+/// may have one id: each may be the first of its namespace. The lower half is the id, since a bare
+/// `clone` runs no hooks.
+pub(crate) fn process() -> u64 {
+    (u64::from(FORKS.load(Ordering::Relaxed)) << 32) | u64::from(std::process::id())
 }
 
-static FORKS: AtomicUsize = AtomicUsize::new(0);
+static FORKS: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn count() {
     FORKS.fetch_add(1, Ordering::Relaxed);

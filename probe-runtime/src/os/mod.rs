@@ -5,7 +5,7 @@
 //! - `thread::{id, process, birth, name, is_alive, tells_exit, on_exit, errno, set_errno,
 //!   errno_place, Errno}`: who is running, and a call when a thread ends;
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
-//! - `fork::{install, forks}`: hooks around `fork`; what tells a child from its parent;
+//! - `fork::{install, process}`: hooks around `fork`; what tells a child from its parent;
 //! - `kept::Kept`: what a thread keeps across one;
 //! - `caught::{Signal, Caught, Woken}`: signals that a thread is told of, where the program leaves
 //!   them to their default action; a wait with a limit;

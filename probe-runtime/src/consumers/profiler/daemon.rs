@@ -22,7 +22,7 @@ use super::schedule::{Orders, Reading, Schedule, Settings};
 use super::time::{Time, Used};
 use crate::control::Switch;
 use crate::error::Error;
-use crate::os::fork::forks;
+use crate::os::fork::process;
 use crate::os::masked::{self, Masked};
 use crate::patch::Visibility;
 
@@ -32,8 +32,8 @@ pub(super) struct Core {
     pub(super) sampler: OnceLock<Sampler>,
     running: Mutex<Option<Running>>,
     is_over: AtomicBool,
-    /// Before the process that the daemon is in.
-    forks: usize,
+    /// The one that the daemon is in.
+    process: u64,
 }
 
 /// What looks change.
@@ -44,8 +44,8 @@ pub(super) struct Running {
     rehearsed_at: u32,
     switch: Switch,
     scale: f64,
-    /// Before the process that has used that.
-    forks: usize,
+    /// The one that has used that.
+    process: u64,
     used: Used,
     /// Whether a thread of its own looks.
     has_daemon: bool,
@@ -67,7 +67,7 @@ impl Core {
             sampler: OnceLock::new(),
             running: Mutex::new(None),
             is_over: AtomicBool::new(false),
-            forks: forks(),
+            process: process(),
         }
     }
 
@@ -85,7 +85,7 @@ impl Core {
 
     /// Whether this is the process that it was made in, not a forked child.
     fn is_here(&self) -> bool {
-        self.forks == forks()
+        self.process == process()
     }
 
     /// All of its sites are active: hits count from here on. `has_daemon` says that a thread of its
@@ -116,7 +116,7 @@ impl Core {
             rehearsed_at: 0,
             switch,
             scale,
-            forks: forks(),
+            process: process(),
             used,
             has_daemon,
             own: 0,
@@ -235,9 +235,9 @@ impl Core {
             running.progress.leave_out_this_thread();
         }
         let used = self.time.used();
-        if running.forks != forks() {
+        if running.process != process() {
             // Times on processors begin anew in a forked child.
-            (running.forks, running.used, running.own) = (forks(), Used::default(), 0);
+            (running.process, running.used, running.own) = (process(), Used::default(), 0);
             running.progress.begin_anew();
         }
         let all = used.by_all.saturating_sub(running.used.by_all);

@@ -23,7 +23,7 @@ use crate::dispatch::lost_hits;
 use crate::metrics::Metrics;
 use crate::os;
 use crate::os::cancel::Uncancellable;
-use crate::os::fork::forks;
+use crate::os::fork;
 use crate::os::kept::Kept;
 use crate::spec::{Format, Reported};
 
@@ -34,8 +34,8 @@ pub(super) struct Output {
     run: Run,
     destination: Destination,
     attached: Vec<Attached>,
-    /// Before the process that has made it.
-    forks: usize,
+    /// The one that has made it.
+    process: u64,
 }
 
 /// One consumer, by its number and name in the variable.
@@ -57,7 +57,7 @@ pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
 
 impl Output {
     pub(super) fn new(run: Run, destination: Destination, attached: Vec<Attached>) -> Self {
-        Self { run, destination, attached, forks: forks() }
+        Self { run, destination, attached, process: fork::process() }
     }
 
     /// From now on it reports at the end. After the first operation on probes.
@@ -79,7 +79,7 @@ impl Output {
         let (mut taken, mut inherited) = (None, Vec::new());
         for output in outputs.iter_mut() {
             let Some(path) = output.replaced().into_iter().find(|path| own.contains(path)) else { continue };
-            if output.forks == self.forks {
+            if output.process == self.process {
                 taken = Some(path);
             } else {
                 // Of a parent, which reports it to a file of its own.
@@ -144,7 +144,7 @@ impl Output {
     fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
-        let is_forked = self.run.is_forked || self.forks != forks();
+        let is_forked = self.run.is_forked || self.process != fork::process();
         let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
         // A stream is its parent's, too: another name would be no stream.
@@ -211,7 +211,7 @@ pub(super) fn say(text: &str) {
 
 /// Whether this is the forked child of a process that had an output.
 pub(super) fn is_forked() -> bool {
-    outputs().iter().any(|output| output.run.is_forked || output.forks != forks())
+    outputs().iter().any(|output| output.run.is_forked || output.process != fork::process())
 }
 
 /// Reports as it is now.
@@ -266,7 +266,7 @@ thread_local! {
 /// Takes the list across forks from now on. After the control has installed its own hooks: those before a fork run in the reverse order
 /// of their installation.
 pub(in crate::control) fn cross_forks() {
-    os::fork::install(before_fork, after_fork, after_fork);
+    fork::install(before_fork, after_fork, after_fork);
 }
 
 extern "C" fn before_fork() {

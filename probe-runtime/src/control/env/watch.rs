@@ -12,7 +12,7 @@
 //! needs before it can end.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::output::{outputs, report_all, say};
 use super::when::{ON, When};
 use crate::os::caught::{Caught, Woken};
-use crate::os::fork::forks;
+use crate::os::fork::process;
 use crate::os::masked::Masked;
 
 /// The thread's name.
@@ -40,14 +40,13 @@ impl Drop for Watching {
 /// While it lasts, nobody else starts or ends the thread.
 struct Turn;
 
-/// The process whose thread has the turn: one more than there were forks before it; 0 if none has.
-/// A turn that was taken at a fork holds nobody up in the child, whatever its id is in its
-/// namespace.
-static TURN: AtomicUsize = AtomicUsize::new(0);
+/// The process whose thread has the turn; 0 if none has. A turn that was taken at a fork holds nobody
+/// up in the child.
+static TURN: AtomicU64 = AtomicU64::new(0);
 
 impl Turn {
     fn take() -> Self {
-        let own = forks() + 1;
+        let own = process();
         loop {
             let holder = TURN.load(Ordering::Relaxed);
             let is_free = holder != own;
@@ -73,8 +72,8 @@ const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 struct Watch {
     caught: Arc<Caught>,
     thread: Option<JoinHandle<()>>,
-    /// Before the process whose thread it is.
-    forks: usize,
+    /// The one whose thread it is.
+    process: u64,
 }
 
 /// Has reports made when they are asked for. A second guard shares the first one's thread.
@@ -88,7 +87,7 @@ pub(super) fn start(when: &When) -> Option<Watching> {
     let _unforked = outputs();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(watch) = current.upgrade()
-        && watch.forks == forks()
+        && watch.process == process()
     {
         return Some(Watching(Some(watch)));
     }
@@ -119,7 +118,7 @@ fn watch(when: &When) -> io::Result<Watch> {
     for signal in when.on.iter().filter(|signal| handled.contains(signal)) {
         say(&format!("{ON}: this program handles or ignores {}; it asks for no report", signal.name()));
     }
-    Ok(Watch { caught, thread: Some(thread), forks: forks() })
+    Ok(Watch { caught, thread: Some(thread), process: process() })
 }
 
 fn run(caught: &Caught, every: Option<Duration>) {
@@ -149,7 +148,7 @@ fn first(every: Option<Duration>) -> Option<Instant> {
 impl Drop for Watch {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
-        if self.forks != forks() {
+        if self.process != process() {
             // It is the parent's: there is none here to wait for, nor to let go of.
             return std::mem::forget(thread);
         }

@@ -129,9 +129,9 @@ pub(crate) mod thread {
 /// There is no `fork`.
 #[cfg(any(not(unix), miri))]
 pub(crate) mod fork {
-    /// None.
-    pub(crate) fn forks() -> usize {
-        0
+    /// There is but one.
+    pub(crate) fn process() -> u64 {
+        1
     }
 
     /// Does nothing.

@@ -28,6 +28,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::ptr;
 
+use super::super::fork::process;
 use super::text::page_size;
 use super::thread::{errno, set_errno};
 
@@ -37,8 +38,8 @@ pub(crate) struct Alias {
     /// Not owned in the standard library's sense: it may have been closed by somebody who does not
     /// know it.
     fd: RawFd,
-    /// The process whose memory it is, and how many forks it came from.
-    process: (libc::pid_t, usize),
+    /// The process whose memory it is.
+    process: u64,
     /// Which file the descriptor stands for.
     identity: (u64, u64),
 }
@@ -153,11 +154,6 @@ impl Drop for Alias {
             unsafe { libc::syscall(libc::SYS_close, self.fd) };
         }
     }
-}
-
-fn process() -> (libc::pid_t, usize) {
-    // SAFETY: no arguments, no effect.
-    (unsafe { libc::getpid() }, super::super::fork::forks())
 }
 
 /// The file that a descriptor stands for: device and number.
