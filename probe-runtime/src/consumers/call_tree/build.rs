@@ -1,11 +1,12 @@
 //! From the trees of all threads' memory to one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::nodes::What;
 use super::tree::{Tree, TreeNode};
 use super::{CallTree, Shape};
-use crate::calls::Calls;
+use crate::calls::{Calls, Function};
 use crate::clock::Scale;
 
 /// A place of the merged tree.
@@ -35,6 +36,21 @@ struct Placed {
 enum Key {
     Thread(u64, [u8; 16]),
     Function(usize),
+}
+
+impl Key {
+    fn name(&self, functions: &[Function]) -> String {
+        match self {
+            Self::Function(function) => functions[*function].path().to_owned(),
+            Self::Thread(number, name) => {
+                let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+                match &*String::from_utf8_lossy(&name[..len]) {
+                    "" => format!("thread {number}"),
+                    name => format!("{name} (thread {number})"),
+                }
+            }
+        }
+    }
 }
 
 /// Merges, sums up, and sorts.
@@ -90,17 +106,12 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             merged[parent].total += merged[at].total;
         }
     }
-    let name = |key: &Key| match key {
-        Key::Function(function) => calls.functions()[*function].path().to_owned(),
-        Key::Thread(number, name) => {
-            let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-            match &*String::from_utf8_lossy(&name[..len]) {
-                "" => format!("thread {number}"),
-                name => format!("{name} (thread {number})"),
-            }
-        }
+    let files: Vec<Arc<str>> = calls.functions().iter().map(|it| it.file().into()).collect();
+    let place = |key: &Key| match key {
+        Key::Function(function) => (files[*function].clone(), calls.functions()[*function].line()),
+        Key::Thread(..) => Default::default(),
     };
-    let names: Vec<_> = merged.iter().map(|it| name(&it.key)).collect();
+    let names: Vec<_> = merged.iter().map(|it| it.key.name(calls.functions())).collect();
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); merged.len() + 1];
     for (at, it) in merged.iter().enumerate() {
         children[it.parent.map_or(0, |parent| parent + 1)].push(at);
@@ -124,8 +135,11 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         path.truncate(depth);
         path.push(nodes.len());
         let it = &merged[at];
+        let (file, line) = place(&it.key);
         nodes.push(TreeNode {
             name: names[at].clone(),
+            file,
+            line,
             is_thread: matches!(it.key, Key::Thread(..)),
             depth,
             calls: it.calls,

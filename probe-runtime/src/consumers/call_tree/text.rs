@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::report::{Table, Time};
+use super::super::report::{Table, Time, labels};
 use super::tree::{Tree, TreeNode, share};
 
 /// Columns that a level takes.
@@ -25,7 +25,8 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut table = Table::new(&[heading(has_polls), &["call tree"]].concat());
     // The same of each depth on the way.
     let mut follows: Vec<bool> = Vec::new();
-    for ((node, cells), has_brother) in shown.iter().zip(has_brother) {
+    let labels = labels(shown.iter().map(|(node, _)| node.defined()).collect());
+    for (((node, cells), has_brother), label) in shown.iter().zip(has_brother).zip(labels) {
         let depth = node.depth();
         follows.truncate(depth);
         follows.push(has_brother);
@@ -39,7 +40,7 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 false => "└─ ",
             });
         }
-        line.push_str(&cut(node.name(), room.map(|room| room.saturating_sub(drawn(node) * INDENT))));
+        line.push_str(&cut(&label, room.map(|room| room.saturating_sub(drawn(node) * INDENT))));
         let deep = (depth > DRAWN).then(|| format!("depth {depth}"));
         let remarks: Vec<_> = deep.into_iter().chain(node.remarks()).collect();
         if !remarks.is_empty() {

@@ -1,8 +1,9 @@
 //! The tree, as it was when asked.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
-use super::super::report::{Csv, Row, Rows, Written, document, json, left_out, list, missing};
+use super::super::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, list, missing};
 use super::{flame, text};
 use crate::calls::LeftOut;
 use crate::period::Period;
@@ -31,6 +32,9 @@ use crate::period::Period;
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TreeNode {
     pub(super) name: String,
+    /// Where the function is defined; empty, and 0, of a thread.
+    pub(super) file: Arc<str>,
+    pub(super) line: u32,
     pub(super) is_thread: bool,
     pub(super) depth: usize,
     pub(super) calls: u64,
@@ -81,6 +85,11 @@ impl TreeNode {
     /// How many places below it are not in the tree, which has [a limit](super::CallTree::depth).
     pub fn below(&self) -> usize {
         self.below
+    }
+
+    /// What a text tells it by.
+    pub(super) fn defined(&self) -> Defined<'_> {
+        Defined { path: &self.name, file: &self.file, line: self.line }
     }
 
     /// What a reader of its name should know besides.

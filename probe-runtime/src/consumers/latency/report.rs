@@ -5,7 +5,7 @@ use std::fmt;
 use hdrhistogram::Histogram;
 
 use super::super::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, json, left_out, list, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
 };
 use super::Latency;
 use super::distribution::Distribution;
@@ -323,10 +323,11 @@ impl fmt::Display for Latencies {
             heading.push("unpaired");
         }
         let mut table = Table::new(&heading);
-        for it in seen() {
+        let labels = labels(seen().map(|it| it.function().into()).collect());
+        for (it, label) in seen().zip(labels) {
             let of_calls = |time: u64| if it.calls() == 0 { "-".to_owned() } else { Time(time).to_string() };
             let of_futures = |number: String| if it.function.is_future() { number } else { "-".to_owned() };
-            let mut row = vec![it.path().to_owned(), it.calls().to_string(), Time(it.own()).to_string()];
+            let mut row = vec![label, it.calls().to_string(), Time(it.own()).to_string()];
             row.extend([it.total(), it.mean(), it.quantile(0.5), it.quantile(0.99)].map(of_calls));
             let Extreme { is_bound, .. } = it.sums.longest;
             row.push(if is_bound { at_most(it.max()) } else { of_calls(it.max()) });

@@ -6,7 +6,9 @@ mod rounded;
 
 use std::fmt;
 
-use super::super::report::{Row, Rows, Table, Time, Written, document, json, left_out, list, missing};
+use super::super::report::{
+    Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
+};
 use super::budget::Budget;
 use super::daemon::Core;
 use super::estimate::Estimated;
@@ -158,11 +160,12 @@ impl fmt::Display for Profile {
         let heading =
             ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent", "polls", "±"];
         let mut table = Table::new(&heading[..if has_futures { 11 } else { 9 }]);
-        for it in called() {
+        let labels = labels(called().map(|it| it.function().into()).collect());
+        for (it, label) in called().zip(labels) {
             let time =
                 |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
             let mut row = vec![
-                it.path().to_owned(),
+                label,
                 whole(it.calls().value).to_string(),
                 whole(it.calls().error).to_string(),
                 format!("{} /s", whole(it.rate())),

@@ -8,6 +8,7 @@ mod document;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
+mod labels;
 mod list;
 mod notes;
 mod row;
@@ -26,6 +27,9 @@ pub(super) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 pub(super) use functions::FixedColumns;
 pub(crate) use json::{Object, array};
+#[cfg(feature = "call-tree")]
+pub(super) use labels::Defined;
+pub(super) use labels::labels;
 pub(super) use list::list;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;

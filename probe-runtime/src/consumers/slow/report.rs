@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, left_out, list, missing,
+    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, labels, left_out, list, missing,
 };
 use super::Slow;
 use crate::calls::{Calls, Function, LeftOut};
@@ -170,9 +170,11 @@ list!(SlowCalls, functions, FunctionSlow, "functions");
 impl fmt::Display for SlowCalls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = Table::new(&["function", "calls", "slow", "max"]);
-        for it in self.functions.iter().filter(|it| it.calls != 0) {
+        let called = || self.functions.iter().filter(|it| it.calls != 0);
+        let labels = labels(called().map(|it| it.function().into()).collect());
+        for (it, label) in called().zip(labels) {
             let longest = Time(it.longest).to_string();
-            table.row(vec![it.path().to_owned(), it.calls.to_string(), it.slow.to_string(), longest]);
+            table.row(vec![label, it.calls.to_string(), it.slow.to_string(), longest]);
         }
         write!(f, "{table}")?;
         match self.unsaid {

@@ -1,0 +1,81 @@
+//! The names of a table's rows. Definitions that share a path are told apart by file and line.
+
+use crate::calls::Function;
+use crate::order::sort_by;
+use crate::registry::ProbeInfo;
+
+/// Where a row's function or probe is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Defined<'a> {
+    pub(crate) path: &'a str,
+    /// Empty of what has none, as a thread.
+    pub(crate) file: &'a str,
+    /// 0 if it is not known.
+    pub(crate) line: u32,
+}
+
+impl<'a> From<&'a Function> for Defined<'a> {
+    fn from(function: &'a Function) -> Self {
+        Self { path: function.path(), file: function.file(), line: function.line() }
+    }
+}
+
+impl<'a> From<&'a ProbeInfo> for Defined<'a> {
+    fn from(probe: &'a ProbeInfo) -> Self {
+        Self { path: probe.path(), file: probe.file(), line: probe.line() }
+    }
+}
+
+/// What a table calls its rows: each by its path, and as `path (src/a.rs:12)` if a row of the table has
+/// the same path and is defined elsewhere.
+pub(crate) fn labels(rows: Vec<Defined<'_>>) -> Vec<String> {
+    let mut labels: Vec<_> = rows.iter().map(|row| row.path.to_owned()).collect();
+    let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
+    sort_by(&mut rows, |(_, a), (_, b)| a.path.cmp(b.path));
+    let alike = rows.chunk_by(|(_, a), (_, b)| a.path == b.path);
+    for rows in alike.filter(|rows| rows.iter().any(|(_, row)| *row != rows[0].1)) {
+        for (at, Defined { path, file, line }) in rows {
+            match (*file, *line) {
+                ("", _) => (),
+                (file, 0) => labels[*at] = format!("{path} ({file})"),
+                (file, line) => labels[*at] = format!("{path} ({file}:{line})"),
+            }
+        }
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_ambiguous_says_where_it_is() {
+        let rows = [
+            ("app::read", "src/a.rs", 12),
+            ("app::read", "src/b.rs", 12),
+            ("app::read", "src/b.rs", 30),
+            // Entry and exit of one function, say.
+            ("app::write", "src/a.rs", 20),
+            ("app::write", "src/a.rs", 20),
+            // Without debug information.
+            ("start", "libone.so", 0),
+            ("start", "libtwo.so", 0),
+            ("start", "", 0),
+        ];
+        assert_eq!(
+            labels(rows.map(|(path, file, line)| Defined { path, file, line }).into()),
+            [
+                "app::read (src/a.rs:12)",
+                "app::read (src/b.rs:12)",
+                "app::read (src/b.rs:30)",
+                "app::write",
+                "app::write",
+                "start (libone.so)",
+                "start (libtwo.so)",
+                "start",
+            ]
+        );
+        assert_eq!(labels(Vec::new()), [""; 0]);
+    }
+}
