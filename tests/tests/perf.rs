@@ -234,8 +234,10 @@ fn a_machine_without_counters_goes_on_with_the_kernel_s() {
     assert_eq!(counts[0].total(PageFaults), Some(7));
     assert_eq!(
         counts.to_string(),
-        "function             calls  task-clock  self  page-faults  self  context-switches  self\n\
-         perf::machines::any      1        7 ns  7 ns            7     7                 7     7\n\
+        "function             calls  task-clock/call  self/call  page-faults/call  self/call  \
+         context-switches/call  self/call\n\
+         perf::machines::any      1             7 ns       7 ns                 7          7  \
+         \x20                   7          7\n\
          not counted: cycles, instructions, cache-misses, branch-misses: this machine has no counter for it"
     );
     // Asked for by name, each is missed for itself.
@@ -293,9 +295,9 @@ fn reports_say_what_was_counted() {
     let counts = perf.event_counts();
     assert_eq!(
         perf.to_string(),
-        "function               calls   IPC  cycles  self  instructions  self\n\
-         perf::reported::outer      1  1.49    1006  1000          1502  1500\n\
-         perf::reported::inner      2  0.33       3     3             1     1\n\
+        "function               calls   IPC  cycles/call  self/call  instructions/call  self/call\n\
+         perf::reported::outer      1  1.49         1006       1000               1502       1500\n\
+         perf::reported::inner      2  0.33            3          3                  1          1\n\
          not counted: cache-misses, branch-misses: this machine has no counter for it"
     );
     let csv = counts.to_csv();

@@ -106,7 +106,8 @@ fn the_environment_asks_for_it() {
         return;
     }
     assert!(
-        success && said.contains("function            calls  ±  samples  page-faults  task-clock\n"),
+        success
+            && said.contains("function            calls  ±  samples  page-faults/call  task-clock/call\n"),
         "{said}"
     );
     assert!(said.contains("perf_permits::work      3  0        3 "), "{said}");

@@ -45,8 +45,8 @@ use crate::per_thread::Local;
 /// |---|---|
 /// | `calls` | calls that have ended |
 /// | `IPC` | instructions a cycle, if both are counted |
-/// | `cycles`, … | a call, from entry to exit: the mean |
-/// | `self` | the part of that in no other function that is measured |
+/// | `cycles/call`, … | a call, from entry to exit: the mean |
+/// | `self/call` | the part of that in no other function that is measured |
 /// | `uncounted`, `unpaired` | calls without counts (see below); hits that found no partner |
 ///
 /// Below the table stand events that could not be counted, with the reasons, the way in which

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::report::{
-    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, left_out, missing,
+    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing,
 };
 use super::event::{MissingEvent, PerfEvent, reason};
 use super::function::FunctionEvents;
@@ -31,18 +31,20 @@ impl EventCounts {
         let has_uncounted = seen().any(|it| it.uncounted() != 0);
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
         let when = |is: bool, names: &'static [&'static str]| if is { names } else { &[] };
+        let means: Vec<_> = self.events().map(|event| format!("{}/call", event.name())).collect();
         let mut heading = vec!["function", "calls"];
         heading.extend(when(is_sampled, &["±", "samples"]));
         heading.extend(when(has_ipc, &["IPC"]));
-        for event in self.events() {
-            heading.push(event.name());
-            heading.extend(when(!is_sampled, &["self"]));
+        for mean in &means {
+            heading.push(mean);
+            heading.extend(when(!is_sampled, &["self/call"]));
         }
         heading.extend(when(has_uncounted, &["uncounted"]));
         heading.extend(when(has_unpaired, &["unpaired"]));
         let mut table = Table::new(&heading);
-        for it in seen() {
-            let mut row = vec![it.path().to_owned(), decimal(it.calls.value.round())];
+        let labels = labels(seen().map(|it| it.function().into()).collect());
+        for (it, label) in seen().zip(labels) {
+            let mut row = vec![label, decimal(it.calls.value.round())];
             if is_sampled {
                 row.extend([decimal(it.calls.error.round()), it.counted().to_string()]);
             }
