@@ -93,9 +93,9 @@ fn a_valid_value_counts_and_reports() {
         "**::net::* kind=entry|point=count, environment::store kind=exit=count",
         true,
         "probe                     kind   sites  hits\n\
-         environment::net::accept  entry      1     1\n\
          environment::net::handle  entry      1     2\n\
          environment::net::parsed  point      1     2\n\
+         environment::net::accept  entry      1     1\n\
          probe               kind  sites  hits\n\
          environment::store  exit      1     1",
     );
@@ -230,6 +230,23 @@ fn every_consumer_takes_a_text_policy() {
         "Error: PROBES, column 31: `shut` is not a text policy; there are sealed, open and alias\n  \
          environment::store=count(text=shut)\n  \
          \x20                             ^",
+    );
+}
+
+#[test]
+fn counts_take_an_option() {
+    says(
+        "environment::store kind=exit=count(all, text=sealed)",
+        true,
+        "probe               kind  sites  hits\n\
+         environment::store  exit      1     1",
+    );
+    says(
+        "environment::store=count(all=yes)",
+        false,
+        "Error: PROBES, column 30: `all` has no value; write `count(all)`\n  \
+         environment::store=count(all=yes)\n  \
+         \x20                            ^",
     );
 }
 

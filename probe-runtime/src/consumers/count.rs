@@ -7,11 +7,14 @@ use super::report::{footnotes, notes_of_counts};
 use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
 use crate::dispatch::Event;
+use crate::error::Mistake;
+use crate::spec::Setting;
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.
 ///
-/// Its attachment prints as a table: probe, kind, sites, hits.
+/// Its attachment prints as a table: probe, kind, sites, hits. The probe with the most hits comes
+/// first. A line below says how many were never hit; `{:#}` has a row for each of these, too.
 ///
 /// ```
 /// use probe_runtime::{Count, probe, select};
@@ -25,12 +28,23 @@ use crate::dispatch::Event;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
 #[derive(Clone, Copy, Default, Debug)]
-pub struct Count(());
+pub struct Count {
+    /// Whether the table has rows for probes that were never hit.
+    shows_all: bool,
+}
 
 impl Count {
     /// A new counter.
     pub const fn new() -> Self {
-        Self(())
+        Self { shows_all: false }
+    }
+
+    /// One with this option as `PROBES` has it: `count(all)`.
+    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+        match settings.iter().find(|it| !it.value.is_empty()) {
+            Some(it) => Err(it.mistaken_value(0, "`all` has no value; write `count(all)`")),
+            None => Ok(Self { shows_all: !settings.is_empty() }),
+        }
     }
 }
 
@@ -77,7 +91,7 @@ impl Attachment<Count> {
 
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.counts().table())?;
+        self.counts().write(self.shows_all || f.alternate(), f)?;
         footnotes(&notes_of_counts(self), f)
     }
 }

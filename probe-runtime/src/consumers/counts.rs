@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::report::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, list};
+use super::report::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels, list};
 use crate::abi::Kind;
 use crate::order::Sorted;
 use crate::period::Period;
@@ -32,7 +32,25 @@ pub struct ProbeCount {
 }
 
 /// What all probes of an attachment have counted, by path and kind: from
-/// [`Attachment::counts`](crate::Attachment::counts). A list of them; prints as a table.
+/// [`Attachment::counts`](crate::Attachment::counts). A list of them.
+///
+/// Prints as a table: the probe with the most hits first, and a line that says how many were never
+/// hit. `{:#}` has a row for each of these, too.
+///
+/// ```
+/// use probe_runtime::{Count, probe, select};
+/// #[probe]
+/// fn common() {}
+/// #[probe]
+/// fn rare() {}
+/// # rare();
+/// let hits = select("**::common kind=entry, **::rare kind=entry")?.attach(Count::new())?;
+/// common();
+/// let counts = hits.counts();
+/// assert!(counts.to_string().ends_with("\n1 probe was never hit"));
+/// assert!(format!("{counts:#}").contains("::rare"));
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     probes: Vec<ProbeCount>,
@@ -42,8 +60,10 @@ pub struct Counts {
 impl Counts {
     pub(crate) fn new(mut counts: Vec<ProbeCount>, period: Period) -> Self {
         crate::order::sort_by(&mut counts, |a, b| {
-            let key = |count: &ProbeCount| (count.probe.kind(), count.probe.line());
-            a.probe.path().cmp(b.probe.path()).then_with(|| key(a).cmp(&key(b)))
+            let (a, b) = (&a.probe, &b.probe);
+            let kinds = || a.kind().cmp(&b.kind());
+            let places = || (a.file(), a.line()).cmp(&(b.file(), b.line()));
+            a.path().cmp(b.path()).then_with(kinds).then_with(places)
         });
         Self { probes: counts, period }
     }
@@ -152,24 +172,29 @@ impl IntoIterator for Counts {
 }
 
 impl Counts {
-    /// Without what is noted below it.
-    pub(super) fn table(&self) -> Table {
+    /// Writes the table, without what else is noted below it: a row for each probe, or for each that
+    /// was hit.
+    pub(super) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows: Vec<_> = self.iter().filter(|it| all || it.hits != 0).collect();
+        // Equal ones keep their order, by path, kind and place.
+        crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
         let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
-        for ProbeCount { probe, hits } in &self.probes {
-            table.row(vec![
-                probe.path().to_owned(),
-                probe.kind().to_string(),
-                probe.sites().to_string(),
-                hits.to_string(),
-            ]);
+        let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());
+        for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {
+            table.row(vec![label, probe.kind().to_string(), probe.sites().to_string(), hits.to_string()]);
         }
-        table
+        write!(f, "{table}")?;
+        match self.len() - rows.len() {
+            0 => Ok(()),
+            1 => f.write_str("\n1 probe was never hit"),
+            probes => write!(f, "\n{probes} probes were never hit"),
+        }
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.table(), f)?;
+        self.write(f.alternate(), f)?;
         let strays: Vec<_> = self.probes.iter().flat_map(|count| count.probe.foreign()).cloned().collect();
         footnotes(foreign(&strays).as_slice(), f)
     }

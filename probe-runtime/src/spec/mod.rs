@@ -17,7 +17,6 @@ mod reporters;
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub(crate) use format::{Format, endings};
 pub(crate) use interval::interval;
-#[cfg(any(feature = "perf", feature = "call-tree", feature = "latency"))]
 pub(crate) use options::Setting;
 #[cfg(all(test, any(feature = "perf", feature = "call-tree", feature = "latency")))]
 pub(crate) use options::settings;

@@ -172,7 +172,8 @@ mod tests {
             ("a=count, b=latencies", 11, "`latencies` is not a consumer; there is count"),
             ("a=", 2, "`` is not a consumer"),
             ("a=count, é::b:c=count", 14, "`:` can't be part of a path"),
-            ("a=count()", 8, "`` is not an option of `count`; there is text"),
+            ("a=count()", 8, "`` is not an option of `count`; there is all, text"),
+            ("a=count(all=no)", 12, "`all` has no value; write `count(all)`"),
             ("a=count(text=shut)", 13, "`shut` is not a text policy; there are sealed, open and alias"),
         ] {
             is_mistaken(value, at, problem);
@@ -188,9 +189,16 @@ mod tests {
         }
     }
 
-    #[cfg(any(feature = "profiler", feature = "perf"))]
     fn with_options(value: &str) -> Vec<(&str, &str, Option<&str>)> {
         requests(value).unwrap().iter().map(|it| (it.selector, it.reporter.name, it.options)).collect()
+    }
+
+    #[test]
+    fn counts_may_be_of_all_probes() {
+        assert_eq!(
+            with_options("a, b=count(all), c=count(text=alias, all)"),
+            [("a, b", "count", Some("all")), ("c", "count", Some("text=alias, all"))]
+        );
     }
 
     #[cfg(feature = "profiler")]

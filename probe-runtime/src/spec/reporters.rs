@@ -54,11 +54,11 @@ const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
 pub(crate) static REPORTERS: &[Reporter] = &[
     Reporter {
         name: "count",
-        what: "exact hits of each probe",
-        example: "",
+        what: "exact hits of each probe; `all`: unhit ones, too",
+        example: "all",
         formats: COLLECTED,
-        options: &[],
-        make: |_| Ok(attaching(Count::new())),
+        options: &["all"],
+        make: |settings| Ok(attaching(Count::from_settings(settings)?)),
     },
     #[cfg(feature = "latency")]
     Reporter {
