@@ -40,27 +40,10 @@ impl<Key: Ord, Value> FromIterator<(Key, Value)> for Sorted<Key, Value> {
     }
 }
 
-/// Merges runs of one, of two, of four, … The standard library's sort is ten times this code.
 #[inline(never)]
 fn order(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
-    let mut merged = order.clone();
-    let mut width = 1;
-    while width < len {
-        for (runs, into) in order.chunks(2 * width).zip(merged.chunks_mut(2 * width)) {
-            let (mut left, mut right) = runs.split_at(width.min(runs.len()));
-            for place in into {
-                let is_right = match (left, right) {
-                    ([first, ..], [second, ..]) => compare(*second, *first).is_lt(),
-                    _ => left.is_empty(),
-                };
-                let run = if is_right { &mut right } else { &mut left };
-                (*place, *run) = (run[0], &run[1..]);
-            }
-        }
-        std::mem::swap(&mut order, &mut merged);
-        width *= 2;
-    }
+    order.sort_by(|a, b| compare(*a, *b));
     order
 }
 
