@@ -179,11 +179,10 @@ fn discovered() {
     assert_eq!(theirs.detach().patched(), 2 * EACH);
     assert_eq!(of_text(&third, "third000"), ["r-xp"]);
     assert_eq!(hits.detach().patched(), 4 * EACH);
-    drop((libraries, third));
 }
 
-/// `stays`: whether calls of an object that came back unseen are taken for the ones before.
-fn again(offset: usize, stays: bool) {
+/// `is_kept`: whether calls of an object that came back unseen are taken for the ones before.
+fn again(offset: usize, is_kept: bool) {
     let known = Instrumented::new("known", 0);
     let library = Library::open(&known.path);
     finstrument::start();
@@ -198,7 +197,7 @@ fn again(offset: usize, stays: bool) {
         places.push(came.symbol("coming000").addr());
         if round % 2 == 0 {
             // It is looked at before anything was discovered in it, too.
-            let is_taken_for_the_last = stays && round == 4;
+            let is_taken_for_the_last = is_kept && round == 4;
             assert_eq!(listed("coming").len(), if is_taken_for_the_last { 2 * EACH } else { 0 });
         }
         coming.call_all(&came);
@@ -219,7 +218,7 @@ fn again(offset: usize, stays: bool) {
     assert!(places[1..].iter().all(|place| *place == places[1]), "{places:x?}");
     assert!(lists.iter().all(|list| *list == lists[0]));
     let stats = finstrument::stats();
-    assert_eq!((stats.discovered, stats.lost), (if stays { 8 } else { 10 } * EACH, 0), "{stats:?}");
+    assert_eq!((stats.discovered, stats.lost), (if is_kept { 8 } else { 10 } * EACH, 0), "{stats:?}");
     assert_eq!(stats.beyond_capacity, 0, "{stats:?}");
     known.call_all(&library);
     assert_eq!(calls.counts().iter().count(), 4 * EACH);
@@ -263,7 +262,6 @@ fn copy() {
         assert_eq!(library.function("twice")(5), 10);
     }
     assert_eq!((hits.detach().patched(), others.detach().patched()), (2, 2 * EACH));
-    drop((library, first_library));
     Text::of_this_process().assert_as_in_file();
 }
 
@@ -340,9 +338,7 @@ fn taken() {
         assert_eq!((first.function("plugin_sum")(1), next.function("plugin_sum")(1)), (1, 1));
         assert_eq!((hits.total() - before.0, total() - before.1), (3 + 5, 2));
         assert_eq!((hits.pause().patched(), hits.resume().patched()), (5 * round + 3, 5 * round + 3));
-        std::mem::forget(next);
     }
     assert_eq!((hits.detach().patched(), guest.getter("guest_detach")()), (13, theirs));
-    drop((first, calls, guest));
     Text::of_this_process().assert_as_in_file();
 }
