@@ -39,24 +39,45 @@ fn main() {
     runtime();
 }
 
-/// A program that does nothing but read `PROBES`, with five features, against one that does nothing.
+/// What programs may do with the runtime, each with its features and its `main`.
+const PROGRAMS: [(&str, &str, &str); 4] = [
+    ("sites", "default-features = false", "    work();\n    Ok(())"),
+    (
+        "count",
+        "",
+        "    let _hits = probe_runtime::select(\"**::work\")?.attach(probe_runtime::Count::new())?;\n    work();\n    Ok(())",
+    ),
+    ("environment", "", "    let _probes = probe_runtime::init_from_env()?;\n    work();\n    Ok(())"),
+    (
+        "runtime",
+        "features = [\"latency\", \"call-tree\", \"profiler\", \"metrics\", \"perf\"]",
+        "    let _probes = probe_runtime::init_from_env()?;\n    work();\n    Ok(())",
+    ),
+];
+
+/// What the runtime adds to a program: to one with sites that nobody can attach to (a library's), to
+/// one that counts, and to those that read `PROBES`, with the default features and with five more.
 #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
 fn runtime() {
     let bare = build("bare", "default-features = false", "fn main() {\n    println!();\n}\n");
-    let features = "features = [\"latency\", \"call-tree\", \"profiler\", \"metrics\", \"perf\"]";
-    let main = "fn main() -> Result<(), probe_runtime::Error> {\n    let _probes = probe_runtime::init_from_env()?;\n    \
-                println!();\n    Ok(())\n}\n";
-    let all = build("runtime", features, main);
-    for section in ["all text", "all loaded sections"] {
-        let [bare, all] = [&bare, &all].map(|sizes| sizes[section] as f64);
-        let kilobytes = (all - bare) / 1e3;
-        figure(
-            &format!("size/runtime: {section}"),
-            format_args!("{kilobytes:.0}"),
-            "kB",
-            all / bare,
-            "a program that prints a line",
+    for (name, features, body) in PROGRAMS {
+        let error = if name == "sites" { "()" } else { "probe_runtime::Error" };
+        let main = format!(
+            "#[probe_runtime::probe]\n#[inline(never)]\nfn work() {{\n    println!();\n}}\n\n\
+             fn main() -> Result<(), {error}> {{\n{body}\n}}\n"
         );
+        let with = build(name, features, &main);
+        for section in ["all text", "all loaded sections"] {
+            let [bare, with] = [&bare, &with].map(|sizes| sizes[section] as f64);
+            let kilobytes = (with - bare) / 1e3;
+            figure(
+                &format!("size/{name}: {section}"),
+                format_args!("{kilobytes:.1}"),
+                "kB",
+                with / bare,
+                "a program that prints a line",
+            );
+        }
     }
 }
 
@@ -79,9 +100,10 @@ fn build(name: &str, runtime_features: &str, main: &str) -> BTreeMap<String, u64
     let folder = root.join(name);
     fs::create_dir_all(folder.join("src")).expect("a folder can be made");
     let runtime = here.parent().expect("the workspace").join("probe-runtime");
+    let comma = if runtime_features.is_empty() { "" } else { ", " };
     let manifest = format!(
         "[package]\nname = {name:?}\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n[profile.release]\nstrip = \"none\"\n\n\
-         [dependencies]\nprobe-runtime = {{ path = '{}', {runtime_features} }}\n",
+         [dependencies]\nprobe-runtime = {{ path = '{}'{comma}{runtime_features} }}\n",
         runtime.display()
     );
     fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
