@@ -7,9 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use probe_benches::{IS_PATCHED, Scale, callgrind, figure};
-use probe_tests::crates::{
-    BB8, Copy, Crate, Dependency, HASHBROWN, ITERTOOLS, Places, SMALLVEC, lend_lock_file, nested,
-};
+use probe_tests::crates::{BB8, Copy, Crate, Dependency, Driver, HASHBROWN, ITERTOOLS, Places, SMALLVEC};
 
 const ROUNDS: u64 = 2_000;
 
@@ -92,23 +90,11 @@ fn root() -> PathBuf {
 /// The driver's program, with this copy.
 fn build(it: &Crate, variant: &str, copy: &Copy, dependencies: &str) -> PathBuf {
     let folder = root().join(variant).join(format!("{}-driver", it.name));
-    let manifest = format!(
-        "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [profile.release]\ncodegen-units = 1\n\n[dependencies]\n{} = {{ path = '{}' }}\n{dependencies}",
-        it.name,
-        copy.folder.display()
-    );
-    fs::create_dir_all(folder.join("src")).expect("a folder can be made");
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("drivers").join(format!("{}.rs", it.name));
-    fs::copy(&driver, folder.join("src/driver.rs")).expect("the driver can be copied");
-    fs::write(folder.join("src/main.rs"), MAIN).expect("a file can be written");
-    fs::write(folder.join("Cargo.toml"), manifest).expect("a file can be written");
-    lend_lock_file(&folder);
-    let target = root().join("target").join(variant).join(it.name);
-    let output =
-        nested(&folder, &target).args(["build", "--release", "--offline"]).output().expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    target.join("release/driver")
+    let driver = fs::read_to_string(driver).expect("the driver");
+    let program =
+        Driver { of: it, copy, dependencies, sources: &[("main.rs", MAIN), ("driver.rs", &driver)] };
+    program.build(&folder, &root().join("target").join(variant).join(it.name))
 }
 
 /// Instructions a round, and what came of them.
