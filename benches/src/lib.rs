@@ -27,6 +27,7 @@ pub mod instrumented;
 pub mod plot;
 pub mod spans;
 pub mod table;
+pub mod tally;
 pub mod ticks;
 #[cfg(not(any(probe_off, probe_portable, probe_seen)))]
 pub mod toggled;

@@ -1,0 +1,80 @@
+//! The programs.
+
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use probe_programs::ALL;
+use probe_runtime::Error;
+use probe_tests::library::Library;
+
+use super::{made, many, outline, watched};
+
+/// What a program works with besides an amount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    None,
+    /// The repository's own sources.
+    Text,
+    /// SQLite with a probe in each function, and a workload.
+    Library,
+}
+
+/// A program of this file's, or of `examples/programs`.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    pub name: &'static str,
+    pub probes: &'static str,
+    pub input: Input,
+    /// As much work as takes a quarter of a second or so.
+    pub work: u64,
+    /// Takes part in one round of so many.
+    pub every: u64,
+    run: fn(u64, &str),
+}
+
+const fn made(name: &'static str, probes: &'static str, work: u64, run: fn(u64, &str)) -> Program {
+    Program { name, probes, input: Input::None, work, every: 1, run }
+}
+
+/// Those whose functions are this program's, or come with their input.
+pub const PROGRAMS: [Program; 10] = [
+    made("bursts", "coverage::made::bursts::**", 100, |work, _| made::bursts::run(work)),
+    made("phases", "coverage::made::phases::**", 100, |work, _| made::phases::run(work)),
+    made("startup", "coverage::made::startup::**", 100, |work, _| made::startup::run(work)),
+    made("recursion", "coverage::made::recursion::**", 2_000, |work, _| made::recursion::run(work)),
+    made("mixture-1", MIXTURE, 400, |work, _| made::mixture::run(work, 1)),
+    made("mixture-8", MIXTURE, 600, |work, _| made::mixture::run(work, 8)),
+    Program { every: 20, ..made("mixture-long", MIXTURE, 30_000, |work, _| made::mixture::run(work, 1)) },
+    made("many", "coverage::many::**", 100, |work, _| many::run(work)),
+    Program {
+        input: Input::Text,
+        ..made("outline", "coverage::outline::**", 15, |work, text| _ = outline::run(text, work))
+    },
+    Program { input: Input::Library, ..made("sqlite", "**", 20_000, |_, _| ()) },
+];
+
+const MIXTURE: &str = "coverage::made::mixture::**";
+
+/// Runs the program that the arguments name, watched.
+pub fn child(by: &str) -> Result<(), Error> {
+    let [_, name, work, input] = &env::args().collect::<Vec<_>>()[..] else { panic!("three arguments") };
+    let work = work.parse().expect("an amount");
+    if let Some(program) = ALL.iter().find(|it| it.name == name) {
+        // On more threads, which hull is merged with which is a matter of who is first.
+        return watched::run(by, program.probes, || _ = (program.run)(work, 1));
+    }
+    let program = PROGRAMS.iter().find(|it| it.name == name).expect("one of the programs");
+    match program.input {
+        Input::None => watched::run(by, program.probes, || (program.run)(work, "")),
+        Input::Text => {
+            let text = fs::read_to_string(input).expect("the input is text");
+            watched::run(by, program.probes, || (program.run)(work, &text))
+        }
+        Input::Library => {
+            let library = Library::open(Path::new(input));
+            let workload = library.function("workload");
+            watched::run(by, program.probes, || assert_ne!(workload(work), 0))
+        }
+    }
+}
