@@ -87,25 +87,31 @@ fn every(interval: i64, handler: extern "C" fn(libc::c_int)) {
     }
 }
 
-/// The same on this very thread, until it is dropped: another one may be the first that the system thinks of.
+/// The same on this very thread, until it is dropped: the system may give the process's signals to
+/// another one, which may be in the allocator. By a signal of its own, so that a scenario that hangs
+/// still ends.
 struct Timer(libc::timer_t);
 
 impl Timer {
-    fn every(interval: i64, handler: extern "C" fn(libc::c_int)) -> Self {
+    /// One that does not run yet.
+    fn new(handler: extern "C" fn(libc::c_int)) -> Self {
         // SAFETY: zeroes are such structures; a handler of these scenarios.
         unsafe {
-            libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+            libc::signal(libc::SIGUSR1, handler as libc::sighandler_t);
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
-            event.sigev_signo = libc::SIGALRM;
+            event.sigev_signo = libc::SIGUSR1;
             event.sigev_notify_thread_id = libc::gettid();
             let mut timer = std::mem::zeroed();
             assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
-            let interval = libc::timespec { tv_sec: 0, tv_nsec: 1_000 * interval };
-            let setting = libc::itimerspec { it_interval: interval, it_value: interval };
-            assert_eq!(libc::timer_settime(timer, 0, &raw const setting, std::ptr::null_mut()), 0);
             Self(timer)
         }
+    }
+
+    fn every(interval: i64, handler: extern "C" fn(libc::c_int)) -> Self {
+        let timer = Self::new(handler);
+        set(timer.0, interval, interval);
+        timer
     }
 }
 
@@ -116,27 +122,51 @@ impl Drop for Timer {
     }
 }
 
+/// Has a timer run out in so many microseconds, and then every so many; 0 for never.
+fn set(timer: libc::timer_t, first: i64, interval: i64) {
+    let time = |microseconds| libc::timespec { tv_sec: 0, tv_nsec: 1_000 * microseconds };
+    let setting = libc::itimerspec { it_interval: time(interval), it_value: time(first) };
+    // SAFETY: from `timer_create`.
+    assert_eq!(unsafe { libc::timer_settime(timer, 0, &raw const setting, std::ptr::null_mut()) }, 0);
+}
+
+/// That of `fork`, which sets it anew each time: a fork may take longer than any interval, and what
+/// is interrupted has to go on.
+static FORKING: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// Microseconds between two forks.
+const BETWEEN_FORKS: i64 = 300;
+
 extern "C" fn fork(_signal: libc::c_int) {
-    // SAFETY: the child ends at once.
+    // SAFETY: the child ends at once; this thread's `errno`, which what is interrupted may be about
+    // to read.
     unsafe {
+        let errno = *libc::__errno_location();
         let child = libc::fork();
         if child == 0 {
             libc::_exit(0);
         }
         let mut status = -1;
         while libc::waitpid(child, &raw mut status, 0) == -1 {}
+        *libc::__errno_location() = errno;
     }
     HANDLED.fetch_add(1, Ordering::SeqCst);
+    let timer = FORKING.load(Ordering::Relaxed);
+    if !timer.is_null() {
+        set(timer, BETWEEN_FORKS, 0);
+    }
 }
 
 fn forks() {
     let (library, functions) = library("forks");
     let calls = finstrument::attach(Count::new(), 2 * FUNCTIONS + 100).unwrap();
-    every(300, fork);
+    let timer = Timer::new(fork);
+    FORKING.store(timer.0, Ordering::Relaxed);
+    set(timer.0, BETWEEN_FORKS, 0);
     for (number, function) in functions.iter().enumerate() {
         assert_eq!(function(1), 1 + number as u64);
     }
-    every(0, fork);
+    FORKING.store(std::ptr::null_mut(), Ordering::Relaxed);
+    drop(timer);
     assert!(HANDLED.load(Ordering::SeqCst) > 3);
     assert_eq!(calls.total(), 2 * FUNCTIONS as u64);
     let stats = finstrument::stats();
