@@ -52,7 +52,8 @@ const INTERRUPTION: f64 = 1000.0;
 pub struct Estimated {
     /// The best estimate.
     pub value: f64,
-    /// In 95 of 100 cases, the true value is within this distance.
+    /// Meant to cover the true value in 95 of 100 cases. In short or uneven programs it does so far
+    /// less often: `docs/costs.md` has what the bench `coverage` measured.
     pub error: f64,
 }
 
