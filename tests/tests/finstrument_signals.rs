@@ -1,7 +1,7 @@
 //! Signal handlers that interrupt first hits, and call the very function that is being discovered.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use probe_runtime::{Count, finstrument, probes};
 use probe_tests::instrumented::{Function, functions, load, numbered};
@@ -133,6 +133,7 @@ fn set(timer: libc::timer_t, first: i64, interval: i64) {
 /// That of `fork`, which sets it anew each time: a fork may take longer than any interval, and what
 /// is interrupted has to go on.
 static FORKING: AtomicPtr<libc::c_void> = AtomicPtr::new(std::ptr::null_mut());
+static IS_FORKING: AtomicBool = AtomicBool::new(true);
 /// Microseconds between two forks.
 const BETWEEN_FORKS: i64 = 300;
 
@@ -150,9 +151,8 @@ extern "C" fn fork(_signal: libc::c_int) {
         *libc::__errno_location() = errno;
     }
     HANDLED.fetch_add(1, Ordering::SeqCst);
-    let timer = FORKING.load(Ordering::Relaxed);
-    if !timer.is_null() {
-        set(timer, BETWEEN_FORKS, 0);
+    if IS_FORKING.load(Ordering::Relaxed) {
+        set(FORKING.load(Ordering::Relaxed), BETWEEN_FORKS, 0);
     }
 }
 
@@ -165,7 +165,8 @@ fn forks() {
     for (number, function) in functions.iter().enumerate() {
         assert_eq!(function(1), 1 + number as u64);
     }
-    FORKING.store(std::ptr::null_mut(), Ordering::Relaxed);
+    // A signal may still be on its way when there is no timer any more.
+    IS_FORKING.store(false, Ordering::Relaxed);
     drop(timer);
     assert!(HANDLED.load(Ordering::SeqCst) > 3);
     assert_eq!(calls.total(), 2 * FUNCTIONS as u64);
