@@ -84,7 +84,7 @@ struct Seen;
 
 impl Consumer for Seen {
     fn hit(&self, _event: &Event<'_>) {
-        SEEN.set(SEEN.get() + 1);
+        SEEN.with(|seen| seen.set(seen.get() + 1));
     }
 }
 
