@@ -13,6 +13,7 @@
 use std::path::{PathBuf, is_separator};
 
 use crate::error::Mistake;
+use crate::order::sort_by;
 use crate::spec::{Format, endings};
 
 /// The name of a file in a folder.
@@ -163,10 +164,9 @@ impl Pattern {
         }
         let names: Vec<_> = consumers.iter().map(|(number, name, _)| (*number, *name)).collect();
         let paths = self.paths(run, &names);
-        let same = paths.iter().enumerate().find_map(|(at, path)| {
-            let before = paths[..at].iter().position(|before| before == path)?;
-            Some((names[before].1, names[at].1))
-        });
+        let second = |all: Vec<usize>| Some((*all.get(1)?, all[0]));
+        let same = by_path(&paths).into_iter().filter_map(second).min();
+        let same = same.map(|(at, before)| (names[before].1, names[at].1));
         match same {
             Some((one, other)) if !self.format.is_joined() => {
                 let what = if one == other { "%n (its number)" } else { "%c (its name) or %n (its number)" };
@@ -185,9 +185,24 @@ fn ending(text: &str) -> Option<&str> {
     name.rsplit_once('.').map(|(_, ending)| ending)
 }
 
+/// The places of equal paths in a list, ascending, for each path: in the order of the paths. Not
+/// compared each with each, since `PROBES` may name thousands of consumers.
+pub(super) fn by_path(paths: &[PathBuf]) -> Vec<Vec<usize>> {
+    let mut places: Vec<_> = (0..paths.len()).collect();
+    sort_by(&mut places, |a, b| paths[*a].cmp(&paths[*b]));
+    places.chunk_by(|a, b| paths[*a] == paths[*b]).map(<[usize]>::to_vec).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_of_equal_paths() {
+        let paths = ["b", "a", "b", "c", "a", "b"].map(PathBuf::from);
+        assert_eq!(by_path(&paths), [vec![1, 4], vec![0, 2, 5], vec![3]]);
+        assert_eq!(by_path(&[]), [[0; 0]; 0]);
+    }
 
     fn pattern(value: &str) -> Pattern {
         let Ok(Destination::Files(pattern)) = Destination::parse(value, false) else { panic!("{value}") };

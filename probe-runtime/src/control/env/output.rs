@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::destination::{Destination, Pattern, Run};
+use super::destination::{Destination, Pattern, Run, by_path};
 use super::file;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
@@ -154,14 +154,9 @@ impl Output {
 
     /// Each file, with what goes into it.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
-        let mut files: Vec<(PathBuf, Vec<usize>)> = Vec::new();
-        for (at, path) in self.paths(pattern).into_iter().enumerate() {
-            match files.iter_mut().find(|(known, _)| *known == path) {
-                Some((_, all)) => all.push(at),
-                None => files.push((path, vec![at])),
-            }
-        }
-        files.into_iter().map(|(path, all)| (path, self.content(pattern.format, &all))).collect()
+        let paths = self.paths(pattern);
+        let file = |all: Vec<usize>| (paths[all[0]].clone(), self.content(pattern.format, &all));
+        by_path(&paths).into_iter().map(file).collect()
     }
 
     /// The report of one, or of several one after the other. Ends with a line's end. What is missing from it and is not said there, is said
