@@ -10,9 +10,8 @@
 //!   others. If the known calls of another function predict the windows better than time does, they
 //!   replace the rate ([`anchors`](super::anchors)).
 //! - **Times**: the calls up to a window that timed some are taken to last as long as the timed
-//!   ones, on average. Cold ones and long ones among these are kept apart
-//!   ([`times`](super::times)). Long calls that are too many to be interruptions are attributed to
-//!   the other calls in proportion.
+//!   ones, on average. Cold and long ones among these are kept apart ([`times`](super::times)). Long
+//!   calls that are too many to be interruptions are attributed to the others in proportion.
 //! - **Hits** take time: while hot functions are armed, threads get less done. That time
 //!   ([`costs`](super::costs)) is subtracted from the lengths of windows, and from the times of
 //!   calls. A window with delivered hits for much of its time says too little of rates. It is
