@@ -28,7 +28,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use self::bell::Bell;
@@ -81,7 +81,7 @@ static BELL: AtomicPtr<Bell> = AtomicPtr::new(ptr::null_mut());
 /// What was noted since the last wait: signals by their numbers, and [`STOP`].
 static NOTED: AtomicU64 = AtomicU64::new(0);
 /// The process whose thread listens.
-static OWNER: AtomicU32 = AtomicU32::new(0);
+static OWNER: AtomicU64 = AtomicU64::new(0);
 /// The signals, by their numbers, that end the process.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 /// One of them has come.
@@ -130,7 +130,7 @@ impl Caught {
     pub(crate) fn install(&self, ends: &[Signal], others: &[Signal]) -> Vec<Signal> {
         ENDS.store(ends.iter().fold(0, |all, signal| all | signal.bit()), Ordering::Relaxed);
         IS_ENDING.store(false, Ordering::Relaxed);
-        OWNER.store(std::process::id(), Ordering::Relaxed);
+        OWNER.store(super::fork::process(), Ordering::Relaxed);
         BELL.store(ptr::from_ref(self.bell).cast_mut(), Ordering::SeqCst);
         ends.iter().chain(others).copied().filter(|signal| !catch(*signal)).collect()
     }
@@ -188,7 +188,8 @@ impl Drop for Caught {
     fn drop(&mut self) {
         let own = ptr::from_ref(self.bell);
         // That of a forked child's parent is not its own.
-        if OWNER.load(Ordering::Relaxed) != std::process::id() || !ptr::eq(BELL.load(Ordering::Relaxed), own)
+        if OWNER.load(Ordering::Relaxed) != super::fork::process()
+            || !ptr::eq(BELL.load(Ordering::Relaxed), own)
         {
             return;
         }
@@ -294,7 +295,7 @@ extern "C" fn handle(signal: libc::c_int) {
 fn tell(signal: libc::c_int) {
     let signal = Signal(signal);
     let is_end = Caught::ends(signal);
-    let is_owner = OWNER.load(Ordering::Relaxed) == std::process::id();
+    let is_owner = OWNER.load(Ordering::Relaxed) == super::fork::process();
     // Writing is a cancellation point, and a handler must not unwind.
     let _whole = Uncancellable::new();
     // An end that is told for the first time is awaited by whoever listens.
