@@ -1,0 +1,278 @@
+//! Whether the profiler's intervals contain the truth as often as it says: programs that are played on a clock of the test's own, each
+//! many times with other seeds. The seeds are fixed, and the schedule's randomness comes from the clock: each run of this test sees the same.
+//!
+//! The bounds hold all the same for a schedule of other seeds: if intervals contain the truth in 95 of 100 runs, fewer
+//! than [`LEAST`] of [`RUNS`] have a chance of 1 in 10⁹.
+
+// Nothing is ever latent there.
+#![cfg(not(any(probe_portable, probe_off)))]
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use probe_runtime::{Budget, Estimated, FunctionProfile, Profiler, TextPolicy, probe, select};
+
+/// The test's clock, in nanoseconds.
+static NOW: AtomicU64 = AtomicU64::new(0);
+/// One test at a time: they share the clock.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn now() -> u64 {
+    NOW.load(Relaxed)
+}
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        $(
+            #[probe]
+            #[inline(never)]
+            fn $name(nanoseconds: u64) {
+                NOW.fetch_add(nanoseconds, Relaxed);
+            }
+        )*
+        /// By their number.
+        const FUNCTIONS: [fn(u64); [$(stringify!($name)),*].len()] = [$($name),*];
+        const PATHS: [&str; FUNCTIONS.len()] = [$(concat!("profiler_coverage::", stringify!($name))),*];
+    };
+}
+functions!(tiny short middling long rare hot other late);
+const TINY: usize = 0;
+const SHORT: usize = 1;
+const MIDDLING: usize = 2;
+const LONG: usize = 3;
+const RARE: usize = 4;
+const HOT: usize = 5;
+const OTHER: usize = 6;
+const LATE: usize = 7;
+
+const MS: u64 = 1_000_000;
+
+/// A run of a program: what it has called, and the daemon's part.
+struct Run<'a> {
+    profiler: &'a Profiler,
+    due: u64,
+    random: u64,
+    calls: [u64; FUNCTIONS.len()],
+    times: [u64; FUNCTIONS.len()],
+}
+
+impl Run<'_> {
+    fn random(&mut self) -> u64 {
+        // xorshift64*
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
+    }
+
+    fn call(&mut self, function: usize, nanoseconds: u64) {
+        self.look();
+        FUNCTIONS[function](nanoseconds);
+        self.calls[function] += 1;
+        self.times[function] += nanoseconds;
+    }
+
+    /// Computes for so long, and calls nothing.
+    fn compute(&mut self, nanoseconds: u64) {
+        let end = now() + nanoseconds;
+        while self.due < end {
+            NOW.store(self.due.max(now()), Relaxed);
+            self.look();
+        }
+        NOW.store(end.max(now()), Relaxed);
+    }
+
+    /// As a daemon would: some microseconds late.
+    fn look(&mut self) {
+        if now() >= self.due {
+            let late = 20_000 + self.random() % 60_000;
+            self.due = now() + u64::try_from(self.profiler.look().as_nanos()).unwrap() + late;
+        }
+    }
+}
+
+/// Calls of all lengths in a random order.
+fn mixture(run: &mut Run<'_>) {
+    for _ in 0..60_000 {
+        let gap = run.random() % 6_000;
+        run.compute(gap);
+        match run.random() % 1_000 {
+            0..700 => run.call(TINY, 10),
+            700..985 => run.call(SHORT, 150),
+            985..998 => run.call(MIDDLING, 4_000),
+            998 => run.call(LONG, 200_000),
+            _ => run.call(RARE, 50),
+        }
+    }
+}
+
+/// Short bursts of calls between long silences.
+fn bursts(run: &mut Run<'_>) {
+    for _ in 0..20 {
+        let gap = run.random() % (40 * MS);
+        run.compute(gap);
+        for _ in 0..run.random() % 4_000 {
+            run.compute(20);
+            run.call(HOT, 80);
+        }
+        run.call(MIDDLING, 2_000);
+    }
+}
+
+/// In each third, another function is called often.
+fn phases(run: &mut Run<'_>) {
+    for hot in [HOT, OTHER, LATE] {
+        for _ in 0..15_000 {
+            let gap = run.random() % 20_000;
+            run.compute(gap);
+            let function = if run.random().is_multiple_of(256) { TINY } else { hot };
+            run.call(function, 100);
+        }
+    }
+}
+
+/// Nearly all calls at the start.
+fn startup(run: &mut Run<'_>) {
+    for _ in 0..30_000 {
+        let gap = run.random() % 2_000;
+        run.compute(gap);
+        let function = if run.random().is_multiple_of(3) { OTHER } else { HOT };
+        run.call(function, 70);
+    }
+    for _ in 0..50 {
+        run.compute(10 * MS);
+        run.call(RARE, 900);
+    }
+}
+
+/// Bursts that come as regularly as any clock.
+fn periods(run: &mut Run<'_>) {
+    for _ in 0..50 {
+        let start = now();
+        (0..600).for_each(|_| run.call(HOT, 300));
+        (0..300).for_each(|_| run.call(OTHER, 500));
+        run.compute(start + 10 * MS - now());
+    }
+}
+
+/// What became of a function's rows.
+#[derive(Clone, Copy, Default, Debug)]
+struct Tally {
+    shown: u32,
+    exact: u32,
+    covered: u32,
+    times: u32,
+    times_covered: u32,
+    /// Rows whose error is less than half of the calls.
+    sharp: u32,
+}
+
+impl Tally {
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    fn add(&mut self, shown: &FunctionProfile, calls: u64, time: u64) {
+        let Estimated { value, error } = shown.calls();
+        let is_within = if is_at_least(shown) {
+            value <= calls as f64
+        } else {
+            let is_exact = error == 0.0;
+            self.exact += u32::from(is_exact);
+            self.sharp += u32::from(error < value / 2.0);
+            let off = (value - calls as f64).abs();
+            assert!(off == 0.0 || !is_exact, "{}: {value} is said to be exact, not {calls}", shown.path());
+            off <= error + 0.5
+        };
+        self.shown += 1;
+        self.covered += u32::from(is_within);
+        if let Some(total) = shown.total() {
+            self.times += 1;
+            self.times_covered += u32::from((total.value - time as f64).abs() <= total.error + 0.5);
+        }
+    }
+}
+
+/// Whether a profile shows a lower bound of the calls only. None does yet.
+fn is_at_least(_: &FunctionProfile) -> bool {
+    false
+}
+
+const RUNS: u64 = 100;
+const LEAST: u32 = 78;
+
+/// All runs of a program with this budget, in calls a second.
+fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
+    let mut tallies = [Tally::default(); FUNCTIONS.len()];
+    for seed in 1..=RUNS {
+        // Each run begins at another time.
+        NOW.store(seed * 0x9e37_79b9_7f4a, Relaxed);
+        let profiler = Profiler::with_clock(now).stepped().budget(Budget::calls_per_second(budget));
+        let set = select("profiler_coverage::*").unwrap().text(TextPolicy::Open);
+        let profiler = set.attach(profiler).unwrap();
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut run = Run { profiler: &profiler, due: now(), random, calls: [0; 8], times: [0; 8] };
+        program(&mut run);
+        let Run { calls, times, .. } = run;
+        let profile = profiler.profile();
+        for (function, tally) in tallies.iter_mut().enumerate() {
+            let shown = profile.function(PATHS[function]).unwrap();
+            if calls[function] > 0 || shown.calls().value > 0.0 {
+                tally.add(shown, calls[function], times[function]);
+            }
+        }
+    }
+    tallies
+}
+
+/// Each function's calls and times, on a small budget and on a larger one.
+fn are_covered(program: fn(&mut Run<'_>)) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut missed = String::new();
+    for budget in [2_000.0, 20_000.0] {
+        for (path, it) in PATHS.iter().zip(runs(program, budget)).filter(|(_, it)| it.shown > 0) {
+            println!("{budget} calls/s, {path}: {it:?}");
+            assert_eq!(u64::from(it.shown), RUNS);
+            if it.covered < LEAST || it.times - it.times_covered > it.shown - LEAST {
+                writeln!(missed, "{budget} calls/s, {path}: {it:?}").unwrap();
+            }
+        }
+    }
+    assert_eq!(missed, "", "at least {LEAST} of {RUNS} runs must be covered");
+}
+
+#[test]
+fn calls_in_a_random_order() {
+    are_covered(mixture);
+}
+
+#[test]
+fn all_calls_at_the_start() {
+    are_covered(startup);
+}
+
+#[test]
+#[ignore = "a window ends when its function has a sample, so that bursts are taken for the rule"]
+fn bursts_between_silences() {
+    are_covered(bursts);
+}
+
+#[test]
+#[ignore = "a function's rate in windows of one phase is taken for that of all"]
+fn each_phase_has_its_function() {
+    are_covered(phases);
+}
+
+#[test]
+#[ignore = "a window ends when its function has a sample, so that bursts are taken for the rule"]
+fn bursts_as_regular_as_a_clock() {
+    are_covered(periods);
+}
+
+/// What is estimated says something: an error beyond all numbers would cover any truth.
+#[test]
+fn estimates_are_sharp_where_calls_are_many() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let tallies = runs(mixture, 20_000.0);
+    for function in [TINY, SHORT] {
+        assert!(tallies[function].sharp > LEAST, "{}: {:?}", PATHS[function], tallies[function]);
+    }
+}
