@@ -47,5 +47,24 @@ pub const HASHBROWN: Crate =
 /// Hot loops over bytes: DEFLATE, both ways. Its package has no tests.
 pub const MINIZ_OXIDE: Crate = Crate { name: "miniz_oxide", unused: &[], without: &[] };
 
+/// Regular expressions, by six engines. Its dependencies are patched with it.
+pub const REGEX_AUTOMATA: Crate = Crate { name: "regex-automata", unused: &[], without: &[] };
+/// A dependency of [`REGEX_AUTOMATA`]: the parser.
+pub const REGEX_SYNTAX: Crate = Crate { name: "regex-syntax", unused: &[], without: &[] };
+/// A dependency of [`REGEX_AUTOMATA`]: many words at once.
+pub const AHO_CORASICK: Crate = Crate { name: "aho-corasick", unused: &[], without: &[] };
+
+/// Visitors and traits: JSON, both ways.
+pub const SERDE_JSON: Crate = Crate { name: "serde_json", unused: &[], without: &[] };
+
+/// Another compressor: LZ4.
+pub const LZ4_FLEX: Crate = Crate { name: "lz4_flex", unused: &[], without: &[] };
+
+/// A parser of Markdown.
+pub const PULLDOWN_CMARK: Crate = Crate { name: "pulldown-cmark", unused: &[], without: &[] };
+
+/// Recursion: layouts of nested boxes.
+pub const TAFFY: Crate = Crate { name: "taffy", unused: &[], without: &[] };
+
 /// Those that come with tests.
 pub const CRATES: [Crate; 4] = [BB8, ITERTOOLS, SMALLVEC, HASHBROWN];

@@ -1,20 +1,27 @@
-//! `coverage`: whether the calls that the sampling profiler shows are as sure as it says, over many runs of programs that do the same each time.
+//! `coverage`: whether the sampling profiler's numbers are as sure as it says, over many runs of programs that do the same each time; and what it costs them.
 //!
-//! Each run is a process of its own, with the profiler at its defaults. The truth is what `Count` has in another process. A row is
-//! *exact* if its error is shown as 0; of the others, 95 in 100 ought to have the truth within their error.
+//! Each run is a process of its own, with the profiler at its defaults. Sections, of which `PROBE_BENCH_SECTIONS` may name one:
+//! - `rows`: calls and times beside the truth (see `runs.rs`). A row's calls are exact, a lower bound, or estimated: 95 in
+//!   100 estimates ought to have the truth within their error.
+//! - `cpu`: CPU time over that of the same program with nobody attached (see `cpu.rs`).
 
 use std::env;
 use std::process::ExitCode;
 
-use probe_benches::IS_PATCHED;
+use probe_benches::{IS_PATCHED, Scale};
 
-mod deflate;
+mod cpu;
+mod driven;
 mod made;
 mod many;
 mod outline;
 mod program;
 mod runs;
+mod subject;
+mod thousands;
 mod watched;
+
+const SECTIONS: &str = "PROBE_BENCH_SECTIONS";
 
 fn main() -> ExitCode {
     if !IS_PATCHED {
@@ -22,7 +29,16 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Ok(by) = env::var(watched::VARIABLE) else {
-        runs::compare();
+        let scale = Scale::from_args();
+        let subjects = subject::subjects(scale);
+        let asked = env::var(SECTIONS).unwrap_or_else(|_| "rows,cpu".to_owned());
+        for section in asked.split(',') {
+            match section.trim() {
+                "rows" => runs::compare(scale, &subjects),
+                "cpu" => cpu::compare(scale, &subjects),
+                other => panic!("{SECTIONS}={other}: rows, cpu"),
+            }
+        }
         return ExitCode::SUCCESS;
     };
     match program::child(&by) {

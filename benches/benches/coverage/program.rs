@@ -16,8 +16,12 @@ pub enum Input {
     None,
     /// The repository's own sources.
     Text,
+    /// The repository's documentation.
+    Prose,
     /// SQLite with a probe in each function, and a workload.
-    Library,
+    Sqlite,
+    /// So many functions of C, and a workload.
+    Functions(u64),
 }
 
 /// A program of this file's, or of `examples/programs`.
@@ -30,15 +34,21 @@ pub struct Program {
     pub work: u64,
     /// Takes part in one round of so many.
     pub every: u64,
+    /// Takes long to build: left out of a taste.
+    pub is_large: bool,
     run: fn(u64, &str),
 }
 
 const fn made(name: &'static str, probes: &'static str, work: u64, run: fn(u64, &str)) -> Program {
-    Program { name, probes, input: Input::None, work, every: 1, run }
+    Program { name, probes, input: Input::None, work, every: 1, is_large: false, run }
+}
+
+const fn library(name: &'static str, input: Input, work: u64) -> Program {
+    Program { input, ..made(name, "**", work, |_, _| ()) }
 }
 
 /// Those whose functions are this program's, or come with their input.
-pub const PROGRAMS: [Program; 10] = [
+pub const PROGRAMS: [Program; 12] = [
     made("bursts", "coverage::made::bursts::**", 100, |work, _| made::bursts::run(work)),
     made("phases", "coverage::made::phases::**", 100, |work, _| made::phases::run(work)),
     made("startup", "coverage::made::startup::**", 100, |work, _| made::startup::run(work)),
@@ -51,7 +61,9 @@ pub const PROGRAMS: [Program; 10] = [
         input: Input::Text,
         ..made("outline", "coverage::outline::**", 15, |work, text| _ = outline::run(text, work))
     },
-    Program { input: Input::Library, ..made("sqlite", "**", 20_000, |_, _| ()) },
+    library("sqlite", Input::Sqlite, 20_000),
+    Program { is_large: true, ..library("thousands-3", Input::Functions(3_000), 150_000) },
+    Program { is_large: true, ..library("thousands-20", Input::Functions(20_000), 150_000) },
 ];
 
 const MIXTURE: &str = "coverage::made::mixture::**";
@@ -61,20 +73,22 @@ pub fn child(by: &str) -> Result<(), Error> {
     let [_, name, work, input] = &env::args().collect::<Vec<_>>()[..] else { panic!("three arguments") };
     let work = work.parse().expect("an amount");
     if let Some(program) = ALL.iter().find(|it| it.name == name) {
-        // On more threads, which hull is merged with which is a matter of who is first.
-        return watched::run(by, program.probes, || _ = (program.run)(work, 1));
+        // On more threads, which hull is merged with which is a matter of who is first: only without a truth.
+        return watched::run(by, program.probes, || _ = (program.run)(work, watched::threads()));
     }
     let program = PROGRAMS.iter().find(|it| it.name == name).expect("one of the programs");
     match program.input {
-        Input::None => watched::run(by, program.probes, || (program.run)(work, "")),
-        Input::Text => {
-            let text = fs::read_to_string(input).expect("the input is text");
-            watched::run(by, program.probes, || (program.run)(work, &text))
+        Input::None | Input::Text | Input::Prose => {
+            let text =
+                if input.is_empty() { String::new() } else { fs::read_to_string(input).expect("text") };
+            watched::run(by, program.probes, || watched::in_threads(work, |work| (program.run)(work, &text)))
         }
-        Input::Library => {
+        Input::Sqlite | Input::Functions(_) => {
             let library = Library::open(Path::new(input));
             let workload = library.function("workload");
-            watched::run(by, program.probes, || assert_ne!(workload(work), 0))
+            watched::run(by, program.probes, || {
+                watched::in_threads(work, |work| assert_ne!(workload(work), 0));
+            })
         }
     }
 }

@@ -1,114 +1,118 @@
 //! Rounds of runs, in which the programs take turns, so that whatever else the machine does hits all alike.
+//!
+//! Calls: the truth is what `Count` has in another process, twice the same. Times: that of the functions with the most time among those whose
+//! calls take a microsecond or more. In each round `Latency` measures one of them, alone, in a process of its own: two readings of
+//! the clock a call, whose time is subtracted.
 
 use std::env;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use probe_benches::Scale;
-use probe_benches::tally::{Rows, Tally, rows};
-use probe_programs::ALL;
-use probe_tests::real::{SQLITE, Way};
+use probe_benches::tally::times::Times;
+use probe_benches::tally::{Kind, Rows, Tally};
 
-use super::program::{Input, PROGRAMS};
-use super::{deflate, watched};
+use super::subject::{Subject, Watch, listed};
+use super::watched;
 
-const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
 /// Rounds at full scale, unless the time that this variable allows (seconds) is over before.
 const ROUNDS: u64 = 100;
 const TIME: &str = "PROBE_BENCH_SECONDS";
+/// Rounds at full scale.
+const ROUNDS_VARIABLE: &str = "PROBE_BENCH_ROUNDS";
+/// Functions of a program whose times are measured, at most.
+const TIMED: usize = 4;
+/// Shorter calls would be disturbed by being measured.
+const LONG_NS: u64 = 1_000;
 
-/// A program, the truth of it, and what its runs have shown.
-struct Subject {
-    name: &'static str,
-    program: PathBuf,
-    work: u64,
-    every: u64,
-    input: PathBuf,
+struct Runs {
+    subject: Subject,
     truth: Rows,
     tally: Tally,
-}
-
-impl Subject {
-    fn run(&self, by: &str) -> Rows {
-        let mut command = Command::new(&self.program);
-        command.env(watched::VARIABLE, by).arg(self.name).arg(self.work.to_string()).arg(&self.input);
-        let output = command.output().expect("the program can be started");
-        assert!(output.status.success(), "{command:?}: {output:?}");
-        rows(&String::from_utf8_lossy(&output.stdout))
-    }
+    times: Times,
 }
 
 /// Takes the truth, runs the rounds, and prints.
-pub fn compare() {
-    let scale = Scale::from_args();
-    let mut subjects = subjects(scale);
-    for it in &mut subjects {
-        it.truth = it.run(watched::COUNT);
-        assert!(it.truth == it.run(watched::COUNT), "{} does not do the same again", it.name);
-    }
-    let seconds = env::var(TIME).map(|it| it.parse().expect("seconds"));
-    let (start, time) = (Instant::now(), seconds.map_or(Duration::MAX, Duration::from_secs));
-    for round in 0..scale.of(ROUNDS) {
-        for it in subjects.iter_mut().filter(|it| round.is_multiple_of(it.every)) {
-            if start.elapsed() < time {
-                let shown = it.run(watched::PROFILE);
-                it.tally.add(&it.truth, &shown);
+pub fn compare(scale: Scale, subjects: &[Subject]) {
+    let threads: Vec<u64> = listed(watched::THREADS, "1");
+    let all = threads.iter().flat_map(|threads| subjects.iter().map(|it| it.on(*threads)));
+    let mut all: Vec<_> = all.filter_map(Runs::of).collect();
+    let timer = Timer::start();
+    let rounds = env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |it| it.parse().expect("a number"));
+    for round in 0..scale.of(rounds) {
+        for it in all.iter_mut().filter(|it| round.is_multiple_of(it.subject.every)) {
+            if !timer.is_over() {
+                it.run(round / it.subject.every);
             }
         }
     }
-    subjects.retain(|it| it.tally.has_runs());
-    subjects.iter().for_each(|it| it.tally.print_figure(it.name));
-    println!("{}", Tally::HEADING);
-    subjects.iter().for_each(|it| it.tally.print(it.name));
+    all.retain(|it| it.tally.has_runs());
+    for it in &all {
+        it.tally.print_figures(&it.subject.label());
+        it.times.print_figures(&it.subject.label());
+    }
+    println!("\n{}", Tally::HEADING);
+    all.iter().for_each(|it| it.tally.print(&it.subject.label()));
+    println!("\n{}", Times::HEADING);
+    all.iter().for_each(|it| it.times.print(&it.subject.label()));
 }
 
-/// All programs, with what they need; in a taste, those that take long do a tenth of the work, or nothing.
-fn subjects(scale: Scale) -> Vec<Subject> {
-    let this = env::current_exe().expect("a program knows its path");
-    let amount = |work: u64| if scale == Scale::Full { work } else { work.div_ceil(10) };
-    let subject = |name, program: &Path, work, every, input: &Path| Subject {
-        name,
-        program: program.to_owned(),
-        work: amount(work),
-        every,
-        input: input.to_owned(),
-        truth: Rows::new(),
-        tally: Tally::default(),
-    };
-    let (none, text) = (Path::new(""), text());
-    let library = SQLITE.build(ROOT, Way::EntryReturn).library;
-    let programs = PROGRAMS.iter().filter(|it| scale == Scale::Full || it.every == 1).map(|it| {
-        let input = match it.input {
-            Input::None => none,
-            Input::Text => &text,
-            Input::Library => &library,
-        };
-        subject(it.name, &this, it.work, it.every, input)
+impl Runs {
+    /// `None` if the program does not do the same again.
+    fn of(subject: Subject) -> Option<Self> {
+        let count = Watch { by: watched::COUNT, ..Watch::default() };
+        let truth = subject.show(count);
+        if truth != subject.show(count) {
+            println!("{} does not do the same again: left out", subject.label());
+            return None;
+        }
+        let mut times = Times::default();
+        for name in timed(&subject.show(Watch { by: watched::TIME, ..count }), &truth) {
+            times.expect(&name);
+        }
+        Some(Self { subject, truth, tally: Tally::default(), times })
+    }
+
+    fn run(&mut self, round: u64) {
+        let budget = env::var(watched::BUDGET).ok();
+        let watch = Watch { by: watched::PROFILE, budget: budget.as_deref(), ..Watch::default() };
+        let shown = self.subject.show(watch);
+        self.tally.add(&self.truth, &shown);
+        self.times.add(&shown);
+        let turn = usize::try_from(round).expect("few rounds") % self.times.names().len().max(1);
+        let Some(name) = self.times.names().nth(turn).map(str::to_owned) else { return };
+        let (_, path) = name.rsplit_once(' ').expect("a place and a path");
+        let alone = Watch { by: watched::TIME, probes: Some(path), ..Watch::default() };
+        let exact = self.subject.show(alone);
+        if let Some(it) = exact.get(&name).filter(|it| it.kind != Kind::Recursive)
+            && let Some(total) = it.total
+        {
+            self.times.add_exact(&name, it.calls, total);
+        }
+    }
+}
+
+/// The functions with the most time, as far as their calls are long when all functions are measured.
+fn timed(measured: &Rows, truth: &Rows) -> Vec<String> {
+    let long = measured.iter().filter_map(|(name, it)| {
+        let total = it.total?.value;
+        (truth.contains_key(name) && total / it.calls >= LONG_NS && !name.contains('<'))
+            .then_some((total, name))
     });
-    let deflate = subject("deflate", &deflate::build(&Path::new(ROOT).join("coverage")), 1, 1, &text);
-    let known = ALL.iter().map(|it| subject(it.name, &this, 3 * it.work, 1, none));
-    programs.chain([deflate]).chain(known).collect()
+    let mut long: Vec<_> = long.collect();
+    long.sort_by(|a, b| b.cmp(a));
+    long.into_iter().take(TIMED).map(|(_, name)| name.clone()).collect()
 }
 
-/// A file with the sources of `probe-runtime`, one after the other.
-fn text() -> PathBuf {
-    fn add_to(all: &mut String, folder: &Path) {
-        let entries = fs::read_dir(folder).expect("a folder of the repository");
-        let mut paths: Vec<_> = entries.map(|it| it.expect("an entry").path()).collect();
-        paths.sort();
-        for path in paths {
-            if path.is_dir() {
-                add_to(all, &path);
-            } else if path.extension().is_some_and(|it| it == "rs") {
-                all.push_str(&fs::read_to_string(&path).expect("a source"));
-            }
-        }
+/// The time that the variable allows.
+pub struct Timer(Instant, Duration);
+
+impl Timer {
+    pub fn start() -> Self {
+        let seconds = env::var(TIME).map(|it| it.parse().expect("seconds"));
+        Self(Instant::now(), seconds.map_or(Duration::MAX, Duration::from_secs))
     }
-    let mut all = String::new();
-    add_to(&mut all, &Path::new(env!("CARGO_MANIFEST_DIR")).join("../probe-runtime/src"));
-    let file = Path::new(ROOT).join("coverage.txt");
-    fs::write(&file, all).expect("a file for the text");
-    file
+
+    pub fn is_over(&self) -> bool {
+        self.0.elapsed() >= self.1
+    }
 }

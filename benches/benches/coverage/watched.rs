@@ -2,34 +2,158 @@
 //!
 //! The driver of another crate is compiled with this file, too: it needs `probe-runtime` and nothing else.
 
-use probe_runtime::{Count, Error, Kind, Profiler, TextPolicy, select};
+use std::env;
+use std::hint::black_box;
+use std::thread;
 
-/// Says what a child attaches. Its arguments are the program's name, the amount of work, and the path of the input.
+use probe_runtime::{
+    Budget, Count, Error, FunctionProfile, Kind, Latency, ProbeSet, Profiler, TextPolicy, probe, select,
+};
+
+/// Says what a child attaches, as below. Its arguments are the program's name, the amount of work, and the path of the input.
 pub const VARIABLE: &str = "PROBE_BENCH_COVERAGE";
+/// Nothing.
+pub const LATENT: &str = "latent";
+/// `Count`: the truth about calls.
 pub const COUNT: &str = "count";
+/// `Latency`: the truth about times, if few functions are selected.
+pub const TIME: &str = "time";
+/// The profiler, with the defaults, or the budget that [`BUDGET`] names.
 pub const PROFILE: &str = "profile";
 
-/// Works while each call is counted, or while the profiler is at work with its defaults.
-///
-/// Prints a function's file, line and path, its calls, and their error, in the whole numbers that tables show: tabs between.
+/// Selects other probes than all of the program's.
+pub const PROBES: &str = "PROBE_BENCH_PROBES";
+/// The profiler's budget, in percent.
+pub const BUDGET: &str = "PROBE_BENCH_BUDGET";
+/// On how many threads; one, if it is not set.
+pub const THREADS: &str = "PROBE_BENCH_THREADS";
+/// If set, reports are made as text, and nothing is printed.
+pub const QUIET: &str = "PROBE_BENCH_QUIET";
+
+/// Works while `by` is attached, and prints a line for each function that was called, with tabs between:
+/// its file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`];
+/// the time of all calls in nanoseconds and its error, or `-`. Numbers are whole, as in tables.
 pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
-    let probes = select(probes)?.text(TextPolicy::Open);
-    if by == COUNT {
-        let counted = probes.attach(Count::new())?;
-        work();
-        let counts = counted.counts();
-        for it in counts.iter().filter(|it| it.probe.kind() == Kind::Entry && it.hits > 0) {
-            println!("{}:{} {}\t{}\t0", it.probe.file(), it.probe.line(), it.probe.path(), it.hits);
+    let others = env::var(PROBES);
+    let probes = others.as_deref().unwrap_or(probes);
+    let is_quiet = env::var_os(QUIET).is_some();
+    let selected = || Ok::<ProbeSet, Error>(select(probes)?.text(TextPolicy::Open));
+    match by {
+        LATENT => work(),
+        COUNT => {
+            let counted = selected()?.attach(Count::new())?;
+            work();
+            let counts = counted.counts();
+            if is_quiet {
+                black_box(counts.to_string());
+                return Ok(());
+            }
+            for it in counts.iter().filter(|it| it.probe.kind() == Kind::Entry && it.hits > 0) {
+                println!(
+                    "{}:{} {}\t{}\t0\t{EXACT}\t-\t-",
+                    it.probe.file(),
+                    it.probe.line(),
+                    it.probe.path(),
+                    it.hits
+                );
+            }
         }
-    } else {
-        let profiler = probes.attach(Profiler::new())?;
-        work();
-        let profile = profiler.profile();
-        for it in profile.iter().filter(|it| it.calls().value > 0.0) {
-            let (function, calls) = (it.function(), it.calls());
-            let name = format_args!("{}:{} {}", function.file(), function.line(), function.path());
-            println!("{name}\t{:.0}\t{:.0}", calls.value, calls.error);
+        TIME => {
+            let timed = selected()?.attach(Latency::new())?;
+            work();
+            print_times(&timed, reading()?);
         }
+        PROFILE => {
+            let profiler = selected()?.attach(profiler())?;
+            work();
+            let profile = profiler.profile();
+            if is_quiet {
+                black_box(profile.to_string());
+                return Ok(());
+            }
+            profile.iter().filter(|it| it.calls().value > 0.0).for_each(print);
+        }
+        _ => panic!("{VARIABLE}={by}"),
     }
     Ok(())
+}
+
+/// As [`THREADS`] says.
+pub fn threads() -> usize {
+    env::var(THREADS).map_or(1, |it| it.parse().expect("a number of threads"))
+}
+
+/// The work in equal parts, one for each thread.
+pub fn in_threads(work: u64, part: impl Fn(u64) + Sync) {
+    match threads() as u64 {
+        1 => part(work),
+        threads => {
+            let part = || part(work.div_ceil(threads));
+            thread::scope(|scope| (0..threads).for_each(|_| _ = scope.spawn(part)));
+        }
+    }
+}
+
+pub const EXACT: &str = "exact";
+pub const ESTIMATED: &str = "estimated";
+/// `calls` are a lower bound, without an upper one.
+pub const AT_LEAST: &str = "at least";
+/// Of times: calls of the function inside of itself count more than once.
+pub const RECURSIVE: &str = "recursive";
+
+fn profiler() -> Profiler {
+    let percent = env::var(BUDGET).map(|it| it.trim_end_matches('%').parse().expect("a budget in percent"));
+    percent.map_or_else(|_| Profiler::new(), |percent| Profiler::new().budget(Budget::percent(percent)))
+}
+
+fn print(it: &FunctionProfile) {
+    let (function, calls) = (it.function(), it.calls());
+    let name = format_args!("{}:{} {}", function.file(), function.line(), function.path());
+    let (value, error) = (calls.value.round(), calls.error.round());
+    let kind = if is_at_least(it) {
+        AT_LEAST
+    } else if error == 0.0 {
+        EXACT
+    } else {
+        ESTIMATED
+    };
+    print!("{name}\t{value}\t{error}\t{kind}");
+    match it.total() {
+        Some(total) => println!("\t{:.0}\t{:.0}", total.value, total.error),
+        None => println!("\t-\t-"),
+    }
+}
+
+/// Whether a profile shows a lower bound of the calls only. None does yet.
+fn is_at_least(_: &FunctionProfile) -> bool {
+    false
+}
+
+/// Times without what measuring adds to each call. What was subtracted is the error.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
+fn print_times(timed: &Latency, reading: f64) {
+    let latencies = timed.latencies();
+    for it in latencies.iter().filter(|it| it.calls() > 0) {
+        let name = format_args!("{}:{} {}", it.function().file(), it.function().line(), it.path());
+        let added = reading * it.calls() as f64;
+        // Only what is measured alone has all of its time in itself.
+        let kind = if it.own() < it.total() { RECURSIVE } else { EXACT };
+        println!("{name}\t{}\t0\t{kind}\t{:.0}\t{added:.0}", it.calls(), it.total() as f64 - added);
+    }
+}
+
+#[probe]
+#[inline(never)]
+fn nothing() {
+    black_box(());
+}
+
+/// The mean of an empty call, in nanoseconds, as `Latency` has it.
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 calls, or ns")]
+fn reading() -> Result<f64, Error> {
+    const CALLS: u32 = 20_000;
+    let timed = select("**::watched::nothing")?.text(TextPolicy::Open).attach(Latency::new())?;
+    (0..CALLS).for_each(|_| nothing());
+    let latencies = timed.latencies();
+    Ok(latencies.iter().map(|it| it.total() as f64 / it.calls() as f64).sum())
 }

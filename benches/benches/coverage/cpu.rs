@@ -1,0 +1,103 @@
+//! CPU time over latent: of the whole process, user and system, from its start to its end, with attaching and the report's text.
+//!
+//! Runs take turns: nothing attached; all entries and exits counted; profiled with each budget. A round gives a ratio for each, and
+//! the ratios a median with its interval of confidence.
+
+use probe_benches::tally::Interval;
+use probe_benches::{Scale, figure};
+
+use super::runs::Timer;
+use super::subject::{Subject, Watch, listed};
+use super::watched;
+
+/// Amounts of work, in seconds of CPU time.
+const AMOUNTS: (&str, &str) = ("PROBE_BENCH_AMOUNTS", "0.2,2,20");
+/// Budgets, in percent.
+const BUDGETS: (&str, &str) = (watched::BUDGET, "1");
+/// Numbers of threads.
+const THREADS: (&str, &str) = (watched::THREADS, "1,8");
+
+/// Rounds for one figure at the most; it is done when its interval is no wider than so many points to either side.
+const ROUNDS: u64 = 200;
+const SURE: f64 = 0.3;
+/// A block of rounds, after which that is asked.
+const BLOCK: u64 = 20;
+
+/// Prints the figures of all programs.
+pub fn compare(scale: Scale, subjects: &[Subject]) {
+    let budgets: Vec<String> = listed(BUDGETS.0, BUDGETS.1);
+    let mut amounts: Vec<f64> = listed(AMOUNTS.0, AMOUNTS.1);
+    let mut threads: Vec<u64> = listed(THREADS.0, THREADS.1);
+    if scale == Scale::Smoke {
+        (amounts, threads) = (vec![0.05], vec![1, 2]);
+    }
+    let mut lines = Vec::new();
+    for seconds in amounts {
+        for subject in subjects.iter().take(if scale == Scale::Full { usize::MAX } else { 1 }) {
+            for &threads in &threads {
+                let subject = of_seconds(subject, threads, seconds);
+                lines.extend(measure(scale, &subject, seconds, &budgets));
+            }
+        }
+    }
+    println!("\nprogram              s threads  budget | rounds  CPU s latent | over latent % (95 in 100)");
+    lines.iter().for_each(|line| println!("{line}"));
+}
+
+/// The same program on so many threads, with as much work as takes so long, if it has amounts.
+fn of_seconds(subject: &Subject, threads: u64, seconds: f64) -> Subject {
+    let mut subject = subject.on(threads);
+    if subject.is_scaled() {
+        // The second time without the error that the start of the process makes.
+        for _ in 0..2 {
+            let taken = subject.cost(LATENT).processor_seconds.max(0.001);
+            #[expect(clippy::cast_precision_loss, reason = "far less than 2^52")]
+            let work = subject.work as f64 * seconds / taken;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1")]
+            let work = work.round().max(1.0) as u64;
+            subject.work = work;
+        }
+    }
+    subject
+}
+
+const LATENT: Watch<'static> = Watch { by: watched::LATENT, probes: None, budget: None };
+
+/// A line of the table for each way.
+fn measure(scale: Scale, subject: &Subject, seconds: f64, budgets: &[String]) -> Vec<String> {
+    let count = Watch { by: watched::COUNT, ..LATENT };
+    let profiles = budgets.iter().map(|it| Watch { by: watched::PROFILE, budget: Some(it), ..LATENT });
+    let ways: Vec<_> = [LATENT, count].into_iter().chain(profiles).collect();
+    let (mut latent, mut ratios) = (Vec::new(), vec![Vec::new(); ways.len() - 1]);
+    let timer = Timer::start();
+    for round in 0..scale.of(ROUNDS) {
+        let mut taken = vec![0.0; ways.len()];
+        for step in 0..ways.len() {
+            let at = (step + usize::try_from(round).expect("few rounds")) % ways.len();
+            taken[at] = subject.cost(ways[at]).processor_seconds;
+        }
+        latent.push(taken[0]);
+        ratios
+            .iter_mut()
+            .zip(&taken[1..])
+            .for_each(|(ratios, taken)| ratios.push(taken / latent[latent.len() - 1]));
+        let is_sure = || ratios[1..].iter().all(|it| 100.0 * Interval::of(it.clone()).half() <= SURE);
+        if timer.is_over() || (round + 1).is_multiple_of(BLOCK) && is_sure() {
+            break;
+        }
+    }
+    let rounds = latent.len();
+    let latent = Interval::of(latent).median;
+    let name = format!("profiler_{}_{seconds}s_{}t", subject.name, subject.threads);
+    ways[1..].iter().zip(ratios).map(|(way, ratios)| {
+        let Interval { median, low, high } = Interval::of(ratios);
+        let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+        let way = way.budget.map_or_else(|| "count".to_owned(), |it| format!("{it}%"));
+        let value = format!("{:.2}", percent(median));
+        figure(&format!("{name}_{way}"), &value, "%", median, "latent");
+        format!(
+            "{:<16} {seconds:>5} {:>7} {way:>7} | {rounds:>6} {latent:>13.3} | {value:>6} ({:.2} to {:.2})",
+            subject.name, subject.threads, percent(low), percent(high)
+        )
+    }).collect()
+}

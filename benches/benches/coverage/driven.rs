@@ -1,0 +1,101 @@
+//! Crates that others wrote, each with a driver of ours (`../../drivers`): programs of their own, since the crates are patched as text.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probe_tests::crates::{
+    AHO_CORASICK, Copy, Crate, Dependency, Driver, LZ4_FLEX, MINIZ_OXIDE, PULLDOWN_CMARK, Places,
+    REGEX_AUTOMATA, REGEX_SYNTAX, SERDE_JSON, TAFFY,
+};
+
+use super::program::Input;
+
+/// A crate, and what is done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Driven {
+    pub name: &'static str,
+    pub input: Input,
+    /// As much work as takes a quarter of a second or so.
+    pub work: u64,
+    of: Crate,
+    /// Dependencies of it that are patched, too.
+    with: &'static [Crate],
+    probes: &'static str,
+}
+
+const fn driven(name: &'static str, of: Crate, probes: &'static str, work: u64) -> Driven {
+    Driven { name, input: Input::Text, work, of, with: &[], probes }
+}
+
+pub const DEFLATE: Driven = driven("deflate", MINIZ_OXIDE, "miniz_oxide::**", 1);
+
+/// All of them.
+pub const DRIVEN: [Driven; 6] = [
+    DEFLATE,
+    Driven { with: &[REGEX_SYNTAX, AHO_CORASICK], ..driven("regexes", REGEX_AUTOMATA, REGEXES, 4) },
+    driven("values", SERDE_JSON, "serde_json::**", 25),
+    driven("lz4", LZ4_FLEX, "lz4_flex::**", 12),
+    Driven { input: Input::Prose, ..driven("markdown", PULLDOWN_CMARK, "pulldown_cmark::**", 300) },
+    Driven { input: Input::None, ..driven("layout", TAFFY, "taffy::**", 50) },
+];
+
+/// How often a state's key is asked for depends on a hash table, whose order differs from run to run.
+const REGEXES: &str = "regex_automata::**, regex_syntax::**, aho_corasick::**, \
+                       !regex_automata::util::determinize::state::borrow";
+
+const MAIN: &str = "\
+mod driver;
+mod watched;
+
+fn main() -> Result<(), probe_runtime::Error> {
+    let [_, _, work, input] = &std::env::args().collect::<Vec<_>>()[..] else { panic!(\"three arguments\") };
+    let text = if input.is_empty() { String::new() } else { std::fs::read_to_string(input).expect(\"the input\") };
+    let work = work.parse().expect(\"an amount\");
+    let by = std::env::var(watched::VARIABLE).expect(\"what to attach\");
+    watched::run(&by, PROBES, || watched::in_threads(work, |work| assert!(driver::work(&text, work) > 0)))
+}
+";
+
+impl Driven {
+    /// Builds the program below `root`, with a probe in each of the crate's functions that can take one.
+    pub fn build(&self, root: &Path) -> PathBuf {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let runtime = here.parent().expect("the workspace").join("probe-runtime");
+        let dependency = Dependency {
+            kind: "dependencies",
+            name: "probe-runtime",
+            package: "probe-runtime",
+            folder: &runtime,
+        };
+        let folder = root.join(self.name);
+        let copy = |it: &Crate| {
+            let copy = Copy::patched(it, &folder.join(it.name), Places::Functions, &[dependency], "");
+            println!("{}: {}: {}", self.name, it.name, copy.tally);
+            copy
+        };
+        let mut dependencies = format!(
+            "probe-runtime = {{ path = '{}', features = [\"profiler\", \"latency\"] }}\n",
+            runtime.display()
+        );
+        if !self.with.is_empty() {
+            dependencies.push_str("\n[patch.crates-io]\n");
+        }
+        for it in self.with {
+            writeln!(dependencies, "{} = {{ path = '{}' }}", it.name, copy(it).folder.display())
+                .expect("memory");
+        }
+        let source = here.join("drivers").join(self.of.name.replace('-', "_")).with_extension("rs");
+        let driver = Driver {
+            of: &self.of,
+            copy: &copy(&self.of),
+            dependencies: &dependencies,
+            sources: &[
+                ("main.rs", &format!("{MAIN}\nconst PROBES: &str = \"{}\";\n", self.probes)),
+                ("driver.rs", &fs::read_to_string(source).expect("the driver")),
+                ("watched.rs", include_str!("watched.rs")),
+            ],
+        };
+        driver.build(&folder.join("driver"), &root.join("target").join(self.name))
+    }
+}

@@ -1,0 +1,204 @@
+//! A program with its work, and how a run of it is started.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use probe_benches::Scale;
+use probe_benches::cost::{self, Cost};
+use probe_benches::tally::{Rows, from_csv, rows};
+use probe_programs::ALL;
+use probe_tests::real::{SQLITE, Way};
+
+use super::driven::{DEFLATE, DRIVEN};
+use super::program::{Input, PROGRAMS};
+use super::{thousands, watched};
+
+pub const ROOT: &str = env!("CARGO_TARGET_TMPDIR");
+/// Names of programs with commas between; all, if it is not set.
+const ONLY: &str = "PROBE_BENCH_ONLY";
+/// A program of anyone's that calls `init_from_env`, in place of all others: `NAME=COMMAND ARGUMENTS`; several with `;`
+/// between. `{}` in an argument stands for an amount of work.
+const OTHERS: &str = "PROBE_BENCH_PROGRAM";
+/// The amount of work of those programs.
+const WORK: &str = "PROBE_BENCH_WORK";
+
+/// A program, and an amount of work.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub name: String,
+    pub work: u64,
+    /// Takes part in one round of so many.
+    pub every: u64,
+    pub threads: u64,
+    how: How,
+}
+
+#[derive(Clone, Debug)]
+enum How {
+    /// Compiled with `watched.rs`.
+    Watched { program: PathBuf, input: PathBuf },
+    /// By the variable `PROBES`.
+    Asked { command: Vec<String> },
+}
+
+/// What is attached in a run.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Watch<'a> {
+    /// One of the words of `watched.rs`.
+    pub by: &'a str,
+    /// All of the program's, if it is not said.
+    pub probes: Option<&'a str>,
+    /// In percent; the default, if it is not said.
+    pub budget: Option<&'a str>,
+}
+
+impl Subject {
+    /// What a run shows.
+    pub fn show(&self, watch: Watch<'_>) -> Rows {
+        let report = Path::new(ROOT).join(format!("coverage-{}.csv", std::process::id()));
+        let mut command = self.command(watch);
+        command.env("PROBES_OUT", &report);
+        let output = command.output().expect("the program can be started");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        match self.how {
+            How::Watched { .. } => rows(&String::from_utf8_lossy(&output.stdout)),
+            How::Asked { .. } => from_csv(&fs::read_to_string(report).expect("a report")),
+        }
+    }
+
+    /// What a run takes that shows nothing; it makes the report as text all the same.
+    pub fn cost(&self, watch: Watch<'_>) -> Cost {
+        let mut command = self.command(watch);
+        command.env(watched::QUIET, "1").stdout(Stdio::null());
+        if matches!(self.how, How::Asked { .. }) {
+            command.stderr(Stdio::null());
+        }
+        cost::run(&mut command)
+    }
+
+    /// The same on so many threads, each with its part of the work.
+    pub fn on(&self, threads: u64) -> Self {
+        Self { threads, ..self.clone() }
+    }
+
+    /// What figures call it.
+    pub fn label(&self) -> String {
+        if self.threads == 1 { self.name.clone() } else { format!("{}_{}t", self.name, self.threads) }
+    }
+
+    /// Whether there may be another amount of work.
+    pub fn is_scaled(&self) -> bool {
+        match &self.how {
+            How::Watched { .. } => true,
+            How::Asked { command } => command.iter().any(|it| it.contains("{}")),
+        }
+    }
+
+    fn command(&self, Watch { by, probes, budget }: Watch<'_>) -> Command {
+        match &self.how {
+            How::Watched { program, input } => {
+                let mut command = Command::new(program);
+                command.env(watched::VARIABLE, by).env(watched::THREADS, self.threads.to_string());
+                command.args([self.name.as_str(), &self.work.to_string()]).arg(input);
+                command.envs(probes.map(|it| (watched::PROBES, it)));
+                // What this process was given is not for the runs.
+                command.env_remove(watched::BUDGET).envs(budget.map(|it| (watched::BUDGET, it)));
+                command
+            }
+            How::Asked { command: words } => {
+                let mut words = words.iter().map(|it| it.replace("{}", &self.work.to_string()));
+                let mut command = Command::new(words.next().expect("a program"));
+                command.args(words).env_remove("PROBES").env_remove("PROBES_OUT");
+                let budget = budget.map_or_else(String::new, |it| format!("budget={it}%, "));
+                let consumer = match by {
+                    watched::LATENT => return command,
+                    watched::TIME => "latency(text=open)".to_owned(),
+                    watched::PROFILE => format!("profile({budget}text=open)"),
+                    other => format!("{other}(text=open)"),
+                };
+                command.env("PROBES", format!("{}={consumer}", probes.unwrap_or("**")));
+                command
+            }
+        }
+    }
+}
+
+/// The programs asked for, built, with what they need. In a taste, those that take long to build are left out, and the others do a tenth
+/// of the work.
+pub fn subjects(scale: Scale) -> Vec<Subject> {
+    if let Ok(others) = env::var(OTHERS) {
+        return others.split(';').map(other).collect();
+    }
+    let only = env::var(ONLY).ok();
+    let is_asked = |name: &str| only.as_ref().is_none_or(|it| it.split(',').any(|it| it.trim() == name));
+    let this = env::current_exe().expect("a program knows its path");
+    let subject = |name: &str, program: &Path, work: u64, every, input: Input| Subject {
+        name: name.to_owned(),
+        work: if scale == Scale::Full { work } else { work.div_ceil(10) },
+        every,
+        threads: 1,
+        how: How::Watched { program: program.to_owned(), input: file(input) },
+    };
+    let is_small = |it: &&super::program::Program| scale == Scale::Full || it.every == 1 && !it.is_large;
+    let programs = PROGRAMS.iter().filter(is_small).filter(|it| is_asked(it.name));
+    let programs = programs.map(|it| subject(it.name, &this, it.work, it.every, it.input));
+    let driven = if scale == Scale::Full { &DRIVEN[..] } else { &[DEFLATE][..] };
+    let root = Path::new(ROOT).join("coverage");
+    let driven = driven.iter().filter(|it| is_asked(it.name));
+    let driven = driven.map(|it| subject(it.name, &it.build(&root), it.work, 1, it.input));
+    let known = ALL.iter().filter(|it| is_asked(it.name));
+    let known = known.map(|it| subject(it.name, &this, 3 * it.work, 1, Input::None));
+    programs.chain(driven).chain(known).collect()
+}
+
+/// The numbers that a variable lists, with commas between.
+pub fn listed<T: FromStr>(variable: &str, default: &str) -> Vec<T> {
+    let text = env::var(variable).unwrap_or_else(|_| default.to_owned());
+    let number = |it: &str| it.trim().trim_end_matches('%').parse().ok();
+    let numbers: Option<_> = text.split(',').map(number).collect();
+    numbers.unwrap_or_else(|| panic!("{variable}: numbers, with commas between"))
+}
+
+fn other(text: &str) -> Subject {
+    let (name, command) =
+        text.split_once('=').unwrap_or_else(|| panic!("{OTHERS}: NAME=COMMAND, not {text}"));
+    let command: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
+    let work = env::var(WORK).map_or(1, |it| it.parse().expect("an amount"));
+    Subject { name: name.trim().to_owned(), work, every: 1, threads: 1, how: How::Asked { command } }
+}
+
+/// What a program reads, or loads.
+fn file(input: Input) -> PathBuf {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    match input {
+        Input::None => PathBuf::new(),
+        Input::Text => joined(&repository.join("probe-runtime/src"), "rs"),
+        Input::Prose => joined(&repository.join("docs"), "md"),
+        Input::Sqlite => SQLITE.build(ROOT, Way::EntryReturn).library,
+        Input::Functions(functions) => thousands::build(Path::new(ROOT), functions),
+    }
+}
+
+/// A file with all files of a folder with this ending, one after the other.
+fn joined(folder: &Path, ending: &str) -> PathBuf {
+    fn add_to(all: &mut String, folder: &Path, ending: &str) {
+        let entries = fs::read_dir(folder).expect("a folder of the repository");
+        let mut paths: Vec<_> = entries.map(|it| it.expect("an entry").path()).collect();
+        paths.sort();
+        for path in paths {
+            if path.is_dir() {
+                add_to(all, &path, ending);
+            } else if path.extension().is_some_and(|it| it == ending) {
+                all.push_str(&fs::read_to_string(&path).expect("text"));
+            }
+        }
+    }
+    let mut all = String::new();
+    add_to(&mut all, folder, ending);
+    let file = Path::new(ROOT).join(format!("coverage-{ending}.txt"));
+    fs::write(&file, all).expect("a file for the text");
+    file
+}

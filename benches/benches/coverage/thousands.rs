@@ -1,0 +1,66 @@
+//! Libraries of thousands of small C functions with probes, made while the bench runs.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probe_tests::real::{CodeBase, Way};
+
+/// So many functions. One in 50 takes about a microsecond, one in 1,000 ten; two in three call another one that is not
+/// around them. The workload calls the functions of rank `2^k` to `2^(k+1)`, in an order like a random one, as often
+/// for each `k`.
+fn code(functions: u64) -> String {
+    let mut code = String::from("#include <stdint.h>\n");
+    for number in 0..functions {
+        let steps = match number {
+            _ if number % 1_000 == 7 => 10_000,
+            _ if number % 50 == 3 => 1_000,
+            _ => 1 + number % 16,
+        };
+        // Half as far, so that chains of calls are short.
+        let inner = if number % 3 == 0 { String::new() } else { format!(" + f{}(x)", number / 2) };
+        // No two are alike, or the compiler would make one of them.
+        writeln!(
+            code,
+            "__attribute__((noinline)) static uint64_t f{number}(uint64_t x) {{\n    \
+             for (uint64_t n = {steps}; n; n--) x = (x ^ x >> 29) * 0x5bd1e995u + {number};\n    \
+             return x{inner};\n}}"
+        )
+        .expect("memory");
+    }
+    code.push_str("static uint64_t (*const all[])(uint64_t) = {");
+    (0..functions).for_each(|number| write!(code, "f{number},").expect("memory"));
+    write!(
+        code,
+        "}};\n__attribute__((visibility(\"default\"))) uint64_t workload(uint64_t calls) {{\n    \
+         uint64_t state = 0x9e3779b97f4a7c15u, sum = 1;\n    for (; calls; calls--) {{\n        \
+         state ^= state << 13; state ^= state >> 7; state ^= state << 17;\n        \
+         uint64_t rank = 1ull << (state >> 32) % {bits};\n        rank += (state >> 8) % rank - 1;\n        \
+         sum += all[rank % {functions} * 7919 % {functions}](state);\n    }}\n    return sum | 1;\n}}\n",
+        bits = functions.ilog2() + 1,
+    )
+    .expect("memory");
+    code
+}
+
+/// The library's file, below `root`.
+pub fn build(root: &Path, functions: u64) -> PathBuf {
+    let source = root.join(format!("thousands-{functions}.c"));
+    let code = code(functions);
+    if fs::read_to_string(&source).ok().as_ref() != Some(&code) {
+        fs::write(&source, code).expect("a file for the source");
+    }
+    let base = CodeBase {
+        name: "thousands",
+        package: None,
+        files: &[],
+        includes: &[],
+        workload: String::leak(source.to_str().expect("a path that is text").to_owned()),
+        is_cpp: false,
+        flags: &[],
+        libraries: &[],
+        made: &[],
+        counted: &[],
+    };
+    base.build(root.to_str().expect("a path that is text"), Way::EntryReturn).library
+}

@@ -1,0 +1,176 @@
+//! What a run has shown, as it prints it.
+
+use std::collections::BTreeMap;
+
+/// How sure the calls of a row are said to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An interval of width 0.
+    Exact,
+    /// The truth is said to be within the error.
+    Estimated,
+    /// A lower bound.
+    AtLeast,
+    /// Exact; but the function's calls inside of itself count more than once in its time.
+    Recursive,
+}
+
+/// A time in nanoseconds, and how far it may be off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Time {
+    /// As shown.
+    pub value: u64,
+    /// Two standard errors.
+    pub error: u64,
+}
+
+/// A function as shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// Calls, as estimated, or counted.
+    pub calls: u64,
+    /// How far they may be off.
+    pub error: u64,
+    /// What that means.
+    pub kind: Kind,
+    /// The time of all calls, if it is shown.
+    pub total: Option<Time>,
+}
+
+/// What a run has shown, by function.
+pub type Rows = BTreeMap<String, Shown>;
+
+/// Lines of a name, its calls, their error, their kind, their time and its error, with tabs between.
+///
+/// # Panics
+/// If they are no such lines, or name a function twice.
+pub fn rows(text: &str) -> Rows {
+    let mut rows = Rows::new();
+    for line in text.lines() {
+        let [name, calls, error, kind, total, off] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let kind = match kind {
+            "exact" => Kind::Exact,
+            "estimated" => Kind::Estimated,
+            "at least" => Kind::AtLeast,
+            "recursive" => Kind::Recursive,
+            _ => panic!("{line}"),
+        };
+        let total = (total != "-").then(|| Time { value: whole(total), error: whole(off) });
+        add(&mut rows, name, Shown { calls: whole(calls), error: whole(error), kind, total });
+    }
+    rows
+}
+
+/// A report of `Count`, `Latency` or `Profiler` as CSV.
+///
+/// # Panics
+/// If it is none, or names a function twice.
+pub fn from_csv(text: &str) -> Rows {
+    let mut rows = Rows::new();
+    let mut lines = text.lines().map(cells);
+    let heading = lines.next().expect("a heading");
+    for cells in lines {
+        let cell = |name: &str| {
+            let at = heading.iter().position(|it| it == name)?;
+            Some(cells[at].as_str()).filter(|it| !it.is_empty())
+        };
+        // A probe's, or a function's.
+        if cell("kind").is_some_and(|kind| kind != "entry") {
+            continue;
+        }
+        let number = |names: &[&str]| names.iter().find_map(|name| cell(name)).map_or(0, whole);
+        let (calls, error) = (number(&["hits", "calls"]), number(&["calls_error"]));
+        if calls == 0 {
+            continue;
+        }
+        let text = |name| cell(name).unwrap_or_default();
+        let path = cell("probe").unwrap_or_else(|| text("function"));
+        let kind = match (text("at_least"), error) {
+            ("true", _) => Kind::AtLeast,
+            (_, 1..) => Kind::Estimated,
+            // A report of `Latency` has both.
+            _ if number(&["own_ns"]) < number(&["busy_ns"]) => Kind::Recursive,
+            _ => Kind::Exact,
+        };
+        let total =
+            cell("total_ns").map(|total| Time { value: whole(total), error: number(&["total_error_ns"]) });
+        let name = format!("{}:{} {path}", text("file"), text("line"));
+        add(&mut rows, &name, Shown { calls, error, kind, total });
+    }
+    rows
+}
+
+fn add(rows: &mut Rows, name: &str, shown: Shown) {
+    assert!(rows.insert(name.to_owned(), shown).is_none(), "{name} is shown twice");
+}
+
+/// The nearest number of calls, or nanoseconds, that is not below 0.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far fewer than 2^52")]
+fn whole(text: &str) -> u64 {
+    let number: f64 = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+    number.round() as u64
+}
+
+/// The cells of a line of RFC 4180 that holds all of its text.
+fn cells(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let (mut is_quoted, mut letters) = (false, line.chars().peekable());
+    while let Some(letter) = letters.next() {
+        let cell = cells.last_mut().expect("at least one");
+        match letter {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                cell.push('"');
+            }
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => cells.push(String::new()),
+            _ => cell.push(letter),
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(calls: u64, error: u64, kind: Kind, total: Option<(u64, u64)>) -> Shown {
+        Shown { calls, error, kind, total: total.map(|(value, error)| Time { value, error }) }
+    }
+
+    #[test]
+    fn lines_are_read() {
+        let rows = rows("a b\t7\t0\texact\t-\t-\nc\t9\t2\testimated\t400\t30\nd\t1\t0\tat least\t-\t-\n");
+        let expected = [
+            ("a b", shown(7, 0, Kind::Exact, None)),
+            ("c", shown(9, 2, Kind::Estimated, Some((400, 30)))),
+            ("d", shown(1, 0, Kind::AtLeast, None)),
+        ];
+        assert!(rows.iter().map(|(name, it)| (name.as_str(), *it)).eq(expected));
+    }
+
+    #[test]
+    fn reports_are_read() {
+        let counts = "probe,kind,file,line,sites,hits\n\"a::<b, \"\"c\"\">\",entry,s.rs,3,1,5\na,exit,s.rs,3,1,4\n\
+                      b,entry,s.rs,9,1,0\n";
+        assert_eq!(
+            from_csv(counts),
+            Rows::from([("s.rs:3 a::<b, \"c\">".into(), shown(5, 0, Kind::Exact, None))])
+        );
+        let profile = "function,file,line,future,calls,calls_error,total_ns,total_error_ns\n\
+                       a,s.rs,3,false,49.6,1.7,1000.4,12\nb,s.rs,4,false,3,0,,\n";
+        let expected = [
+            ("s.rs:3 a".into(), shown(50, 2, Kind::Estimated, Some((1000, 12)))),
+            ("s.rs:4 b".into(), shown(3, 0, Kind::Exact, None)),
+        ];
+        assert_eq!(from_csv(profile), Rows::from(expected));
+    }
+
+    #[test]
+    #[should_panic(expected = "a is shown twice")]
+    fn a_function_is_shown_once() {
+        rows("a\t1\t0\texact\t-\t-\na\t2\t0\texact\t-\t-\n");
+    }
+}

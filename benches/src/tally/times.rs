@@ -1,0 +1,156 @@
+//! Total times as a profiler shows them, beside exact ones of other runs.
+//!
+//! Each run is another one for the machine, too: a truth of times is a median, and single runs lie around it.
+
+use std::collections::BTreeMap;
+
+use super::{Interval, PROMISED, Rows, Time, percent};
+use crate::{figure, median};
+
+/// What runs have said of one function.
+#[derive(Default, Debug)]
+struct Function {
+    /// Nanoseconds in each exact run, and what was subtracted for measuring.
+    exact: Vec<(f64, f64)>,
+    shown: Vec<Time>,
+    calls: u64,
+}
+
+/// The functions of one program whose times are measured exactly.
+#[derive(Default, Debug)]
+pub struct Times(BTreeMap<String, Function>);
+
+/// Compared.
+struct Compared {
+    truth: f64,
+    /// Two standard deviations of exact runs, as a part of the truth.
+    spread: f64,
+    /// Two standard errors of the truth, and half of what was subtracted.
+    doubt: f64,
+    /// What is shown, by the truth.
+    ratio: Interval,
+    within: usize,
+}
+
+impl Times {
+    /// Expects times of this function.
+    pub fn expect(&mut self, name: &str) {
+        self.0.entry(name.to_owned()).or_default();
+    }
+
+    /// The functions.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Adds an exact run.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
+    pub fn add_exact(&mut self, name: &str, calls: u64, Time { value, error }: Time) {
+        let function = self.0.entry(name.to_owned()).or_default();
+        function.exact.push((value as f64, error as f64));
+        function.calls = calls;
+    }
+
+    /// Adds what a profiler has shown; functions without a time are passed over.
+    pub fn add(&mut self, shown: &Rows) {
+        for (name, function) in &mut self.0 {
+            function.shown.extend(shown.get(name).and_then(|it| it.total));
+        }
+    }
+
+    /// Prints the figures: the share of times with the truth within their error, and how far off they are.
+    pub fn print_figures(&self, program: &str) {
+        let compared: Vec<_> = self.compared().collect();
+        let shown = compared.iter().map(|(_, function, _)| function.shown.len()).sum();
+        if shown == 0 {
+            return;
+        }
+        let covered = percent(compared.iter().map(|(.., it)| it.within).sum(), shown);
+        let promised = format!("the promised {PROMISED} %");
+        let name = format!("profiler_{program}_times_covered");
+        figure(&name, format_args!("{covered:.1}"), "%", covered / PROMISED, &promised);
+        let ratio = median(compared.iter().map(|(.., it)| it.ratio.median).collect());
+        let off = 100.0 * (ratio - 1.0);
+        let name = format!("profiler_{program}_times");
+        figure(&name, format_args!("{off:+.1}"), "% off in the median", ratio, "the truth");
+    }
+
+    /// Goes above the rows that [`print`](Self::print) prints.
+    pub const HEADING: &str = "program          function                                  calls   µs a call  truth ± %  runs ± % | \
+                               runs  of truth (95 in 100)    within %";
+
+    /// Prints a row for each function under [`HEADING`](Self::HEADING).
+    #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
+    pub fn print(&self, program: &str) {
+        for (name, function, it) in self.compared() {
+            let path = name.rsplit_once(' ').map_or(name, |(_, path)| path);
+            let end: String = path.chars().skip(path.chars().count().saturating_sub(36)).collect();
+            println!(
+                "{program:<16} {end:<36} {:>10} {:>11.1} {:>10.1} {:>9.1} | {:>4} {:>6.3} ({:.3} to {:.3}) {:>8.1}",
+                function.calls,
+                it.truth / function.calls as f64 / 1e3,
+                100.0 * it.doubt,
+                100.0 * it.spread,
+                function.shown.len(),
+                it.ratio.median,
+                it.ratio.low,
+                it.ratio.high,
+                percent(it.within, function.shown.len()),
+            );
+        }
+    }
+
+    fn compared(&self) -> impl Iterator<Item = (&str, &Function, Compared)> {
+        let known = self.0.iter().filter(|(_, it)| it.exact.len() >= 3 && !it.shown.is_empty());
+        known.map(|(name, it)| (name.as_str(), it, it.compared()))
+    }
+}
+
+impl Function {
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 ns")]
+    fn compared(&self) -> Compared {
+        let middle = |values: Vec<f64>| Interval::of(values).median;
+        let truth = middle(self.exact.iter().map(|it| it.0).collect());
+        let added = middle(self.exact.iter().map(|it| it.1).collect());
+        // As robust as the median, and that of a normal distribution: one that is disturbed says nothing of the others.
+        let off = middle(self.exact.iter().map(|it| (it.0 - truth).abs()).collect());
+        let spread = 2.0 * 1.4826 * off;
+        // The variance of a median is π/2 of the mean's.
+        let of_runs = spread * (std::f64::consts::FRAC_PI_2 / self.exact.len() as f64).sqrt();
+        let is_within = |it: &&Time| (it.value as f64 - truth).abs() <= (it.error as f64).hypot(spread);
+        Compared {
+            truth,
+            spread: spread / truth,
+            doubt: of_runs.hypot(added / 2.0) / truth,
+            ratio: Interval::of(self.shown.iter().map(|it| it.value as f64 / truth).collect()),
+            within: self.shown.iter().filter(is_within).count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::rows;
+
+    #[test]
+    fn times_are_held_against_the_median_of_exact_runs() {
+        let mut times = Times::default();
+        times.expect("f");
+        times.expect("never measured");
+        for value in [1_000, 990, 1_010, 5_000, 1_000] {
+            times.add_exact("f", 10, Time { value, error: 20 });
+        }
+        times.add(&rows("f\t10\t0\texact\t1050\t50\ng\t1\t0\texact\t7\t0\n"));
+        times.add(&rows("f\t10\t0\texact\t1100\t50\n"));
+        times.add(&rows("f\t10\t0\texact\t-\t-\n"));
+        let compared: Vec<_> = times.compared().collect();
+        let [(name, function, it)] = &compared[..] else { panic!("one function") };
+        assert_eq!((*name, function.shown.len(), it.within), ("f", 2, 1));
+        // The middle one of how far the runs are off is 10.
+        assert!((it.truth - 1_000.0).abs() < 1e-9 && (it.spread - 0.029_652).abs() < 1e-9);
+        assert!((it.ratio.median - 1.075).abs() < 1e-9);
+        let doubt = (0.029_652 * (std::f64::consts::FRAC_PI_2 / 5.0).sqrt()).hypot(0.01);
+        assert!((it.doubt - doubt).abs() < 1e-9);
+    }
+}
