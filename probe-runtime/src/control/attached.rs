@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::HeldText;
 use super::switch::{Run, runs};
-use super::tallies::{counts, sums};
 use crate::consumer::Wants;
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Report, TextPolicy, Visibility};
@@ -31,7 +30,7 @@ pub(super) struct Attached {
     pub(super) ids: Arc<[ProbeId]>,
     pub(super) runs: Vec<Run>,
     pub(super) wants: Wants,
-    /// Its counters: what [`Wants::counters`] says.
+    /// Its own counters: what [`Wants::counters`] says.
     pub(super) tallies: Range<usize>,
     pub(super) subscription: Arc<Subscription>,
     /// When hits may have found it first.
@@ -42,6 +41,8 @@ pub(super) struct Attached {
     pub(super) sole: usize,
     /// How many of its probes are switched off.
     pub(super) off: usize,
+    /// How many of its parts are frozen.
+    pub(super) frozen: Cell<usize>,
     pub(super) text: HeldText,
     /// What was done to its sites last without being asked for.
     pub(super) late: Report,
@@ -80,6 +81,7 @@ impl Attached {
             is_paused: Cell::new(false),
             sole: 0,
             off: 0,
+            frozen: Cell::new(0),
             text,
             late: Report::default(),
             #[cfg(probe_discovers)]
@@ -87,37 +89,12 @@ impl Attached {
         }
     }
 
-    /// What was not delivered.
-    pub(super) fn suppressed(&self) -> u64 {
-        let start = self.tallies.start;
-        if self.wants == Wants::Tally { 0 } else { sums(start..start + 1).iter().sum() }
-    }
-
-    /// What each probe has counted.
-    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
-        if self.wants == Wants::Hits {
-            return Vec::new();
-        }
+    /// In how many of its counters, from the first, hits may be counted that are nobody else's, too.
+    pub(super) fn own(&self) -> usize {
         #[cfg(probe_discovers)]
-        if let Some(growth) = &self.growth {
-            return growth.counted();
+        if self.growth.is_some() {
+            return self.tallies.len();
         }
-        let first = self.tallies.start + self.wants.counters(0);
-        self.ids.iter().copied().zip(sums(first..self.tallies.end)).collect()
-    }
-
-    /// What each of these probes has counted; 0 for those that are not its own.
-    pub(super) fn counted_of(&self, ids: &[ProbeId]) -> Vec<u64> {
-        #[cfg(probe_discovers)]
-        if let Some(growth) = &self.growth {
-            let counted = growth.counted();
-            let of =
-                |id: &ProbeId| counted.binary_search_by_key(id, |(id, _)| *id).map_or(0, |at| counted[at].1);
-            return ids.iter().map(of).collect();
-        }
-        let first = self.tallies.start + self.wants.counters(0);
-        let at = |id: &ProbeId| self.ids.binary_search(id).ok().map(|at| first + at);
-        let numbers: Vec<_> = ids.iter().map(at).collect();
-        if self.wants == Wants::Hits { vec![0; ids.len()] } else { counts(&numbers.iter().copied()) }
+        self.wants.counters(0)
     }
 }

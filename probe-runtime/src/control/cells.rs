@@ -34,6 +34,6 @@ impl<const N: usize> Cells<N> {
 
 impl<const N: usize> Drop for Cells<N> {
     fn drop(&mut self) {
-        lock().tallies.give_back(self.range.clone());
+        lock().tallies.give_back(self.range.clone(), N);
     }
 }

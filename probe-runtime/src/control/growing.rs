@@ -7,7 +7,6 @@ use super::HeldText;
 use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
 use super::lock::operate;
-use super::parts::Part;
 use super::ready;
 use super::retired::{Garbage, settle};
 use super::state::Control;
@@ -103,7 +102,8 @@ impl Control {
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);
                 if !is_part {
-                    self.add_part(attachment, id, tally);
+                    self.tallies.reserve(id);
+                    self.add_part(attachment, id, Action::Tally(TallyAt::new(tally)));
                 }
             }
             self.publish(&[id]);
@@ -130,34 +130,36 @@ impl Control {
         }
     }
 
-    fn add_part(&mut self, attachment: usize, id: ProbeId, tally: usize) {
-        let part = Part::new(attachment, Action::Tally(TallyAt::new(tally)));
-        self.change(id, |members, parts| members.add(parts, part));
-    }
-
     /// Has an attachment's list of probes be what it has grown to: before something is done to all of them.
     pub(super) fn settle_growth(&mut self, attachment: usize) {
         let Some(attached) = self.attached_mut(attachment) else { return };
         let Some(growth) = attached.growth.as_mut().filter(|growth| !growth.is_settled) else { return };
         growth.is_settled = true;
-        let mut ids: Vec<_> = growth.tallied.iter().map(|(id, _)| *id).collect();
-        ids.sort_unstable();
-        ids.dedup();
+        let ids = growth.ids();
         attached.runs = runs(&ids);
         attached.ids = ids.into();
     }
 }
 
 impl Growth {
-    /// What each probe has counted, at all of its counters.
-    pub(super) fn counted(&self) -> Vec<(ProbeId, u64)> {
+    /// Its probes, ascending.
+    pub(super) fn ids(&self) -> Vec<ProbeId> {
+        let mut ids: Vec<_> = self.tallied.iter().map(|(id, _)| *id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// Adds what each of these probes has counted by counters of its own: while its hook was an early
+    /// one, or others were told of its hits.
+    pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
         let tallies = || self.tallied.iter().map(|(_, tally)| *tally);
-        let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return Vec::new() };
+        let (Some(first), Some(last)) = (tallies().min(), tallies().max()) else { return };
         let sums = sums(first..last + 1);
-        let mut counted = BTreeMap::new();
+        let mut own = BTreeMap::<ProbeId, u64>::new();
         for (id, tally) in &self.tallied {
-            *counted.entry(*id).or_default() += sums[tally - first];
+            *own.entry(*id).or_default() += sums[tally - first];
         }
-        counted.into_iter().collect()
+        ids.iter().zip(counted).for_each(|(id, counted)| *counted += own.get(id).unwrap_or(&0));
     }
 }

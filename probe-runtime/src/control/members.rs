@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::parts::{Chain, Part, Parts};
 use crate::abi::Definition;
 use crate::arch::backend;
-use crate::dispatch::{Published, Subscription};
+use crate::dispatch::{Action, Published, Subscription, TallyAt};
 use crate::registry::ProbeState;
 
 /// Who listens to one probe, and who holds it off.
@@ -27,7 +27,7 @@ impl Members {
     /// `is_paused` tells of each attachment whether it is.
     #[inline]
     pub(super) fn state(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> ProbeState {
-        let listening = parts.of(&self.parts).any(|part| !part.is_off && !is_paused(part.attachment()));
+        let listening = parts.of(&self.parts).any(|part| listens(part, &is_paused));
         match (self.parts.is_empty(), listening && self.holds == 0) {
             (true, _) => ProbeState::Latent,
             (false, true) => ProbeState::Active,
@@ -50,17 +50,24 @@ impl Members {
         parts.of(&self.parts).map(Part::attachment)
     }
 
+    /// An attachment's part.
+    #[inline]
+    pub(super) fn part<'a>(&self, parts: &'a Parts, attachment: usize) -> Option<&'a Part> {
+        parts.of(&self.parts).find(|part| part.attachment() == attachment)
+    }
+
     pub(super) fn add(&mut self, parts: &mut Parts, part: Part) {
         parts.add(&mut self.parts, part);
     }
 
-    pub(super) fn remove(&mut self, parts: &mut Parts, attachment: usize) {
-        parts.remove(&mut self.parts, attachment);
+    /// Removes an attachment's part; returns it.
+    pub(super) fn remove(&mut self, parts: &mut Parts, attachment: usize) -> Option<Part> {
+        parts.remove(&mut self.parts, attachment)
     }
 
     /// Switches an attachment's part; `None` where it has none, else whether that was a change.
     pub(super) fn set_off(&self, parts: &mut Parts, attachment: usize, is_off: bool) -> Option<bool> {
-        let part = parts.find(&self.parts, attachment)?;
+        let part = parts.find_mut(&self.parts, attachment)?;
         Some(std::mem::replace(&mut part.is_off, is_off) != is_off)
     }
 
@@ -73,7 +80,7 @@ impl Members {
         subscription: &Subscription,
         is_counting: bool,
     ) {
-        let Some(part) = parts.find(&self.parts, attachment) else { return };
+        let Some(part) = parts.find_mut(&self.parts, attachment) else { return };
         part.is_counting = is_counting;
         if let Some(hook) = &self.hook {
             hook.set_counting(subscription, is_counting);
@@ -97,7 +104,54 @@ impl Members {
         is_paused: impl Fn(usize) -> bool + Clone,
     ) -> impl Iterator<Item = &'a Part> + Clone {
         let is_sole = parts.sole(&self.parts).is_some();
-        parts.of(&self.parts).filter(move |part| is_sole || !part.is_off && !is_paused(part.attachment()))
+        parts.of(&self.parts).filter(move |part| is_sole || listens(part, &is_paused))
+    }
+
+    /// Whether parts are to be frozen or thawed when a hook is made of those that are to be in it.
+    #[inline]
+    pub(super) fn is_to_turn(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> bool {
+        let is_sole = parts.sole(&self.parts).is_some();
+        parts.of(&self.parts).any(|part| turns(part, is_sole, &is_paused))
+    }
+
+    /// Freezes and thaws these, now that the probe's counter is at `sum`.
+    pub(super) fn turn(
+        &self,
+        parts: &mut Parts,
+        sum: u64,
+        is_paused: impl Fn(usize) -> bool,
+        mut turned: impl FnMut(&Part),
+    ) {
+        let is_sole = parts.sole(&self.parts).is_some();
+        parts.change_each(&self.parts, |part| {
+            if turns(part, is_sole, &is_paused) {
+                part.turn(sum);
+                turned(part);
+            }
+        });
+    }
+
+    /// Notes which parts' hits their attachments' own counters may count, once a hook is made of
+    /// those that are to be in it.
+    #[inline]
+    pub(super) fn mix(
+        &self,
+        parts: &mut Parts,
+        counter: Option<TallyAt>,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) {
+        let is_sole = parts.sole(&self.parts).is_some();
+        if is_sole && counter.is_some() {
+            return;
+        }
+        let hooked = || {
+            let all = self.hooked(parts, is_paused.clone());
+            all.map(|part| part.action).filter(|action| !matches!(action, Action::Wrap))
+        };
+        let is_joint = hooked().nth(1).is_none() || hooked().all(Action::only_counts);
+        if counter.is_none() || !is_joint {
+            parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
+        }
     }
 
     /// Publishes a hook; returns the one that it replaces, for `limbo`.
@@ -143,6 +197,18 @@ impl Members {
         }
         (switched, unchanged)
     }
+}
+
+#[inline]
+fn listens(part: &Part, is_paused: impl Fn(usize) -> bool) -> bool {
+    !part.is_off && !is_paused(part.attachment())
+}
+
+/// Whether a part is to be frozen, or thawed. A sole one that does not listen stays as it is.
+#[inline]
+fn turns(part: &Part, is_sole: bool, is_paused: impl Fn(usize) -> bool) -> bool {
+    let listens = listens(part, is_paused);
+    if part.is_frozen { listens } else { !listens && !is_sole && part.action.counts() }
 }
 
 /// Takes a definition for this runtime; false if another one in this process (a plugin's, say) has

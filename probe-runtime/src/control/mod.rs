@@ -14,6 +14,7 @@ mod attached;
 mod attachment;
 mod baseline;
 mod cells;
+mod counting;
 mod env;
 #[cfg(probe_discovers)]
 mod growing;

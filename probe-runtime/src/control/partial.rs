@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use super::attached::Attached;
 use super::lock::{Locked, lock};
+use super::members::Members;
 use super::retired::tidy;
 use super::state::Control;
 use crate::consumer::Wants;
@@ -120,7 +121,10 @@ impl Switch {
     /// ```
     pub fn counted(&self, probes: &[ProbeId]) -> Vec<u64> {
         let locked = lock();
-        self.find(&locked).map_or_else(|| vec![0; probes.len()], |attached| attached.counted_of(probes))
+        match self.find(&locked) {
+            Some(_) => locked.counted_of(self.number, probes),
+            None => vec![0; probes.len()],
+        }
     }
 
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
@@ -209,9 +213,13 @@ impl Control {
             if let (Some(true), Some(attached)) = (changed, &mut self.attachments[attachment]) {
                 attached.off = if is_off { attached.off + 1 } else { attached.off - 1 };
             }
-            // Where it listens alone, the hook stays, and only the sites change.
-            let is_shared = || members.is_some_and(|it| it.attachments(&self.parts).nth(1).is_some());
-            if changed == Some(true) && is_shared() {
+            // Where it listens alone, the hook stays, and only the sites change; unless what others
+            // counted is to be left out first.
+            let is_shared = |members: &Members| {
+                members.attachments(&self.parts).nth(1).is_some()
+                    || members.part(&self.parts, attachment).is_some_and(|part| part.is_frozen)
+            };
+            if changed == Some(true) && members.is_some_and(is_shared) {
                 shared.push(*id);
             }
             changed.is_some()

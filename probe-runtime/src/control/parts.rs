@@ -1,11 +1,13 @@
 //! Attachments' parts in probes: all in one piece of memory, chained by probe, oldest first. Pure.
 //!
-//! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
+//! Cost: 40 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
 //! attachment's. What is removed is used again.
 
 use crate::dispatch::Action;
 
 /// One attachment's part in one probe.
+#[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "any of them may be true of any part")]
 pub(super) struct Part {
     pub(super) attachment: u32,
     pub(super) action: Action,
@@ -13,12 +15,39 @@ pub(super) struct Part {
     pub(super) is_off: bool,
     /// Whether hits are counted now, in place of being delivered.
     pub(super) is_counting: bool,
+    /// Whether the probe's counter does not count for it now: others may be counting there, and it
+    /// does not listen, or has not begun. Always false of one that never counts.
+    pub(super) is_frozen: bool,
+    /// Whether hits may have been counted by its attachment's own counters, too.
+    pub(super) is_mixed: bool,
+    /// While it is frozen, how many hits the probe's counter has counted for it; else the counter,
+    /// less these.
+    pub(super) tally: u64,
 }
 
 impl Part {
     pub(super) fn new(attachment: usize, action: Action) -> Self {
         let attachment = u32::try_from(attachment).expect("fewer than 2^32 attachments");
-        Self { attachment, action, is_off: false, is_counting: false }
+        Self {
+            attachment,
+            action,
+            is_off: false,
+            is_counting: false,
+            is_frozen: action.counts(),
+            is_mixed: false,
+            tally: 0,
+        }
+    }
+
+    /// Freezes it, or thaws it, now that the probe's counter is at `sum`.
+    pub(super) fn turn(&mut self, sum: u64) {
+        self.is_frozen = !self.is_frozen;
+        self.tally = sum.wrapping_sub(self.tally);
+    }
+
+    /// How many hits the probe's counter, which is at `sum` now, has counted for it.
+    pub(super) fn counted(&self, sum: u64) -> u64 {
+        if self.is_frozen { self.tally } else { sum.wrapping_sub(self.tally) }
     }
 
     pub(super) fn attachment(&self) -> usize {
@@ -29,6 +58,7 @@ impl Part {
 /// Where a part is: its number and 1; 0 is none.
 type Link = u32;
 
+#[derive(Clone, Copy)]
 struct Node {
     part: Part,
     next: Link,
@@ -78,13 +108,23 @@ impl Parts {
         self.node(chain.first).filter(|node| node.next == 0).map(|node| &node.part)
     }
 
-    /// An attachment's part.
-    pub(super) fn find(&mut self, chain: &Chain, attachment: usize) -> Option<&mut Part> {
+    /// An attachment's part, to be changed.
+    pub(super) fn find_mut(&mut self, chain: &Chain, attachment: usize) -> Option<&mut Part> {
         let mut at = chain.first;
         while self.node(at)?.part.attachment() != attachment {
             at = self.node(at)?.next;
         }
         Some(&mut self.nodes[at as usize - 1].part)
+    }
+
+    /// Changes each of a chain.
+    #[inline]
+    pub(super) fn change_each(&mut self, chain: &Chain, mut change: impl FnMut(&mut Part)) {
+        let mut at = chain.first;
+        while let Some(node) = self.nodes.get_mut((at as usize).wrapping_sub(1)) {
+            at = node.next;
+            change(&mut node.part);
+        }
     }
 
     /// Adds a part, as the newest.
@@ -114,12 +154,11 @@ impl Parts {
         link
     }
 
-    /// Removes an attachment's part, if there is one.
-    pub(super) fn remove(&mut self, chain: &mut Chain, attachment: usize) {
+    /// Removes an attachment's part, if there is one; returns it.
+    pub(super) fn remove(&mut self, chain: &mut Chain, attachment: usize) -> Option<Part> {
         let (mut before, mut at) = (0, chain.first);
-        while let Some(node) = self.node(at) {
-            let next = node.next;
-            if node.part.attachment() == attachment {
+        while let Some(Node { part, next }) = self.node(at).copied() {
+            if part.attachment() == attachment {
                 if before == 0 {
                     chain.first = next;
                 } else {
@@ -128,10 +167,11 @@ impl Parts {
                 self.nodes[at as usize - 1].next = self.free.first;
                 self.free.first = at;
                 self.free_len += 1;
-                return;
+                return Some(part);
             }
             (before, at) = (at, next);
         }
+        None
     }
 
     #[inline]
@@ -143,10 +183,27 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dispatch::TallyAt;
     use proptest::prelude::*;
 
     fn attachments(parts: &Parts, chain: &Chain) -> Vec<usize> {
         parts.of(chain).map(Part::attachment).collect()
+    }
+
+    #[test]
+    fn what_others_count_is_not_told_to_one_that_is_frozen() {
+        let mut part = Part::new(0, Action::Tally(TallyAt::new(7)));
+        assert!(part.is_frozen);
+        assert_eq!(part.counted(100), 0);
+        part.turn(100);
+        assert_eq!(part.counted(103), 3);
+        part.turn(104);
+        assert_eq!((part.is_frozen, part.counted(104), part.counted(200)), (true, 4, 4));
+        part.turn(200);
+        assert_eq!((part.is_frozen, part.counted(200), part.counted(201)), (false, 4, 5));
+        let never = Part::new(0, Action::Call { suppressed: TallyAt::new(7), counted: None });
+        assert!(!never.is_frozen && !Part::new(0, Action::Wrap).is_frozen);
+        assert!(size_of::<Node>() <= 40);
     }
 
     proptest! {
@@ -159,7 +216,7 @@ mod tests {
             for (adds, probe, attachment) in steps {
                 let (chain, list) = (&mut chains[probe], &mut lists[probe]);
                 let had = list.contains(&attachment);
-                prop_assert_eq!(parts.find(chain, attachment).map(|part| part.attachment()), had.then_some(attachment));
+                prop_assert_eq!(parts.find_mut(chain, attachment).map(|part| part.attachment()), had.then_some(attachment));
                 if !adds {
                     parts.remove(chain, attachment);
                     list.retain(|it| *it != attachment);

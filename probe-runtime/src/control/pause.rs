@@ -136,8 +136,8 @@ impl Attached {
         self.policy.text == TextPolicy::Open && !self.policy.strict
     }
 
-    /// Whether nothing but its being paused decides on its probes.
+    /// Whether nothing but its being paused decides on its probes, and what they count is its own.
     fn decides_alone(&self) -> bool {
-        self.sole == self.ids.len() && self.off == 0
+        self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
     }
 }

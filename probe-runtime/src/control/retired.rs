@@ -34,6 +34,8 @@ pub(super) enum Garbage {
 pub(super) struct Detached {
     pub(super) subscription: Arc<Subscription>,
     pub(super) tallies: Range<usize>,
+    /// In how many of these, from the first, hits may have been counted.
+    pub(super) used: usize,
 }
 
 /// Ends an operation, after the lock is released: has every thread see it, and waits for hits, if
@@ -82,16 +84,16 @@ fn free(garbage: Vec<Garbage>) {
         match one {
             Garbage::Hooks(hooks) => Published::drop_all(hooks),
             Garbage::Detached(detached) => {
-                let Detached { subscription, tallies } = *detached;
+                let Detached { subscription, tallies, used } = *detached;
                 drop(subscription.take_unreachable());
-                ranges.push(tallies);
+                ranges.push((tallies, used));
             }
             #[cfg(probe_discovers)]
             other => drop(other),
         }
     }
-    if ranges.iter().any(|range| !range.is_empty()) {
+    if ranges.iter().any(|(range, _)| !range.is_empty()) {
         let mut locked = lock();
-        ranges.into_iter().for_each(|range| locked.tallies.give_back(range));
+        ranges.into_iter().for_each(|(range, used)| locked.tallies.give_back(range, used));
     }
 }

@@ -103,6 +103,7 @@ impl Control {
 
     /// Publishes the hooks of those who listen to these probes, and retires those before.
     pub(super) fn publish(&mut self, ids: &[ProbeId]) {
+        self.turn(ids);
         let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
         let (mut hooks, mut members) = (0, 0);
         for id in ids {
@@ -120,7 +121,7 @@ impl Control {
                     let attached = self.attachments[part.attachment()].as_ref()?;
                     Some((part.action, &attached.subscription, part.is_counting))
                 });
-                hooks.as_mut().map(|hooks| hooks.add(id, listening))
+                hooks.as_mut().map(|hooks| hooks.add(id, self.tallies.of(id), listening))
             });
             old.extend(members.publish(hook, self.registry.definitions(id)));
         }
@@ -161,11 +162,13 @@ impl Control {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
         let wanted = wants.counters(ids.len());
-        let tallies = self.tallies.take(wanted).ok_or(Error::OutOfCounters { wanted })?;
+        let has_room = wants == Wants::Hits || ids.last().is_none_or(|last| self.tallies.reserve(*last));
+        let tallies = has_room.then(|| self.tallies.take(wanted)).flatten();
+        let tallies = tallies.ok_or(Error::OutOfCounters { wanted })?;
         let text = match self.open_text(&ids, policy) {
             Ok(text) => text,
             Err(error) => {
-                self.tallies.give_back(tallies);
+                self.tallies.give_back(tallies, 0);
                 return Err(error);
             }
         };
@@ -194,13 +197,20 @@ impl Control {
         let left = self.left_each(&ids);
         let attachment = self.place(attached);
         self.parts.reserve(ids.len());
-        for (&id, action) in ids.iter().zip(actions) {
-            self.change(id, |members, parts| members.add(parts, Part::new(attachment, action)));
-        }
+        ids.iter().zip(actions).for_each(|(id, action)| self.add_part(attachment, *id, action));
         self.publish(&ids);
         self.remember(&ids);
         self.switch_each(&ids, &left, policy.access(), report);
         attachment
+    }
+
+    /// Adds an attachment's part in a probe.
+    pub(super) fn add_part(&mut self, attachment: usize, id: ProbeId, action: Action) {
+        let part = Part::new(attachment, action);
+        if let Some(attached) = self.attached(attachment) {
+            attached.frozen.set(attached.frozen.get() + usize::from(part.is_frozen));
+        }
+        self.change(id, |members, parts| members.add(parts, part));
     }
 
     /// Leaves out the probes that another runtime has taken.
@@ -231,14 +241,18 @@ impl Control {
         attached.subscription.close();
         #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);
+        let mut is_mixed = false;
         for &id in &*attached.ids {
-            self.change(id, |members, parts| members.remove(parts, attachment));
+            self.change(id, |members, parts| {
+                is_mixed |= members.remove(parts, attachment).is_some_and(|part| part.is_mixed);
+            });
         }
         self.publish(&attached.ids);
         self.forget(&attached.ids);
         // After its hooks: it is given out no earlier than they are.
         let Attached { since, subscription, tallies, .. } = &attached;
-        let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone() };
+        let used = if is_mixed { tallies.len() } else { attached.own() };
+        let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
         self.switch_each(&attached.ids, &left, attached.policy.access(), &mut report);
         close_text(attached.text, &mut report);
@@ -289,6 +303,6 @@ impl Control {
 }
 
 /// Tells of each attachment whether it is paused.
-fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
+pub(super) fn is_paused(attachments: &[Option<Attached>]) -> impl Fn(usize) -> bool + Clone + '_ {
     |at| attachments[at].as_ref().is_some_and(|attached| attached.is_paused.get())
 }

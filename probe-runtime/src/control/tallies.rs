@@ -1,38 +1,72 @@
-//! Which counters are in use: ranges of them, one for each attachment.
+//! Which counters are in use: one for each probe, and ranges of them for attachments.
+//!
+//! | counters | whose | count |
+//! |---|---|---|
+//! | from 0 on, by [`ProbeId`] | a probe's, as long as the process lives | hits that are only counted, once for all who count them |
+//! | from the other end | an attachment's | its discovered calls; what was suppressed; hits that others listen to in another way |
+//! | | a consumer's ([`Cells`](super::Cells)) | whatever it likes |
+//!
+//! No counter of a probe is ever reset, as another attachment may be counting there: each keeps
+//! where it began (`counting`). An attachment's are zero when it gets them.
 
 use std::ops::Range;
 
 use crate::dispatch::{TALLIES, TallyAt, slots};
+use crate::registry::ProbeId;
 
-/// A first-fit allocator over the counters' numbers. Pure but for the reset.
+/// An allocator over the counters' numbers: the last fit. Pure but for the reset.
 #[derive(Debug)]
 pub(super) struct Tallies {
+    /// How many are the first probes'.
+    probes: usize,
     /// Ascending, never touching each other.
     free: Vec<Range<usize>>,
 }
 
 impl Default for Tallies {
     fn default() -> Self {
-        Self { free: vec![0..TALLIES] }
+        Self { probes: 0, free: vec![0..TALLIES] }
     }
 }
 
 impl Tallies {
+    /// Has this probe, and all with smaller numbers, have counters of their own; returns whether
+    /// there was room.
+    pub(super) fn reserve(&mut self, id: ProbeId) -> bool {
+        let wanted = id.index() + 1;
+        if wanted > self.probes {
+            match self.free.first_mut().filter(|first| first.start == self.probes && first.end >= wanted) {
+                Some(first) => first.start = wanted,
+                None => return false,
+            }
+            self.free.retain(|range| !range.is_empty());
+            self.probes = wanted;
+        }
+        true
+    }
+
+    /// A probe's own counter, if it has one.
+    #[inline]
+    pub(super) fn of(&self, id: ProbeId) -> Option<TallyAt> {
+        (id.index() < self.probes).then(|| TallyAt::new(id.index()))
+    }
+
     /// A range of counters, all zero; `None` if there is no room.
     pub(super) fn take(&mut self, len: usize) -> Option<Range<usize>> {
-        let at = self.free.iter().position(|range| range.len() >= len)?;
-        let start = self.free[at].start;
-        self.free[at].start += len;
+        let at = self.free.iter().rposition(|range| range.len() >= len)?;
+        let end = self.free[at].end;
+        self.free[at].end -= len;
         if self.free[at].is_empty() {
             self.free.remove(at);
         }
-        Some(start..start + len)
+        Some(end - len..end)
     }
 
-    /// Gives a range back. Nobody may be counting there any more.
-    pub(super) fn give_back(&mut self, range: Range<usize>) {
+    /// Gives a range back, of which hits may have been counted in the first `used`. Nobody may be
+    /// counting there any more.
+    pub(super) fn give_back(&mut self, range: Range<usize>, used: usize) {
         for slot in slots() {
-            range.clone().for_each(|number| slot.reset(TallyAt::new(number)));
+            range.clone().take(used).for_each(|number| slot.reset(TallyAt::new(number)));
         }
         self.insert(range);
     }
@@ -61,19 +95,20 @@ impl Tallies {
 /// What all threads, also those that have ended, have counted at each of these places, if it is
 /// one. Slot by slot: a slot's counters lie together, and slots lie so far apart that one counter's
 /// in all of them would share a line of the caches.
-pub(super) fn counts(numbers: &(impl ExactSizeIterator<Item = Option<usize>> + Clone)) -> Vec<u64> {
-    let mut counts = vec![0_u64; numbers.len()];
+pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + Clone)) -> Vec<u64> {
+    let mut counts = vec![0_u64; places.len()];
     for slot in slots() {
-        for (count, number) in counts.iter_mut().zip(numbers.clone()) {
-            *count += number.map_or(0, |number| slot.count(TallyAt::new(number)));
+        for (count, place) in counts.iter_mut().zip(places.clone()) {
+            *count += place.map_or(0, |place| slot.count(place));
         }
     }
     counts
 }
 
 /// The same at all of these.
+#[cfg(probe_discovers)]
 pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
-    counts(&range.map(Some))
+    counts(&range.map(TallyAt::new).map(Some))
 }
 
 #[cfg(test)]
@@ -85,7 +120,8 @@ mod tests {
     fn what_is_given_back_is_joined() {
         let mut tallies = Tallies::default();
         let ranges: Vec<_> = (1..=4).map(|len| tallies.take(len).unwrap()).collect();
-        assert_eq!(ranges, [0..1, 1..3, 3..6, 6..10]);
+        let from_end = |range: &Range<usize>| TALLIES - range.end..TALLIES - range.start;
+        assert_eq!(ranges.iter().map(from_end).collect::<Vec<_>>(), [0..1, 1..3, 3..6, 6..10]);
         for at in [1, 3, 0, 2] {
             tallies.insert(ranges[at].clone());
         }
@@ -93,14 +129,40 @@ mod tests {
         assert_eq!(tallies.take(TALLIES + 1), None);
     }
 
+    #[test]
+    fn probes_have_the_first_ones_until_they_meet_others() {
+        let mut tallies = Tallies::default();
+        let id = ProbeId::new;
+        assert_eq!(tallies.of(id(0)), None);
+        assert!(tallies.reserve(id(4)));
+        assert_eq!((tallies.of(id(4)), tallies.of(id(5))), (Some(TallyAt::new(4)), None));
+        let rest = tallies.take(TALLIES - 8).unwrap();
+        assert_eq!((rest.clone(), tallies.take(4)), (8..TALLIES, None));
+        assert!(!tallies.reserve(id(8)), "it is an attachment's");
+        assert_eq!(tallies.free, [5..8], "nothing has changed");
+        assert!(tallies.reserve(id(7)) && tallies.reserve(id(2)));
+        assert_eq!((tallies.take(1), tallies.reserve(id(8))), (None, false));
+        tallies.insert(rest);
+        assert!(tallies.reserve(id(8)));
+        assert_eq!(tallies.free, [9..TALLIES]);
+    }
+
     proptest! {
         #[test]
-        fn ranges_never_overlap(steps in prop::collection::vec((any::<bool>(), 1_usize..50), 1..60)) {
+        fn ranges_never_overlap(
+            steps in prop::collection::vec((any::<bool>(), 1_usize..50), 1..60),
+            probes in prop::collection::vec(0_usize..400, 0..60),
+        ) {
             let mut tallies = Tallies::default();
             let mut taken: Vec<Range<usize>> = Vec::new();
+            let mut probes = probes.into_iter();
             for (take, len) in steps {
+                if let Some(probe) = probes.next() {
+                    prop_assert!(tallies.reserve(ProbeId::new(probe)));
+                }
                 if take || taken.is_empty() {
                     let range = tallies.take(len).unwrap();
+                    prop_assert!(range.start >= tallies.probes);
                     prop_assert!(taken.iter().all(|other| range.end <= other.start || other.end <= range.start));
                     taken.push(range);
                 } else {
@@ -108,7 +170,7 @@ mod tests {
                 }
             }
             taken.into_iter().for_each(|range| tallies.insert(range));
-            prop_assert_eq!(tallies.free, vec![0..TALLIES]);
+            prop_assert_eq!(tallies.free, vec![tallies.probes..TALLIES]);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::attached::{Attached, Policy};
+use super::attached::Policy;
 use super::baseline::Baseline;
 use super::lock::{lock, operate};
 use super::partial::Switch;
@@ -125,7 +125,7 @@ impl Untyped {
     /// What each probe has counted, whoever has reset what: what collectors get.
     pub(crate) fn all_counts(&self) -> Counts {
         let counts = operate(|control| {
-            let counted = control.attached(self.number)?.counted();
+            let counted = control.counted(self.number);
             let ids: Vec<_> = counted.iter().map(|(id, _)| *id).collect();
             let probes = control.attached_infos(&ids);
             let count = |(id, probe)| {
@@ -138,8 +138,7 @@ impl Untyped {
     }
 
     pub(crate) fn suppressed(&self) -> u64 {
-        let locked = lock();
-        locked.attached(self.number).map_or(0, Attached::suppressed)
+        lock().suppressed(self.number)
     }
 
     pub(crate) fn failure(&self) -> Option<&str> {

@@ -3,7 +3,7 @@
 //! | members | function |
 //! |---|---|
 //! | one, whose consumer is called | [`deliver`], made for that consumer's type, so that its `hit` is part of it |
-//! | others | [`each`], member by member, through `dyn Consumer` |
+//! | others | [`each`], member by member, through `dyn Consumer`; once for all where all only count |
 //! | none was looked at: the thread is new, or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
 //!
 //! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
@@ -92,6 +92,10 @@ pub(super) fn tell(
     hook: &Hook,
     is_suppressing: bool,
 ) {
+    if let Some(at) = hook.joint_tally() {
+        slot.tally(at);
+        return;
+    }
     let mut has_called = false;
     for member in hook.members() {
         // Who is silent then was taken away while this thread was in the consumer before.

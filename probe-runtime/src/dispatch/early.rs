@@ -38,7 +38,7 @@ impl Early {
             let member = &raw mut (*at).member;
             member.write(Member::new(Action::Tally(tally), &subscription, false));
             (&raw mut (*at).subscription).write(subscription);
-            (&raw mut (*at).hook).write(Hook::new(ProbeId::UNKNOWN, member, 1, None));
+            (&raw mut (*at).hook).write(Hook::new(ProbeId::UNKNOWN, member, 1, None, None));
             definition.hook().store((&raw mut (*at).hook).cast(), Ordering::Release);
         }
     }

@@ -17,8 +17,8 @@ use crate::registry::ProbeId;
 /// The members of one probe. Published through `Definition::hook`.
 #[repr(C)]
 pub(crate) struct Hook {
-    /// Where to count, if counting is all there is to do now; else 0 or [`IN_ORDER`]. `enter` reads
-    /// it.
+    /// Where to count, once for all members, if counting is all there is to do now; else 0 or
+    /// [`IN_ORDER`]. `enter` reads it.
     sole_tally: AtomicUsize,
     /// What else there is to do. `enter` calls it.
     pub(super) deliver: Deliver,
@@ -28,6 +28,8 @@ pub(crate) struct Hook {
     members: *const Member,
     len: u32,
     probe: ProbeId,
+    /// The probe's own counter, if it has one.
+    counter: Option<TallyAt>,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
@@ -59,19 +61,20 @@ impl Hook {
         probe: ProbeId,
         members: *const Member,
         len: usize,
+        counter: Option<TallyAt>,
         wrappers: Option<Wrappers>,
     ) -> Self {
         let number = u32::try_from(len).expect("fewer than 2^32 attachments");
         // SAFETY: the caller's promise.
         let listening = unsafe { slice::from_raw_parts(members, len) };
-        let sole_tally = AtomicUsize::new(way(listening));
+        let sole_tally = AtomicUsize::new(way(listening, counter));
         let (deliver, sole) = match listening {
             [sole @ Member { action: Action::Call { .. }, .. }] => {
                 (sole.subscription().deliver(), sole.subscription)
             }
             _ => (each as Deliver, ptr::null()),
         };
-        Self { sole_tally, deliver, sole, members, len: number, probe, wrappers }
+        Self { sole_tally, deliver, sole, members, len: number, probe, counter, wrappers }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -92,6 +95,13 @@ impl Hook {
         unsafe { slice::from_raw_parts(self.members, self.len as usize) }
     }
 
+    /// Where a hit is counted for several members together, if counting is all there is to do now.
+    #[inline(always)]
+    pub(super) fn joint_tally(&self) -> Option<TallyAt> {
+        let is_joint = |at: &TallyAt| self.sole_tally.load(Ordering::Relaxed) == at.offset();
+        self.counter.filter(|at| self.len > 1 && is_joint(at))
+    }
+
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
         self.wrappers.as_ref()
     }
@@ -108,18 +118,21 @@ impl Hook {
             return;
         };
         member.set_counting(is_counting);
-        self.sole_tally.store(way(self.members()), Ordering::Release);
+        self.sole_tally.store(way(self.members(), self.counter), Ordering::Release);
     }
 }
 
 /// What `enter` is to do for these members, as they are now.
-fn way(members: &[Member]) -> usize {
+fn way(members: &[Member], counter: Option<TallyAt>) -> usize {
     let is_ordered = || members.iter().any(Member::needs_order);
     let long_way = || if is_ordered() { IN_ORDER } else { 0 };
     match members {
         // Nobody listens, so that the way in has nothing to do.
         [] => UNREAD,
         [sole] => sole.tally().map_or_else(long_way, TallyAt::offset),
+        all if all.iter().all(|member| member.tally().is_some()) => {
+            counter.map_or_else(long_way, TallyAt::offset)
+        }
         _ => long_way(),
     }
 }
@@ -140,6 +153,27 @@ pub(crate) enum Action {
     Wrap,
 }
 
+impl Action {
+    /// Whether hits are ever counted, but for those that are suppressed.
+    pub(crate) fn counts(self) -> bool {
+        self.counter().is_some()
+    }
+
+    /// Where its attachment's own counter counts them.
+    pub(crate) fn counter(self) -> Option<TallyAt> {
+        match self {
+            Self::Tally(at) => Some(at),
+            Self::Call { counted, .. } => counted,
+            Self::Wrap => None,
+        }
+    }
+
+    /// Whether hits are never delivered.
+    pub(crate) fn only_counts(self) -> bool {
+        matches!(self, Self::Tally(_))
+    }
+}
+
 /// One attachment's part in one probe.
 pub(crate) struct Member {
     action: Action,
@@ -158,6 +192,13 @@ impl Member {
     pub(super) fn new(action: Action, subscription: &Arc<Subscription>, is_counting: bool) -> Self {
         let subscription = Arc::as_ptr(subscription);
         Self { action, subscription, is_counting: AtomicBool::new(is_counting) }
+    }
+
+    /// Has hits that it counts be counted there, before its hook is made.
+    pub(super) fn count_at(&mut self, counter: TallyAt) {
+        if let Action::Tally(at) | Action::Call { counted: Some(at), .. } = &mut self.action {
+            *at = counter;
+        }
     }
 
     /// What a hit does now.
@@ -212,28 +253,39 @@ mod tests {
         fn hit(&self, _event: &Event<'_>) {}
     }
 
-    const AT: usize = 64;
+    /// The probe's counter is the first, and the attachments' are these.
+    const OWN: [usize; 2] = [64, 65];
 
     fn subscription(needs_order: bool) -> Arc<Subscription> {
         Arc::new(Subscription::new(Arc::new(Listener { needs_order })))
     }
 
+    fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::dispatch::Published {
+        let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
+        let mut hooks = Hooks::with_room(1, members.len(), Era::UNKNOWN);
+        hooks.add(ProbeId::new(0), Some(TallyAt::new(0)), listening)
+    }
+
+    fn way(hook: &Hook) -> usize {
+        hook.sole_tally.load(Ordering::Relaxed)
+    }
+
+    /// What the members of a hook do.
+    fn places(hook: &Hook) -> Vec<Option<TallyAt>> {
+        hook.members().iter().map(Member::tally).collect()
+    }
+
     #[test]
     fn order_is_for_hits_that_are_delivered_to_who_needs_it() {
-        let way = |hook: &Hook| hook.sole_tally.load(Ordering::Relaxed);
-        let hook = |members: &[(Action, &Arc<Subscription>)]| {
-            let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
-            Hooks::with_room(1, members.len(), Era::UNKNOWN).add(ProbeId::new(0), listening)
-        };
-        let call = Action::Call { suppressed: TallyAt::new(0), counted: Some(TallyAt::new(AT)) };
-        let tally = Action::Tally(TallyAt::new(AT));
+        let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(TallyAt::new(OWN[0])) };
+        let tally = Action::Tally(TallyAt::new(OWN[1]));
         let (ordered, other) = (&subscription(true), &subscription(false));
         assert_eq!(way(&hook(&[])), UNREAD);
         assert_eq!(way(&hook(&[(Action::Wrap, other)])), UNREAD);
         assert_eq!(way(&hook(&[(call, other)])), 0);
         assert_eq!(way(&hook(&[(tally, other), (call, other)])), 0);
         assert_eq!(way(&hook(&[(tally, other), (call, ordered)])), IN_ORDER);
-        let counted = TallyAt::new(AT).offset();
+        let counted = TallyAt::new(0).offset();
         let (alone, both) = (hook(&[(call, ordered)]), hook(&[(call, ordered), (call, other)]));
         for hook in [&alone, &both] {
             assert_eq!(way(hook), IN_ORDER);
@@ -241,8 +293,29 @@ mod tests {
         }
         assert_eq!((way(&alone), way(&both)), (counted, 0));
         both.set_counting(other, true);
-        assert_eq!(way(&both), 0, "two counters");
+        assert_eq!(way(&both), counted, "once for both");
+        both.set_counting(other, false);
+        assert_eq!(way(&both), 0);
         alone.set_counting(ordered, false);
         assert_eq!(way(&alone), IN_ORDER);
+    }
+
+    #[test]
+    fn who_counts_alone_or_with_others_that_count_does_so_by_the_probes_counter() {
+        let [first, second] = OWN.map(TallyAt::new);
+        let call = Action::Call { suppressed: TallyAt::new(1), counted: Some(first) };
+        let tally = Action::Tally(second);
+        let (one, other) = (&subscription(false), &subscription(false));
+        let probes = TallyAt::new(0);
+        for alone in [hook(&[(tally, one)]), hook(&[(tally, one), (Action::Wrap, other)])] {
+            assert_eq!((way(&alone), places(&alone)), (probes.offset(), vec![Some(probes)]));
+        }
+        let both = hook(&[(tally, one), (tally, other)]);
+        assert_eq!((way(&both), both.joint_tally()), (probes.offset(), Some(probes)));
+        // Of one that may be called, whoever has seen that it is counts for itself.
+        let mixed = hook(&[(call, one), (tally, other)]);
+        assert_eq!((mixed.joint_tally(), places(&mixed)), (None, vec![None, Some(second)]));
+        mixed.set_counting(one, true);
+        assert_eq!((mixed.joint_tally(), places(&mixed)), (Some(probes), vec![Some(first), Some(second)]));
     }
 }

@@ -75,7 +75,7 @@ fn rehearse(clock: Clock, members: &[(Action, Arc<Subscription>)], mut each: imp
 fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) -> T {
     let mut hooks = Hooks::with_room(2, 2 * members.len(), Era::UNKNOWN);
     let listening = || members.iter().map(|(action, subscription)| (*action, subscription, false));
-    let published = [0, 1].map(|number| hooks.add(ProbeId::new(number), listening()));
+    let published = [0, 1].map(|number| hooks.add(ProbeId::new(number), None, listening()));
     for (definition, hook) in CALL.iter().zip(&published) {
         definition.entry().store(backend::entry(definition), Ordering::Relaxed);
         definition.hook().store(hook.as_ptr(), Ordering::Release);

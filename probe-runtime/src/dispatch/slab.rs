@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::hook::{Action, Hook, Member};
-use super::{Era, Subscription, Wrappers};
+use super::{Era, Subscription, TallyAt, Wrappers};
 use crate::registry::ProbeId;
 
 /// Both pieces of memory. Only the maker of hooks changes it.
@@ -64,8 +64,8 @@ impl Hooks {
         Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: hooks }
     }
 
-    /// Makes the hook of a probe: what a hit does for each subscription, and whether it counts now
-    /// in place of being delivered.
+    /// Makes the hook of a probe, which has this counter: what a hit does for each subscription, and
+    /// whether it counts now in place of being delivered.
     ///
     /// # Panics
     /// Without room.
@@ -73,6 +73,7 @@ impl Hooks {
     pub(crate) fn add<'a>(
         &mut self,
         probe: ProbeId,
+        counter: Option<TallyAt>,
         listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
     ) -> Published {
         assert!(self.left != 0, "room for another hook");
@@ -92,13 +93,16 @@ impl Hooks {
             }
             slab.members.push(Member::new(action, subscription, is_counting));
         }
+        if let (Some(counter), [sole]) = (counter, &mut slab.members[first..]) {
+            sole.count_at(counter);
+        }
         // The newest first.
         let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
         // SAFETY: the members are not moved, and are dropped with the hook, as are the
         // subscriptions.
         let hook = unsafe {
             let members = slab.members.as_ptr().add(first);
-            Hook::new(probe, members, slab.members.len() - first, wrappers)
+            Hook::new(probe, members, slab.members.len() - first, counter, wrappers)
         };
         slab.hooks.push(hook);
         self.left -= 1;
@@ -181,7 +185,7 @@ mod tests {
     use super::*;
     use crate::abi::{Definition, Kind};
     use crate::consumers::Count;
-    use crate::dispatch::{TallyAt, Wrapper};
+    use crate::dispatch::Wrapper;
 
     #[test]
     fn what_runs_instead_of_a_function_goes_with_its_own_hook() {
@@ -192,8 +196,9 @@ mod tests {
         // Whoever counts two functions has published both hooks; one of the two is replaced.
         let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
         let mut hooks = Hooks::with_room(2, 3, Era::UNKNOWN);
-        let replaced = hooks.add(ProbeId::new(0), [(Action::Wrap, &wrapping, false), tally(0)].into_iter());
-        let other = hooks.add(ProbeId::new(1), [tally(1)].into_iter());
+        let replaced =
+            hooks.add(ProbeId::new(0), None, [(Action::Wrap, &wrapping, false), tally(0)].into_iter());
+        let other = hooks.add(ProbeId::new(1), None, [tally(1)].into_iter());
         drop((hooks, wrapping));
         assert_eq!(Arc::strong_count(&closure), 2);
         drop(replaced);
@@ -207,7 +212,7 @@ mod tests {
         let publish = |subscription: &Arc<Subscription>| {
             let mut hooks = Hooks::with_room(3, 3, Era::UNKNOWN);
             let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
-            [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), tally()))
+            [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), None, tally()))
         };
         let ([first, second, kept], [third, fourth, fifth]) = (publish(&one), publish(&other));
         Published::drop_all(vec![first, third, fourth, second, fifth]);
@@ -221,8 +226,8 @@ mod tests {
         let subscription = Arc::new(Subscription::new(Arc::new(Count::new())));
         let mut hooks = Hooks::with_room(3, 4, Era::UNKNOWN);
         let tally = |number| (Action::Tally(TallyAt::new(number)), &subscription, false);
-        let one = hooks.add(ProbeId::new(7), [tally(0)].into_iter());
-        let two = hooks.add(ProbeId::new(8), [tally(1), tally(2)].into_iter());
+        let one = hooks.add(ProbeId::new(7), None, [tally(0)].into_iter());
+        let two = hooks.add(ProbeId::new(8), None, [tally(1), tally(2)].into_iter());
         assert_eq!([&one, &two].map(|hook| (hook.probe().index(), hook.members().len())), [(7, 1), (8, 2)]);
         assert_eq!(Arc::strong_count(&subscription), 2, "one for all");
         drop(one);
