@@ -1,6 +1,6 @@
 //! `profiler`: what sampling costs at its defaults, on real programs of several threads, all of whose functions have probes: Table 3 of the
 //! paper. CPU time of all threads, the profiler's own among them, beside the same program with nobody attached, and by how much that differs from
-//! itself; toggles and samples a second; what of the cost switching makes. And how far off the estimates are, of calls that the programs know.
+//! itself; toggles and samples a second. And how far off the estimates are, of calls that the programs know.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -91,7 +91,7 @@ impl Row {
         let samples: u64 = self.profile.iter().map(FunctionProfile::samples).sum();
         let of_used = |time: Duration| 100.0 * time.as_secs_f64() / cost.used.as_secs_f64();
         println!(
-            "{:<10} {:>9.0} {:>10.0} {:>9.0} {:>10.2} {:>7.2} {:>7.2} {:>7.2} {:>8.2}",
+            "{:<10} {:>9.0} {:>10.0} {:>9.0} {:>10.2} {:>7.2} {:>7.2} {:>7.2}",
             self.program.name,
             each(cost.toggles),
             each(cost.calls),
@@ -100,7 +100,6 @@ impl Row {
             self.noise,
             of_used(cost.hits),
             of_used(cost.own),
-            of_used(cost.switching),
         );
     }
 

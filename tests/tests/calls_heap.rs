@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::thread;
 
-use probe_runtime::{CallTree, Latency, Perf, PerfEvent, Profiler, probe, select};
+use probe_runtime::{Budget, CallTree, Latency, Perf, PerfEvent, Profiler, probe, select};
 
 struct Counting;
 
@@ -52,7 +52,8 @@ fn a_hit_takes_no_heap() {
     let (latency, calls) = (set.attach(Latency::new()).unwrap(), set.attach(CallTree::new()).unwrap());
     // Each first hit opens events, where the kernel lets it; a sample of them, too.
     let events = || Perf::of([PerfEvent::TaskClock, PerfEvent::PageFaults]);
-    let perf = [events(), events().sampled(Profiler::new().stepped())].map(|perf| set.attach(perf).ok());
+    let perf = [events(), events().sampled(Profiler::new().stepped().budget(Budget::UNLIMITED))]
+        .map(|perf| set.attach(perf).ok());
     // What attaching itself has allocated while it switched the sites.
     let unpaired = || latency.latencies()[0].unpaired();
     let at_first = unpaired();

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use probe_runtime::{CallTree, Latency, Profiler, TreeNode, probe, select};
+use probe_runtime::{Budget, CallTree, Latency, Profiler, TreeNode, probe, select};
 
 /// Two waits, three polls.
 #[probe]
@@ -27,7 +27,7 @@ fn a_call_is_all_of_its_polls_in_each_report() {
     let set = select("future_reports::answer, future_reports::poll").unwrap();
     let latency = set.attach(Latency::new()).unwrap();
     let calls = set.attach(CallTree::new()).unwrap();
-    let profiler = set.attach(Profiler::new().stepped()).unwrap();
+    let profiler = set.attach(Profiler::new().stepped().budget(Budget::UNLIMITED)).unwrap();
     for _ in 0..20 {
         let mut future = pin!(answer());
         while !poll(future.as_mut()) {}

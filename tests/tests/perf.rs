@@ -358,15 +358,20 @@ fn a_budget_of_nothing_is_refused() {
 /// The profiler says which calls; their events are exact, the number of all is estimated.
 #[test]
 fn under_a_budget_a_sample_is_counted() {
-    let profiler = Profiler::with_clock(|| SAMPLED.load(Relaxed)).stepped().budget(Budget::percent(1.0));
+    let profiler = Profiler::with_clock(|| SAMPLED.load(Relaxed)).stepped();
+    let profiler = profiler.budget(Budget::calls_per_second(100_000.0));
     let perf = Perf::new().with_counts(two).sampled(profiler);
     let perf = select("perf::sampled::*").unwrap().attach(perf).unwrap();
     let profiler = perf.profiler().unwrap();
+    let hot = || {
+        for _ in 0..100_000 {
+            sampled::hot();
+            profiler.look();
+        }
+    };
+    hot();
     sampled::rare();
-    for _ in 0..200_000 {
-        sampled::hot();
-        profiler.look();
-    }
+    hot();
     let counts = perf.event_counts();
     let [hot, rare] = ["hot", "rare"].map(|name| counts.function(&format!("perf::sampled::{name}")).unwrap());
     assert_eq!((rare.counted(), rare.total(Cycles), rare.total(Instructions)), (1, Some(12), Some(26)));
@@ -376,8 +381,8 @@ fn under_a_budget_a_sample_is_counted() {
     assert_eq!((hot.total(Cycles), hot.total(Instructions)), (Some(7 * samples), Some(21 * samples)));
     assert_eq!((hot.mean(Cycles), hot.ipc(), hot.uncounted()), (Some(7.0), Some(3.0), 0));
     let Estimated { value, error } = hot.calls();
-    assert!((value - 200_001.0).abs() <= error.max(2_000.0), "{counts}");
+    assert!((value - 200_001.0).abs() <= error.max(4_000.0), "{counts}");
     assert_eq!(profiler.profile().function("perf::sampled::hot").unwrap().samples(), samples);
-    assert!(counts.cost().is_some() && counts.to_string().contains("; budget: 1 %"), "{counts}");
+    assert!(counts.cost().is_some() && counts.to_string().contains("; budget: 100000 calls/s"), "{counts}");
     assert!(counts.to_csv().lines().any(|line| line.contains(&format!(",{},,", 7 * samples))), "no self");
 }

@@ -124,9 +124,9 @@ fn print(it: &FunctionProfile) {
     }
 }
 
-/// Whether a profile shows a lower bound of the calls only. None does yet.
-fn is_at_least(_: &FunctionProfile) -> bool {
-    false
+/// Whether a profile shows a lower bound of the calls only.
+fn is_at_least(shown: &FunctionProfile) -> bool {
+    shown.calls().is_at_least()
 }
 
 /// Times without what measuring adds to each call. What was subtracted is the error.

@@ -65,8 +65,6 @@ pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published};
 pub use slot::lost_hits;
-#[cfg(feature = "profiler")]
-pub(crate) use slot::threads;
 pub(crate) use slot::{Slot, TALLIES, TallyAt, prepare, slots};
 
 pub(crate) use subscription::{Subscription, Unsettled};

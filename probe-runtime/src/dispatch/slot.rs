@@ -145,12 +145,6 @@ pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
     FREE.store(free, Ordering::Relaxed);
 }
 
-/// The threads that have slots: their numbers, and the system's ids of them.
-#[cfg(feature = "profiler")]
-pub(crate) fn threads() -> impl Iterator<Item = (u64, u32)> {
-    slots().filter_map(|slot| Some((slot.thread.load(Ordering::Relaxed), slot.owner().asked_for()?)))
-}
-
 impl Slot {
     /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without
     /// memory.

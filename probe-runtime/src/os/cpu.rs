@@ -13,23 +13,6 @@ pub(crate) fn thread() -> u64 {
     time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// `clock_getcpuclockid(3)`: a thread's, by the scheduler.
-const THREAD_SCHEDULER: libc::clockid_t = 4 | 2;
-
-/// Whether threads' ids are the kernel's, and it tells of them.
-const KNOWS_THREADS: bool = cfg!(all(target_os = "linux", probe_backend = "x86_64"));
-
-/// Nanoseconds that a thread has used so far, of this process, by the kernel's id; `None` if there
-/// is none, or no telling. Unlike [`process`], which knows of others what they had used at the last
-/// tick, exact to the microsecond.
-pub(crate) fn of_thread(id: u32) -> Option<u64> {
-    if !KNOWS_THREADS {
-        return None;
-    }
-    let id = libc::clockid_t::try_from(id).ok()?;
-    Some(time((!id << 3) | THREAD_SCHEDULER)).filter(|time| *time != 0)
-}
-
 fn time(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a place for the result.
@@ -53,11 +36,5 @@ mod tests {
         }
         assert!(process() >= of_all + 1_000_000);
         assert!(process() >= thread());
-        let other = std::thread::spawn(crate::os::thread::id).join().unwrap();
-        if KNOWS_THREADS {
-            let before = thread();
-            assert!(of_thread(crate::os::thread::id()).is_some_and(|time| time >= before));
-        }
-        assert_eq!(of_thread(other), None, "it has ended");
     }
 }

@@ -288,7 +288,7 @@ impl Consumer for Perf {
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         // First: whether it is right does not depend on what the machine can count.
-        self.profiler().map_or(Ok(()), Profiler::check_budgets)?;
+        self.profiler().map_or(Ok(()), Profiler::check_budget)?;
         let plan = self.make_plan();
         if plan.counted.is_empty() {
             return Err(Error::NoEvents(plan.missing));

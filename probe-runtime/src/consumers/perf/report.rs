@@ -76,7 +76,7 @@ impl EventCounts {
     fn add_all(&mut self, calls: &Calls<NUMBERS, Perf>, events: &Arc<[PerfEvent]>) {
         self.functions.extend(calls.functions().iter().enumerate().map(|(number, function)| {
             let sums = Sums::of(calls.parts(number));
-            let calls_of = Estimated { value: (sums.calls + sums.uncounted) as f64, error: 0.0 };
+            let calls_of = Estimated::exactly((sums.calls + sums.uncounted) as f64);
             FunctionEvents {
                 function: function.clone(),
                 calls: calls_of,

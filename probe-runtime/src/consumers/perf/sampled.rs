@@ -18,21 +18,21 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
-/// What a thread has of one function.
+/// What a thread has for all functions.
 #[repr(C)]
-struct Samples {
-    counts: Counts,
+struct Head {
+    group: Group,
     /// The counts at the beginning of each call that is timed now.
     starts: [[AtomicU64; NUMBERS]; DEPTH],
 }
 
-// SAFETY: atomics only.
-unsafe impl Zeroed for Samples {}
+// SAFETY: a group, and atomics.
+unsafe impl Zeroed for Head {}
 
 /// A profiler, and what is read besides.
 pub(super) struct Sampled {
     pub(super) profiler: Profiler,
-    memory: OnceLock<PerThread<Group, Samples>>,
+    memory: OnceLock<PerThread<Head, Counts>>,
 }
 
 impl Sampled {
@@ -57,26 +57,26 @@ impl Sampled {
         let Some(timed) = self.profiler.sample(event) else { return };
         let Some(local) = self.memory.get().and_then(|memory| memory.of(event)) else { return };
         let (Timed::Began(function, depth) | Timed::Ended(function, depth)) = timed;
-        let Some(samples) = local.parts().get(function) else { return };
-        let Some(start) = samples.starts.get(depth) else { return };
-        let now = read(local.map(|group| group));
+        let Some(counts) = local.parts().get(function) else { return };
+        let Some(start) = local.head().starts.get(depth) else { return };
+        let now = read(local.map(|head| &head.group));
         if let Timed::Began(..) = timed {
             start.iter().zip(now).for_each(|(start, now)| start.store(now, Relaxed));
         } else {
             let elapsed = array::from_fn(|at| now[at].saturating_sub(start[at].load(Relaxed)));
-            samples.counts.call(&elapsed);
+            counts.call(&elapsed);
         }
     }
 
     /// The threads' groups.
     pub(super) fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
-        self.memory.get().into_iter().flat_map(PerThread::iter).map(|local| local.map(|group| group))
+        self.memory.get().into_iter().flat_map(PerThread::iter).map(|local| local.map(|head| &head.group))
     }
 
     /// What each thread has counted of a function.
     pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &Counts> {
         let memory = self.memory.get().into_iter().flat_map(PerThread::iter);
-        memory.filter_map(move |local| Some(&local.parts().get(function)?.counts))
+        memory.filter_map(move |local| local.parts().get(function))
     }
 
     /// Hits that found no memory.

@@ -44,9 +44,10 @@ impl EventCounts {
         let mut table = Table::new(&heading);
         let labels = labels(seen().map(|it| it.function().into()).collect());
         for (it, label) in seen().zip(labels) {
-            let mut row = vec![label, decimal(it.calls.value.round())];
+            let [calls, error] = it.calls.cells(|it| decimal(it.round()));
+            let mut row = vec![label, calls];
             if is_sampled {
-                row.extend([decimal(it.calls.error.round()), it.counted().to_string()]);
+                row.extend([error, it.counted().to_string()]);
             }
             if has_ipc {
                 row.push(it.ipc().map_or_else(|| "-".to_owned(), |ipc| format!("{ipc:.2}")));
@@ -73,7 +74,7 @@ impl EventCounts {
 fn columns(events: impl IntoIterator<Item = PerfEvent>) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![
         ("calls".to_owned(), Box::new(|it| it.calls.value.into())),
-        ("calls_error".to_owned(), Box::new(|it| it.calls.error.into())),
+        ("calls_error".to_owned(), Box::new(|it| it.calls.known_error().into())),
         ("counted".to_owned(), Box::new(|it| it.counted().into())),
         ("uncounted".to_owned(), Box::new(|it| it.uncounted().into())),
     ];

@@ -1,10 +1,9 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! No clock tells the cost of a hit of the program, since most of it lies outside of the readings.
-//! So the profiler makes hits of its own ([`rehearsal`](crate::dispatch::rehearsal)). It does so
-//! before it is attached, and then now and then from the thread that looks. That runs beside the
-//! program, since a processor that two threads share takes longer. The cost is the median of the
-//! last rehearsals.
+//! So the profiler makes hits of its own ([`rehearsal`](crate::dispatch::rehearsal)), now and then,
+//! from the thread that looks, as far as the budget pays for it. That runs beside the program, since
+//! a processor that two threads share takes longer. The cost is the median of the last rehearsals.
 //!
 //! In a program, a hit takes longer than here if its code has left the caches. It takes less if the
 //! processor executes it beside the function's own work. In the programs of the examples, a counted
@@ -18,7 +17,6 @@ use std::sync::Arc;
 
 use super::sampler::Sampler;
 use super::time::Time;
-use super::times::Times;
 use crate::clock::Clock;
 use crate::consumer::Consumer;
 use crate::dispatch::Event;
@@ -33,10 +31,8 @@ const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOU
 
 /// How many rehearsals are remembered.
 const KEPT: usize = 15;
-/// How often a rehearsal is tried at first. Without any, [`Costs`] are those of a slow machine, in
-/// nanoseconds.
-const TRIES: usize = 200;
-const GUESS: [f64; 4] = [4.0, 15.0, 15.0, 20.0];
+/// Without any, [`Costs`] are guessed, in nanoseconds.
+const GUESS: [f64; 4] = [2.5, 15.0, 15.0, 20.0];
 
 /// The costs of hits, in ticks.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -54,6 +50,16 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// What a hit of a timed call takes.
+    pub(super) fn hit(self) -> f64 {
+        self.delivered + self.reading
+    }
+
+    /// What the two hits of a timed call take of the call around it.
+    pub(super) fn outside(self) -> f64 {
+        2.0 * self.hit() - self.inside
+    }
+
     fn numbers(self) -> [f64; 4] {
         [self.counted, self.delivered, self.reading, self.inside]
     }
@@ -83,6 +89,11 @@ impl Rehearsed {
     /// Rehearses once more.
     pub(super) fn again(&mut self) {
         self.rehearsal.iter_mut().for_each(Rehearsal::again);
+    }
+
+    /// Whether costs are not guessed any more.
+    pub(super) fn is_known(&self) -> bool {
+        self.rehearsal.as_ref().is_none_or(|it| !it.last.is_empty())
     }
 
     pub(super) fn costs(&self) -> Costs {
@@ -126,21 +137,11 @@ impl Consumer for Alone {
 impl Rehearsal {
     fn new(clock: Clock, scale: f64) -> Result<Self, Error> {
         let alone =
-            |quota| Sampler::rehearsed(quota, Time::Machine(clock)).map(|sampler| Arc::new(Alone(sampler)));
+            |is_timed| Sampler::rehearsed(is_timed, Time::Machine(clock)).map(|it| Arc::new(Alone(it)));
         let in_ticks = |nanoseconds| nanoseconds / scale;
         let [counted, delivered, reading, inside] = GUESS.map(in_ticks);
         let guess = Costs { counted, delivered, reading, inside, doubt: 0.0 };
-        let mut rehearsal =
-            Self { clock, idle: alone(0)?, busy: alone(u32::MAX)?, last: VecDeque::new(), guess };
-        // Another thread may be rehearsing. Caches and branch predictors are cold at first.
-        for _ in 0..TRIES {
-            rehearsal.again();
-            if rehearsal.last.len() > 1 {
-                rehearsal.last.pop_front();
-                break;
-            }
-        }
-        Ok(rehearsal)
+        Ok(Self { clock, idle: alone(false)?, busy: alone(true)?, last: VecDeque::new(), guess })
     }
 
     /// Rehearses once more. If that is impossible now, nothing changes.
@@ -162,8 +163,8 @@ impl Rehearsal {
         #[expect(clippy::cast_precision_loss, reason = "some thousands of calls")]
         let round = || {
             let after = seen();
-            let Times { samples, time, .. } = after.times.usual - before.times.usual;
-            inside.push(time as f64 / samples.max(1) as f64);
+            let (ended, time) = (after.ended - before.ended, after.time - before.time);
+            inside.push(time as f64 / ended.max(1) as f64);
             before = after;
         };
         let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
@@ -206,7 +207,7 @@ mod tests {
         assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{rehearsal:?}");
         assert!(rehearsal.last.len() <= KEPT);
         rehearsal.last.clear();
-        assert!((rehearsal.costs().counted - 8.0).abs() < 1e-9, "4 ns, a guess");
+        assert!((rehearsal.costs().counted - 5.0).abs() < 1e-9, "2.5 ns, a guess");
     }
 
     #[test]

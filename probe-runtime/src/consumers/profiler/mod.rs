@@ -1,36 +1,45 @@
-//! Sampling calls within a budget.
+//! Counts and times calls within a budget.
+//!
+//! ```text
+//! hits ▶ sampler ▶ part, stack (each thread's sums)
+//!            ▲ modes, windows                 ▼ read
+//! daemon ▶ core (accounts) ▶ survey ▶ plan (modes, pure)
+//!                            windows ▶ stretch (when, pure)
+//!                                             ▼
+//!                    course (a function's sums) ▶ estimate (pure) ▶ report
+//! ```
 
-mod anchors;
 mod budget;
+mod core;
 mod costs;
+mod course;
 mod daemon;
 mod estimate;
-mod mode;
 mod part;
-mod progress;
-mod rate;
+mod plan;
 mod report;
 mod sampler;
-mod schedule;
+mod stack;
+mod stretch;
+mod survey;
 mod time;
-mod times;
-mod window;
+mod windows;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::core::{Beginning, Core};
 pub use budget::Budget;
 use costs::Rehearsed;
-use daemon::{Core, Daemon};
+use daemon::Daemon;
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
 use sampler::Sampler;
 #[cfg(feature = "perf")]
 pub(super) use sampler::{DEPTH, Timed};
-use schedule::Settings;
-use time::Time;
+use time::{Time, Used};
 
 use super::shown::Shown;
 #[cfg(feature = "perf")]
@@ -42,80 +51,64 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::patch::Visibility;
 
-/// Profiles by sampling calls, within a [budget](Self::budget). Safe to leave on.
+/// Counts the calls of all functions, and times them, within a [budget](Self::budget). Safe to
+/// leave on.
 ///
-/// The profiler *arms* a function: it times the first calls. Then the function's sites become
-/// latent, except those that count its calls, if that costs little. In each epoch functions take
-/// turns again, as far as the budget reaches. Calls in between are estimated, with their error.
+/// What is called seldom is timed at each call. What is called more often is counted at each call,
+/// and timed in *windows*: 60 µs in which all calls that begin are timed, to their ends. Calls are
+/// exact for both. Only of what is called so often that counting would exceed the budget, calls are
+/// counted in windows, too, and estimated. Windows stand at random instants: in each stretch of
+/// time one, anywhere in it. So what they see stands for all time, whatever the program does then.
 ///
 /// Unlike a profiler that samples instants, it sees every function that is called, also short and
-/// rare ones. A function that has not been called yet stays armed, and each gets at least one
-/// sample. Most functions are counted whole: all those that together are called at most some
-/// million times a second. Only the calls of the others, and times, are estimated.
+/// rare ones.
 ///
 /// Select entries and exits (`net::*`, without a `kind`). The attachment prints as a table, with
-/// the function of the most time first. [`profile`](Self::profile) has the same for programs:
+/// the function of the most time in itself first. [`profile`](Self::profile) has the same for
+/// programs:
 ///
 /// | column | of |
 /// |---|---|
-/// | `calls`, `±` | calls that began, estimated; two standard errors. Without error where each was counted. A future's call is all of its polls |
+/// | `calls`, `±` | calls that began, and how sure that is; `exact` if each was counted. `≥` before a lower bound, where nothing is known above. A future's call is all of its polls |
 /// | `rate` | calls a second, since it was attached |
 /// | `mean` | a call, from entry to exit; of a future, its polls without the waits between them |
-/// | `total`, `±` | all calls, estimated |
+/// | `self` | all calls, without what they spent in calls of other functions in the table; an estimate from calls that were timed with all that is in them |
+/// | `total`, `±` | all calls that have ended, from entry to exit |
 /// | `samples` | calls that were timed; of a future, polls |
-/// | `polls`, `±` | polls that began, estimated, if there are futures |
-/// | `latent` | the part of the time that the function's sites were latent |
+/// | `polls`, `±` | polls that began, if there are futures |
 ///
-/// If a function is called too often to be counted whole, its calls are counted in *windows*. The
-/// calls between windows are estimated in one of two ways, the one that has predicted the
-/// function's windows better:
-/// - from calls of other functions that are counted whole, if it is called in a constant ratio to
-///   these,
-/// - from the CPU time that the program's threads have used. Windows make that time longer. The
-///   time that a hit takes is measured on the machine now and then, and subtracted.
+/// Errors cover the truth in 95 of 100 cases. They come from the spread between windows, and from
+/// what is not known of the time that hits take. Calls of a function inside of itself count each.
 ///
 /// What remains uncertain:
-/// - The time by which a hit delays a program differs from program to program. It is known within
-///   some 40 %. A hit that counts takes 2 to 3 ns. So if rates are estimated from time, those of
-///   functions under 20 ns that are called in a row may be off by more than a tenth. The error says
-///   so.
-/// - A function may be called in bursts shorter than the time for which it is latent, at the start
-///   of a program, say. Its estimate may be many times its calls. The error says so, once some
-///   windows have passed.
-///
-/// Calls are timed [in order](crate::Consumer::needs_order), so that the time of their hits is
-/// known within a tenth, some 4 ns, and can be subtracted. Two kinds of calls are kept apart:
-/// - a thread's first two calls of a window, whose hits are cold. They stand for others only if
-///   they are more than half of the calls;
-/// - calls that took at least 16 times as long as those before. If they are so few that they may
-///   have been interrupted (2,000 times a second), they count in the error only. If there are more,
-///   they count in the mean.
+/// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
+///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
+///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
+/// - In a window, a call that takes longer than 60 µs beyond it is forgotten. What takes so long is
+///   nearly always timed at each call.
 ///
 /// # Which thread patches, and when
-/// The profiler has a thread of its own, the daemon. It sleeps until a planned window ends or an
-/// epoch begins. (A window that times calls ends from 30 µs after its functions were armed; the
-/// daemon does not sleep for that.) Hits never patch: those of a function that has its sample are
-/// only counted, until the daemon has looked. For speed, keep text open:
+/// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
+/// never patch, and a window is over for them by the clock. For speed, keep text open:
 /// `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`. Otherwise each batch opens and
 /// seals it.
 ///
 /// # Budget
-/// The profile tells its cost: the CPU time of the daemon, as measured, and that of hits, by their
-/// number and the time that one takes on this machine
-/// ([`ProfileCost::hits`](super::ProfileCost::hits)). If the cost exceeds the budget, functions
-/// that are timed, or that have windows, become latent until the debt is paid. So unforeseen bursts
-/// of calls are paid for afterwards, and the budget holds over seconds. A quarter of it is for
-/// functions that are always counted.
+/// It begins with nothing, and is paid as the program uses CPU time: attaching, rehearsing, reading
+/// and switching are paid of it, as measured, and hits, by their number and the time that one takes
+/// on this machine. Windows wait until they are paid for. What was spent for a surprise (a function
+/// that begins to be called 100 million times a second) is saved afterwards. The table says what
+/// profiling has cost.
 ///
 /// # Cost
-/// - A counted call: 2 to 3 ns, the same as with [`Count`](crate::Count).
+/// - A counted call: the same as with [`Count`](crate::Count).
 /// - A delivered call: some 20 ns a hit, of which 5 are for order.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - Memory: for each thread some 450 bytes for each function, as far as touched, and a counter for
-///   each probe.
+/// - Memory: for each thread 3 KiB, and some 140 bytes for each function, as far as touched; and a
+///   counter for each probe.
 ///
-/// Hits take no lock, no locked instruction, no heap, and no system call. See the figure
-/// `profiler`.
+/// Hits take no lock, no locked instruction, no heap, and no system call. See the figures
+/// `profiler` and `coverage`.
 ///
 /// # Forks, and the end
 /// The daemon ends with the attachment: after the attachment was dropped, that thread is gone. A
@@ -140,9 +133,7 @@ use crate::patch::Visibility;
 /// let profiler = select("**::handle, **::parse")?.attach(profiler)?;
 /// handle(100);
 /// let profile = profiler.profile();
-/// for function in &profile {
-///     println!("{}: {:.0} ± {:.0} calls", function.path(), function.calls().value, function.calls().error);
-/// }
+/// assert_eq!(profile.iter().map(|it| it.calls().value).sum::<f64>(), 101.0);
 /// println!("{profiler}");
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
@@ -158,6 +149,8 @@ pub struct Profiler {
 }
 
 struct Prepared {
+    /// What had been used before.
+    used: Used,
     /// Nanoseconds a tick.
     scale: f64,
     rehearsed: Rehearsed,
@@ -165,16 +158,10 @@ struct Prepared {
 
 #[derive(Clone, Copy, Debug)]
 struct Options {
-    sample_size: u32,
     epoch: Duration,
     budget: Budget,
-    budget_each: Budget,
     is_stepped: bool,
 }
-
-/// How long after something is armed to look first, in nanoseconds: hot functions have their sample
-/// by then.
-const FIRST_LOOK: f64 = 30_000.0;
 
 impl Default for Profiler {
     fn default() -> Self {
@@ -183,8 +170,7 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// One with the defaults: samples of 10 calls, epochs of 10 ms, a budget of 1 % of the CPU time
-    /// for all functions together.
+    /// One with the defaults: a budget of 1 % of the CPU time, and a window each 10 ms at most.
     pub fn new() -> Self {
         Self::with(Time::Machine(Clock::new()))
     }
@@ -197,28 +183,17 @@ impl Profiler {
     }
 
     fn with(time: Time) -> Self {
-        let options = Options {
-            sample_size: 10,
-            epoch: Duration::from_millis(10),
-            budget: Budget::percent(1.0),
-            budget_each: Budget::UNLIMITED,
-            is_stepped: false,
-        };
+        let options =
+            Options { epoch: Duration::from_millis(10), budget: Budget::percent(1.0), is_stepped: false };
         let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
         Self { options, daemon, core, prepared: Mutex::default(), besides: OnceLock::new() }
     }
 
-    /// How many calls of a function each thread times before the function becomes latent; at least 1.
-    #[must_use]
-    pub fn sample_size(mut self, calls: u32) -> Self {
-        self.options.sample_size = calls.max(1);
-        self
-    }
-
-    /// How often what is latent is armed again, more or less a quarter; at least 100 µs.
+    /// The mean time from window to window, if the budget pays for that; else it is longer. At least
+    /// 1 ms.
     #[must_use]
     pub fn epoch(mut self, epoch: Duration) -> Self {
-        self.options.epoch = epoch.max(Duration::from_micros(100));
+        self.options.epoch = epoch.max(Duration::from_millis(1));
         self
     }
 
@@ -227,14 +202,6 @@ impl Profiler {
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.options.budget = budget;
-        self
-    }
-
-    /// What the hits of each function may cost; no limit, if not said otherwise. Checked as
-    /// [`budget`](Self::budget).
-    #[must_use]
-    pub fn budget_each(mut self, budget: Budget) -> Self {
-        self.options.budget_each = budget;
         self
     }
 
@@ -258,26 +225,10 @@ impl Profiler {
         Profile::new(&self.core, self.options.budget)
     }
 
-    /// Refuses budgets that nothing can keep to.
-    pub(super) fn check_budgets(&self) -> Result<(), Error> {
-        let Options { budget, budget_each, .. } = self.options;
-        for (option, budget) in [("budget", budget), ("budget_each", budget_each)] {
-            if budget.problem().is_some() {
-                return Err(Error::Budget { option, budget });
-            }
-        }
-        Ok(())
-    }
-
-    fn settings(&self, scale: f64) -> Settings {
-        Settings {
-            sample_size: f64::from(self.options.sample_size),
-            epoch: self.options.epoch.as_secs_f64() * 1e9 / scale,
-            first_look: FIRST_LOOK / scale,
-            ticks_per_second: 1e9 / scale,
-            budget: self.options.budget,
-            budget_each: self.options.budget_each,
-        }
+    /// Refuses a budget that nothing can keep to.
+    pub(super) fn check_budget(&self) -> Result<(), Error> {
+        let budget = self.options.budget;
+        budget.problem().map_or(Ok(()), |_| Err(Error::Budget { option: "budget", budget }))
     }
 }
 
@@ -307,11 +258,12 @@ impl Consumer for Profiler {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.check_budgets()?;
+        self.check_budget()?;
+        let used = self.core.time.used();
         // A consumer is attached once.
-        let _ = self.core.sampler.set(Sampler::new(probes, self.options.sample_size, self.core.time)?);
+        let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
         let scale = rough_scale(self.core.time);
-        let prepared = Prepared { scale, rehearsed: Rehearsed::new(self.core.time, scale)? };
+        let prepared = Prepared { used, scale, rehearsed: Rehearsed::new(self.core.time, scale)? };
         *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
         Ok(())
     }
@@ -321,11 +273,13 @@ impl Consumer for Profiler {
             switch.off(sampler.idle(), Visibility::Eventual);
         }
         let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Prepared { scale, rehearsed }) = prepared else { return Ok(()) };
-        let besides = self.besides.get().copied().unwrap_or_default() / scale;
-        let has_daemon = !self.options.is_stepped;
-        self.core.begin(self.settings(scale), scale, rehearsed.and_besides(besides), switch, has_daemon);
-        if !self.options.is_stepped {
+        let Some(Prepared { used, scale, rehearsed }) = prepared else { return Ok(()) };
+        let Options { epoch, budget, is_stepped } = self.options;
+        let rehearsed = rehearsed.and_besides(self.besides.get().copied().unwrap_or_default() / scale);
+        let (epoch, has_daemon) = (epoch.as_secs_f64() * 1e9, !is_stepped);
+        let beginning = Beginning { budget, epoch, scale, rehearsed, prepared: used, has_daemon };
+        self.core.begin(beginning, switch);
+        if has_daemon {
             let daemon = Daemon::start(&self.core)?;
             *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);
         }

@@ -1,200 +1,173 @@
-//! One thread's counts of one function: its calls, and the times of some, paired by entry and exit.
-//!
-//! Only the thread writes these. Reports read them at any time, without a lock or a locked
-//! instruction.
+//! One thread's sums of one function. Only the thread writes them; anybody may read.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::time::Time;
-use super::times::{Kinds, Times, Told};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// How many calls of one function a thread times at once. Deeper calls are only counted.
-pub(in crate::consumers) const DEPTH: usize = 8;
-
-/// The number of cold calls of a window.
-const COLD: u32 = 2;
-
-/// One thread's counts of one function.
+/// One thread's sums of one function. Times in ticks, as they were measured.
 #[repr(C)]
 pub(super) struct Part {
-    /// Calls that began, and polls.
+    /// The mode, or window, and the generation that `untimed` is of; and the thread.
+    key: AtomicU64,
+    thread: AtomicU64,
+    /// Calls under way that are not timed.
+    untimed: AtomicU32,
+    /// Delivered hits: calls that began, and polls; of these, polls after a future's first.
     pub(super) calls: AtomicU64,
-    /// Those of them that are polls after a future's first.
     pub(super) resumed: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
-    times: Told,
+    time: AtomicU64,
+    /// As the bits of an `f64`.
+    squares: AtomicU64,
+    hits: AtomicU64,
     /// Inverted, so that zero means none.
     shortest: AtomicU64,
     longest: AtomicU64,
-    /// The era and the generation of the fields below. 0 at first, which is never armed.
-    pub(super) key: AtomicU64,
-    pub(super) thread: AtomicU64,
-    /// The number of calls that may still be timed, and of cold ones among them.
-    left: AtomicU32,
-    cold: AtomicU32,
-    /// Timed calls under way.
-    timed: AtomicU32,
-    /// Other calls under way.
-    untimed: AtomicU32,
-    starts: [Start; DEPTH],
-}
-
-/// The beginning of a timed call.
-#[repr(C)]
-struct Start {
-    time: AtomicU64,
-    /// The thread's hits so far.
-    hits: AtomicU64,
-    /// In C code: the stack pointer.
-    mark: AtomicUsize,
-    is_cold: AtomicBool,
+    /// Calls that were timed with all that is in them, weighted: their number, their time in no
+    /// timed call right inside, and the number of those.
+    whole: AtomicU64,
+    own: AtomicU64,
+    inside: AtomicU64,
+    /// Calls right inside that are timed in windows, while this one is always: weighted.
+    below: AtomicU64,
+    below_calls: AtomicU64,
 }
 
 // SAFETY: atomics only.
 unsafe impl Zeroed for Part {}
 
-/// The counts of one function on all threads.
+/// The sums of one function on all threads.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Seen {
     /// Calls that began, and polls: counted by the runtime, or delivered.
-    pub(super) counted: u64,
-    pub(super) delivered: u64,
-    /// Those of both that are polls after a future's first.
+    pub(super) calls: u64,
+    /// Those of them that are polls after a future's first.
     pub(super) resumed: u64,
-    /// Timed calls: begun, and ended.
+    /// Those that were delivered.
+    pub(super) delivered: u64,
+    /// Timed calls: begun, and ended; the time of these, its squares, the hits inside.
     pub(super) begun: u64,
     pub(super) ended: u64,
-    pub(super) times: Kinds<Times>,
-    /// The shortest and the longest one; `u64::MAX` and 0 if there is none.
+    pub(super) time: u64,
+    pub(super) squares: f64,
+    pub(super) hits: u64,
     pub(super) shortest: u64,
     pub(super) longest: u64,
+    pub(super) whole: u64,
+    pub(super) own: u64,
+    pub(super) inside: u64,
+    pub(super) below: u64,
+    pub(super) below_calls: u64,
 }
 
 impl Seen {
-    /// Adds the counts of a thread, if it has any.
-    pub(super) fn add(&mut self, part: Option<&Part>) {
-        let Some(part) = part.filter(|part| part.calls.load(Relaxed) != 0) else { return };
-        // In this order: a call with a time has ended, one that has ended has begun, and one that
-        // has begun is counted.
-        self.times = self.times.and(&part.times.get());
-        self.ended += part.ended.load(Acquire);
-        self.begun += part.begun.load(Relaxed);
-        self.resumed += part.resumed.load(Relaxed);
-        self.delivered += part.calls.load(Relaxed);
-        self.shortest = self.shortest.min(!part.shortest.load(Relaxed));
-        self.longest = self.longest.max(part.longest.load(Relaxed));
+    /// Adds the sums of a thread.
+    pub(super) fn add(&mut self, part: &Part) {
+        let of = |number: &AtomicU64| number.load(Relaxed);
+        if of(&part.calls) == 0 {
+            return;
+        }
+        // In this order: a call with a time has begun, and one that has begun was delivered.
+        let ended = part.ended.load(Acquire);
+        self.ended += ended;
+        self.time += of(&part.time);
+        self.squares += f64::from_bits(of(&part.squares));
+        self.hits += of(&part.hits);
+        self.begun += of(&part.begun).max(ended);
+        self.resumed += of(&part.resumed);
+        self.delivered += of(&part.calls);
+        let shortest = !of(&part.shortest);
+        self.shortest = if self.shortest == 0 { shortest } else { self.shortest.min(shortest) };
+        self.longest = self.longest.max(of(&part.longest));
+        self.whole += of(&part.whole);
+        self.own += of(&part.own);
+        self.inside += of(&part.inside);
+        self.below += of(&part.below);
+        self.below_calls += of(&part.below_calls);
     }
 
-    /// All calls that began, and polls.
-    pub(super) fn calls(&self) -> u64 {
-        self.counted + self.delivered
-    }
-
-    /// The share of them that were not later polls of a future.
+    /// The share of calls that were not later polls of a future.
     #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub(super) fn first_polls(&self) -> f64 {
-        let all = self.calls();
-        if all == 0 { 1.0 } else { all.saturating_sub(self.resumed) as f64 / all as f64 }
+        if self.calls == 0 { 1.0 } else { self.calls.saturating_sub(self.resumed) as f64 / self.calls as f64 }
     }
 }
 
 impl Part {
-    /// Calls under way can't be paired any more.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn reset(&self, key: u64, thread: u64, quota: u32) {
-        self.key.store(key, Relaxed);
-        self.thread.store(thread, Relaxed);
-        self.timed.store(0, Relaxed);
-        self.untimed.store(0, Relaxed);
-        self.cold.store(COLD, Relaxed);
-        // While other sites of the attachment are being switched, some hits may be missing.
-        let is_settled = !key.is_multiple_of(2);
-        self.left.store(if is_settled { quota } else { 0 }, Relaxed);
-    }
-
-    /// Begins a call. Returns its depth, if it is timed.
+    /// Forgets what was under way in another mode, window or generation, or on another thread.
     #[inline(always)]
-    pub(super) fn begin(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
-        if let Some(stack_pointer) = frame {
-            self.drop_dead(|mark| mark <= stack_pointer);
+    pub(super) fn belongs_to(&self, key: u64, thread: u64) {
+        if self.key.load(Relaxed) != key || self.thread.load(Relaxed) != thread {
+            self.key.store(key, Relaxed);
+            self.thread.store(thread, Relaxed);
+            self.untimed.store(0, Relaxed);
         }
-        let (left, timed) = (self.left.load(Relaxed), self.timed.load(Relaxed));
-        let start = self.starts.get(timed as usize).filter(|_| left != 0 && self.untimed.load(Relaxed) == 0);
-        let Some(start) = start else {
-            if frame.is_none() {
-                self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
-            }
-            return None;
-        };
-        self.left.store(left - 1, Relaxed);
-        self.timed.store(timed + 1, Relaxed);
-        add(&self.begun, 1);
-        let cold = self.cold.load(Relaxed);
-        self.cold.store(cold.saturating_sub(1), Relaxed);
-        start.is_cold.store(cold != 0, Relaxed);
-        start.mark.store(frame.unwrap_or_default(), Relaxed);
-        start.hits.store(hits.load(Relaxed), Relaxed);
-        // As late as possible: the work before is not the call's.
-        start.time.store(time.now_in_order(), Relaxed);
-        Some(timed as usize)
     }
 
-    /// Ends a call. Returns its depth, if it was timed.
     #[inline(always)]
-    pub(super) fn end(&self, frame: Option<usize>, hits: &AtomicU64, time: Time) -> Option<usize> {
+    pub(super) fn count(&self, is_resumed: bool) {
+        add(&self.calls, 1);
+        if is_resumed {
+            add(&self.resumed, 1);
+        }
+    }
+
+    /// A call begins that is not timed.
+    #[inline(always)]
+    pub(super) fn begin_untimed(&self) {
+        self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// Whether a call that ends is one of those.
+    #[inline(always)]
+    pub(super) fn end_untimed(&self) -> bool {
         let untimed = self.untimed.load(Relaxed);
-        if untimed != 0 {
-            self.untimed.store(untimed - 1, Relaxed);
-            return None;
-        }
-        if self.timed.load(Relaxed) == 0 {
-            return None;
-        }
-        let now = time.now();
-        self.end_timed(frame, hits, now)
+        self.untimed.store(untimed.saturating_sub(1), Relaxed);
+        untimed != 0
     }
 
-    #[inline(never)]
-    fn end_timed(&self, frame: Option<usize>, hits: &AtomicU64, now: u64) -> Option<usize> {
-        if let Some(stack_pointer) = frame {
-            self.drop_dead(|mark| mark < stack_pointer);
-        }
-        let timed = self.timed.load(Relaxed);
-        let depth = (timed as usize).wrapping_sub(1);
-        let start = self.starts.get(depth)?;
-        if frame.is_some_and(|stack_pointer| start.mark.load(Relaxed) != stack_pointer) {
-            return None;
-        }
-        self.timed.store(timed - 1, Relaxed);
-        let elapsed = now.saturating_sub(start.time.load(Relaxed));
-        // Without the call's own exit.
-        let inner = hits.load(Relaxed).wrapping_sub(start.hits.load(Relaxed)).wrapping_sub(1);
-        self.times.add(start.is_cold.load(Relaxed), elapsed, inner);
+    #[inline(always)]
+    pub(super) fn begin_timed(&self) {
+        add(&self.begun, 1);
+    }
+
+    /// A timed call has ended, with so many hits inside.
+    #[inline(always)]
+    pub(super) fn end_timed(&self, elapsed: u64, hits: u64) {
+        add(&self.time, elapsed);
+        add(&self.hits, hits);
+        #[expect(clippy::cast_precision_loss, reason = "of an error")]
+        let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
+        self.squares.store(squares.to_bits(), Relaxed);
         if !elapsed > self.shortest.load(Relaxed) {
             self.shortest.store(!elapsed, Relaxed);
         }
         if elapsed > self.longest.load(Relaxed) {
             self.longest.store(elapsed, Relaxed);
         }
+        // Last: a reader that sees the call also sees its time.
         self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Release);
-        Some(depth)
     }
 
-    /// Forgets the innermost calls of C code that are over without an exit.
-    fn drop_dead(&self, is_dead: impl Fn(usize) -> bool) {
-        let mut timed = self.timed.load(Relaxed);
-        let top = |timed: u32| self.starts.get((timed as usize).wrapping_sub(1));
-        while top(timed).is_some_and(|start| is_dead(start.mark.load(Relaxed))) {
-            timed -= 1;
-        }
-        self.timed.store(timed, Relaxed);
+    /// The call was timed with all that is in it; so much of its time was in timed calls right
+    /// inside, of this number.
+    #[inline(always)]
+    pub(super) fn end_whole(&self, weight: u64, elapsed: u64, inner: u64, calls: u64) {
+        add(&self.whole, weight);
+        add(&self.own, weight * elapsed.saturating_sub(inner));
+        add(&self.inside, weight * calls);
+    }
+
+    /// So many calls right inside took so long, all weighted.
+    #[inline(always)]
+    pub(super) fn add_below(&self, time: u64, calls: u64) {
+        add(&self.below, time);
+        add(&self.below_calls, calls);
     }
 }

@@ -10,8 +10,10 @@ use super::super::report::{
     Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
 };
 use super::budget::Budget;
-use super::daemon::Core;
+use super::core::Core;
+use super::course::Known;
 use super::estimate::Estimated;
+use super::part::Seen;
 use crate::calls::{Function, LeftOut};
 use crate::period::Period;
 pub use cost::ProfileCost;
@@ -20,7 +22,7 @@ use rounded::{in_nanoseconds, nanoseconds, whole};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
-/// A list, with the function of the most time first. It prints as a table of the functions that were
+/// A list, with the function of the most time in itself first. It prints as a table of the functions that were
 /// called, with the cost of profiling below.
 ///
 /// ```
@@ -50,23 +52,18 @@ pub struct Profile {
 impl Profile {
     pub(super) fn new(core: &Core, budget: Budget) -> Self {
         let scale = core.time.nanoseconds_per_tick();
-        let (Some(sampler), Some(running)) = (core.sampler.get(), core.running()) else {
+        let (Some(sampler), Some(mut running)) = (core.sampler.get(), core.running()) else {
             return Self::default();
         };
-        let Some(running) = running.as_ref() else { return Self::default() };
-        let schedule = &running.schedule;
+        let Some(running) = running.as_mut() else { return Self::default() };
         let elapsed = nanoseconds(core.elapsed(running), scale);
-        let estimates = core.estimates(sampler, running);
-        let function = |(number, function): (usize, &Function)| {
-            let (estimate, seen) = &estimates[number];
-            let mut profile = FunctionProfile::new(function, estimate, seen, scale, elapsed);
-            profile.is_armed = schedule.is_armed(number);
-            profile.rearmed = schedule.courses[number].rearmed;
-            profile
+        let known = core.known(sampler, running);
+        let function = |(function, (known, seen)): (&Function, &(Known, Seen))| {
+            FunctionProfile::new(function, known, seen, scale, elapsed)
         };
-        let mut functions: Vec<_> = sampler.functions().iter().enumerate().map(function).collect();
+        let mut functions: Vec<_> = sampler.functions().iter().zip(&known).map(function).collect();
         crate::order::sort_by(&mut functions, |a, b| {
-            b.total_value().total_cmp(&a.total_value()).then_with(|| a.path().cmp(b.path()))
+            b.weight().total_cmp(&a.weight()).then_with(|| a.path().cmp(b.path()))
         });
         Self {
             functions,
@@ -74,7 +71,7 @@ impl Profile {
             lost: sampler.lost(),
             refused: running.refused,
             has_given_up: running.has_given_up,
-            cost: ProfileCost::new(&schedule.cost, scale, elapsed),
+            cost: ProfileCost::new(&running.cost, scale, elapsed),
             budget: Some(budget),
             period: sampler.period(),
         }
@@ -122,7 +119,8 @@ impl Profile {
     }
 
     /// The functions as comma-separated values (RFC 4180): one line each, under a heading that names
-    /// the units. Errors are two standard errors. A cell is empty if nothing was timed.
+    /// the units. A cell is empty if nothing is known: a time, if nothing was timed, or the error of a
+    /// lower bound.
     pub fn to_csv(&self) -> String {
         FunctionProfile::csv(&self.functions)
     }
@@ -158,28 +156,23 @@ impl fmt::Display for Profile {
         let called = || self.functions.iter().filter(|it| it.polls().unwrap_or(it.calls()).value > 0.0);
         let has_futures = called().any(|it| it.polls().is_some());
         let heading =
-            ["function", "calls", "±", "rate", "mean", "total", "±", "samples", "latent", "polls", "±"];
+            ["function", "calls", "±", "rate", "mean", "self", "total", "±", "samples", "polls", "±"];
         let mut table = Table::new(&heading[..if has_futures { 11 } else { 9 }]);
         let labels = labels(called().map(|it| it.function().into()).collect());
         for (it, label) in called().zip(labels) {
             let time =
                 |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
-            let mut row = vec![
-                label,
-                whole(it.calls().value).to_string(),
-                whole(it.calls().error).to_string(),
-                format!("{} /s", whole(it.rate())),
-                time(it.mean().map(|mean| mean.value)),
-                time(it.total().map(|total| total.value)),
-                time(it.total().map(|total| total.error)),
-                it.samples().to_string(),
-                percent(it.latent()),
-            ];
+            let none = || ["-".to_owned(), String::new()];
+            let number = |it: Estimated| it.cells(|it| whole(it).to_string());
+            let [calls, calls_error] = number(it.calls());
+            let total = it.total().map(|it| it.cells(|it| Time(whole(it)).to_string()));
+            let [total, total_error] = total.unwrap_or_else(none);
+            let rate = format!("{} /s", whole(it.rate()));
+            let (mean, own) = (time(it.mean().map(|mean| mean.value)), time(it.own()));
+            let samples = it.samples().to_string();
+            let mut row = vec![label, calls, calls_error, rate, mean, own, total, total_error, samples];
             if has_futures {
-                let of_polls = |number: fn(Estimated) -> f64| {
-                    it.polls().map_or_else(|| "-".to_owned(), |polls| whole(number(polls)).to_string())
-                };
-                row.extend([of_polls(|it| it.value), of_polls(|it| it.error)]);
+                row.extend(it.polls().map_or_else(none, number));
             }
             table.row(row);
         }

@@ -1,43 +1,41 @@
-//! Hits of the profiler. A hit counts the call, and times it if it is one of the first since its
-//! function was armed.
+//! Hits of the profiler.
 //!
 //! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)),
-//! and no hit comes here. Hits that come here count their calls, whatever is being switched, so
-//! that each call is counted once. Each function has an *era*, which tells whether its calls are
-//! also timed. Each arming begins another era. The daemon writes the era after the sites became
-//! active, and before they become latent. So the site of a timed call's exit was active for all of
-//! the call's life.
+//! and no hit comes here. A hit that comes here counts its call, so that each is counted once, and
+//! times it, if the function's [`Mode`] or an open window says so:
 //!
-//! Calls are paired for each function by itself, and not along the thread's stack, since inner
-//! calls may be latent. A thread notes the beginnings of timed calls, and the number of other calls
-//! under way. A new call is timed only while there are none of the latter. So exits are told apart:
-//! calls that are not timed lie inside of those that are. For C code, whose calls may end without
-//! an exit, the stack pointer decides, see [`calls`](crate::calls).
+//! ```text
+//! mode       between windows          in a window: [begin, deadline)    up to its end
+//! Timed      each call is timed, as far as the quota reaches
+//! Counted    the runtime counts       timed                             only paired
+//! Sampled    latent                   timed                             only paired
+//! ```
+//! A window is closed by the clock: calls that begin before its deadline are timed, to their ends.
+//! So whether a call is timed depends on nothing but when it began. Entries and exits stay active
+//! for as long again, for these ends. Calls that begin then are paired, and not timed.
 //!
 //! All data is the thread's own: no lock, no locked instruction. The clock is read for timed calls,
 //! once at each end.
 
-// Safety: relies on zeroes being no call.
-#![expect(unsafe_code, reason = "see above")]
-
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::part::{Part, Seen};
+use super::plan::Mode;
 #[cfg(feature = "perf")]
-pub(in crate::consumers) use super::part::DEPTH;
-use super::part::Part;
-pub(super) use super::part::Seen;
+pub(in crate::consumers) use super::stack::DEPTH;
+use super::stack::{Frame, Head, Pending};
 use super::time::Time;
 use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::per_thread::{PerThread, Zeroed};
+use crate::per_thread::{Local, PerThread};
 use crate::period::{Period, Since};
 use crate::registry::ProbeId;
 
-/// A hit of a timed call: its function, and the number of that function's calls that are timed on
-/// this thread at once (fewer than [`DEPTH`]).
+/// A hit of a timed call: its function, and how many calls are timed around it on its thread
+/// (fewer than [`DEPTH`](super::stack::DEPTH)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::consumers) enum Timed {
     /// The call begins.
@@ -46,17 +44,8 @@ pub(in crate::consumers) enum Timed {
     Ended(usize, usize),
 }
 
-/// The low bit of an era: whether calls are timed.
-const IS_TIMED: u32 = 1;
-
-/// One thread's counts of all functions.
-#[repr(C)]
-struct Head {
-    hits: AtomicU64,
-}
-
-// SAFETY: atomics only.
-unsafe impl Zeroed for Head {}
+/// The low bit of a mode's number: whether each call is timed.
+const ALWAYS: u32 = 1;
 
 /// The probes of a function.
 #[derive(Clone, Default, Debug)]
@@ -68,24 +57,47 @@ struct Probes {
     resuming: usize,
 }
 
+/// The window in which functions are timed that are not always.
+#[derive(Default)]
+struct Window {
+    /// Its number; even.
+    number: AtomicU32,
+    /// Calls that begin in between are timed, in ticks.
+    begin: AtomicU64,
+    deadline: AtomicU64,
+    /// How many calls each of them stands for.
+    weight: AtomicU64,
+}
+
+impl Window {
+    #[inline(always)]
+    fn span(&self) -> (u64, u64) {
+        // In this order: where the deadline is another window's, so may the beginning be.
+        let deadline = self.deadline.load(Acquire);
+        (self.begin.load(Relaxed), deadline)
+    }
+}
+
 /// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
     selected: Selected,
     /// Of each function.
     probes: Vec<Probes>,
     idle: Vec<ProbeId>,
-    eras: Vec<AtomicU32>,
+    /// Of each function: changes with its mode.
+    modes: Vec<AtomicU32>,
+    window: Window,
+    /// How many calls each thread may time of functions that are always timed; above, its number.
+    quota: AtomicU64,
     memory: PerThread<Head, Part>,
-    quota: u32,
     time: Time,
     since: Since,
 }
 
 impl Sampler {
-    pub(super) fn new(probes: &ProbeSet, quota: u32, time: Time) -> Result<Self, Error> {
+    pub(super) fn new(probes: &ProbeSet, time: Time) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
-        let functions = selected.functions.len();
-        let mut of_functions = vec![Probes::default(); functions];
+        let mut of_functions = vec![Probes::default(); selected.functions.len()];
         let mut idle = Vec::new();
         for id in probes.ids() {
             match selected.acts.get(id.index()) {
@@ -93,29 +105,23 @@ impl Sampler {
                 Some(act) => of_functions[act.function as usize].add(*id, act.step),
             }
         }
-        Self::of(selected, of_functions, idle, quota, time)
+        Self::of(selected, of_functions, idle, time)
     }
 
-    /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1. It times
-    /// as many calls as the quota says.
-    pub(super) fn rehearsed(quota: u32, time: Time) -> Result<Self, Error> {
-        let selected = Selected::rehearsed();
-        let sampler = Self::of(selected, vec![Probes::default()], Vec::new(), quota, time)?;
-        sampler.arm(0);
+    /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1.
+    pub(super) fn rehearsed(is_timed: bool, time: Time) -> Result<Self, Error> {
+        let sampler = Self::of(Selected::rehearsed(), vec![Probes::default()], Vec::new(), time)?;
+        sampler.set_mode(0, if is_timed { Mode::Timed } else { Mode::Counted });
+        sampler.give_quota(u32::MAX);
         Ok(sampler)
     }
 
-    fn of(
-        selected: Selected,
-        probes: Vec<Probes>,
-        idle: Vec<ProbeId>,
-        quota: u32,
-        time: Time,
-    ) -> Result<Self, Error> {
+    fn of(selected: Selected, probes: Vec<Probes>, idle: Vec<ProbeId>, time: Time) -> Result<Self, Error> {
         let functions = selected.functions.len();
-        let eras = (0..functions).map(|_| AtomicU32::new(0)).collect();
+        let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
+        let (window, quota) = (Window::default(), AtomicU64::new(0));
         let memory = PerThread::new(functions)?;
-        Ok(Self { selected, probes, idle, eras, memory, quota, time, since: Since::now() })
+        Ok(Self { selected, probes, idle, modes, window, quota, memory, time, since: Since::now() })
     }
 
     /// The period from its beginning until now.
@@ -152,30 +158,52 @@ impl Sampler {
         self.memory.lost()
     }
 
-    /// Times calls of this function from here on. Its sites are active.
-    pub(super) fn arm(&self, function: usize) {
-        self.change_era(function, IS_TIMED);
-    }
-
-    /// Times calls of this function no more. Its sites are about to become latent.
-    pub(super) fn disarm(&self, function: usize) {
-        self.change_era(function, 0);
-    }
-
-    /// Called by one thread at a time.
-    fn change_era(&self, function: usize, low: u32) {
-        let last = self.eras[function].load(Relaxed);
-        if last & IS_TIMED != low {
-            self.eras[function].store((last | IS_TIMED).wrapping_add(1) | low, Release);
+    /// A function's mode from here on. Called by one thread at a time, as all that changes
+    /// something here.
+    pub(super) fn set_mode(&self, function: usize, mode: Mode) {
+        let low = if mode == Mode::Timed { ALWAYS } else { 0 };
+        let last = self.modes[function].load(Relaxed);
+        if last & ALWAYS != low {
+            self.modes[function].store((last | ALWAYS).wrapping_add(1) | low, Release);
         }
     }
 
-    /// The counts of delivered hits, for each of these functions; thread by thread.
+    /// Opens a window of so many ticks, in so many ticks, each call of which stands for `weight`.
+    pub(super) fn open(&self, soon: u64, length: u64, weight: u64) {
+        let begin = self.time.now().saturating_add(soon);
+        self.window.weight.store(weight, Relaxed);
+        self.window.begin.store(begin, Relaxed);
+        self.window.number.fetch_add(2, Relaxed);
+        self.window.deadline.store(begin.saturating_add(length), Release);
+    }
+
+    /// Closes it. Its functions' sites are about to be switched.
+    pub(super) fn close(&self) {
+        self.window.deadline.store(0, Relaxed);
+    }
+
+    /// Each thread may time so many calls, from here on, of functions that are always timed.
+    pub(super) fn give_quota(&self, amount: u32) {
+        let number = (self.quota.load(Relaxed) >> 32) + 1;
+        self.quota.store(number << 32 | u64::from(amount), Relaxed);
+    }
+
+    /// Hits that were delivered, and calls that were timed, on all threads; and how many threads
+    /// had any.
+    pub(super) fn totals(&self) -> (u64, u64, usize) {
+        let of = |local: Local<'_, Head, Part>| {
+            let head = local.head();
+            (head.hits.load(Relaxed), head.timed.load(Relaxed))
+        };
+        self.memory.iter().map(of).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + 1))
+    }
+
+    /// The sums of delivered hits, for each of these functions; thread by thread.
     pub(super) fn seen(&self, functions: &[usize]) -> Vec<Seen> {
-        let mut all = vec![Seen { shortest: u64::MAX, ..Seen::default() }; functions.len()];
+        let mut all = vec![Seen::default(); functions.len()];
         for local in self.memory.iter() {
             for (seen, function) in all.iter_mut().zip(functions) {
-                seen.add(local.parts().get(*function));
+                local.parts().get(*function).into_iter().for_each(|part| seen.add(part));
             }
         }
         all
@@ -189,32 +217,154 @@ impl Sampler {
         if matches!(step, Step::Nothing | Step::Cancel) {
             return None;
         }
-        let begins = begins(step);
         let function = function as usize;
-        let (local, era) = (self.memory.of(event)?, self.eras.get(function)?);
+        let local = self.memory.of(event)?;
         let part = local.parts().get(function)?;
-        let hits = &local.head().hits;
-        add(hits, 1);
+        let head = local.head();
+        add(&head.hits, 1);
+        let begins = begins(step);
         if begins {
-            add(&part.calls, 1);
-            if step == Step::Resume {
-                add(&part.resumed, 1);
+            part.count(step == Step::Resume);
+        }
+        let mode = self.modes.get(function)?.load(Acquire);
+        let key = self.key(mode, event.generation());
+        part.belongs_to(key, local.thread());
+        head.belongs_to(local.thread());
+        let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
+        if let Some(stack_pointer) = mark {
+            head.drop_dead(stack_pointer, begins);
+        }
+        let call = Call { function, mode, key, mark: mark.unwrap_or_default() };
+        if begins {
+            self.begin(call, head, part).map(|depth| Timed::Began(function, depth))
+        } else {
+            self.end(call, head, part, local).map(|depth| Timed::Ended(function, depth))
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&self, call: Call, head: &Head, part: &Part) -> Option<usize> {
+        let is_settled = !call.key.is_multiple_of(2);
+        let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
+        let may_begin = is_settled && deadline != 0;
+        let may_begin = may_begin && (!call.is_always() || head.draw(self.quota.load(Relaxed)));
+        if may_begin && head.room().is_none() {
+            head.current(|frame| self.is_current(frame));
+        }
+        if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
+            frame.note(call.function, call.key, head.hits.load(Relaxed), call.mark);
+            // As late as possible: the work before is not the call's.
+            let now = self.time.now_in_order();
+            if begin <= now && now < deadline {
+                frame.start.store(now, Relaxed);
+                part.begin_timed();
+                head.push();
+                return Some(depth);
             }
         }
-        let era = era.load(Acquire);
-        if era & IS_TIMED == 0 {
+        // The stack pointer tells the exits of others.
+        if call.mark == 0 {
+            part.begin_untimed();
+        }
+        None
+    }
+
+    #[inline(always)]
+    fn end(&self, call: Call, head: &Head, part: &Part, local: Local<'_, Head, Part>) -> Option<usize> {
+        if part.end_untimed() {
             return None;
         }
-        let key = u64::from(era) << 32 | u64::from(event.generation());
-        if part.key.load(Relaxed) != key || part.thread.load(Relaxed) != local.thread() {
-            part.reset(key, local.thread(), self.quota);
+        if head.top().is_none() && call.is_always() {
+            return None;
         }
-        let frame = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
-        if begins {
-            part.begin(frame, hits, self.time).map(|depth| Timed::Began(function, depth))
-        } else {
-            part.end(frame, hits, self.time).map(|depth| Timed::Ended(function, depth))
+        let now = self.time.now();
+        let Some((depth, frame)) = head.pop(call.function, call.key, call.mark) else {
+            // A call that began before the window: what was timed in it is none of who is around it.
+            if !call.is_always() && self.window.deadline.load(Relaxed) != 0 {
+                head.pending.drop_of(call.era());
+            }
+            return None;
+        };
+        self.end_timed(call, frame, now, local, part);
+        Some(depth)
+    }
+
+    #[inline(never)]
+    fn end_timed(&self, call: Call, frame: &Frame, now: u64, local: Local<'_, Head, Part>, part: &Part) {
+        let head = local.head();
+        let elapsed = now.saturating_sub(frame.start.load(Relaxed));
+        // Without the call's own exit.
+        let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
+        part.end_timed(elapsed, hits);
+        let weight = if call.is_always() { 1 } else { self.window.weight.load(Relaxed) };
+        if call.is_always() {
+            add_below(&head.pending, local.parts());
         }
+        if call.is_always() || now < self.window.deadline.load(Relaxed) {
+            let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
+            part.end_whole(weight, elapsed, inner, calls);
+        }
+        let Some(outer) = head.current(|frame| self.is_current(frame)) else { return };
+        let is_sampled = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
+        if call.is_always() || is_sampled(outer.key.load(Relaxed)) {
+            add(&outer.inner, elapsed);
+            add(&outer.calls, 1);
+            return;
+        }
+        let (pending, owner) = (&head.pending, outer.function.load(Relaxed));
+        if !pending.is_of(owner, call.era()) {
+            add_below(pending, local.parts());
+            pending.begin(owner, call.era());
+        }
+        pending.add(weight * elapsed, weight);
+    }
+
+    /// What calls have in common that can be paired.
+    #[inline(always)]
+    fn key(&self, mode: u32, generation: u32) -> u64 {
+        let era = if mode & ALWAYS != 0 { mode } else { self.window.number.load(Relaxed) };
+        u64::from(era) << 32 | u64::from(generation)
+    }
+
+    /// Whether the exit of a call can still come.
+    #[inline(always)]
+    fn is_current(&self, frame: &Frame) -> bool {
+        let key = frame.key.load(Relaxed);
+        let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let generation = key as u32;
+        self.key(mode, generation) == key
+    }
+}
+
+/// A hit's call.
+#[derive(Clone, Copy)]
+struct Call {
+    function: usize,
+    mode: u32,
+    key: u64,
+    /// In C code: the stack pointer; else 0.
+    mark: usize,
+}
+
+impl Call {
+    #[inline(always)]
+    fn is_always(self) -> bool {
+        self.mode & ALWAYS != 0
+    }
+
+    /// Its function's mode, or the window.
+    fn era(self) -> u64 {
+        self.key >> 32
+    }
+}
+
+/// Nobody turned out to be between these calls and the one that is always timed.
+#[inline]
+fn add_below(pending: &Pending, parts: &[Part]) {
+    let (time, calls) = pending.take();
+    if let Some(part) = parts.get(pending.owner()).filter(|_| calls != 0) {
+        part.add_below(time, calls);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::schedule::Cost;
+use super::super::core::Cost;
 use super::rounded::{in_nanoseconds, whole};
 use crate::consumers::report::Row;
 
@@ -28,15 +28,13 @@ pub struct ProfileCost {
     /// The time that the profiler's own thread took, as measured: for looking, switching, waking up
     /// and going to sleep.
     pub own: Duration,
-    /// The part of [`own`](Self::own) that was spent switching sites.
-    pub switching: Duration,
     /// The CPU time that the process has used meanwhile, all of that included.
     pub used: Duration,
     /// The time that has passed meanwhile.
     pub elapsed: Duration,
     /// Calls that were timed or counted.
     pub calls: u64,
-    /// Functions that were switched on or off.
+    /// How often a function's mode was changed, or a window opened for it.
     pub toggles: u64,
 }
 
@@ -47,10 +45,9 @@ impl ProfileCost {
         Self {
             hits: time(cost.hits),
             own: time(cost.own),
-            switching: time(cost.switching),
             used: time(cost.used),
             elapsed: Duration::from_nanos(whole(elapsed)),
-            calls: whole(cost.calls),
+            calls: cost.calls,
             toggles: cost.toggles,
         }
     }
@@ -64,7 +61,6 @@ impl ProfileCost {
         Row::new()
             .with("hits_ns", in_nanoseconds(self.hits))
             .with("own_ns", in_nanoseconds(self.own))
-            .with("switching_ns", in_nanoseconds(self.switching))
             .with("used_ns", in_nanoseconds(self.used))
             .with("elapsed_ns", in_nanoseconds(self.elapsed))
             .with("calls", self.calls)

@@ -1,7 +1,8 @@
 //! The profile of one function.
 
-use super::super::estimate::{Estimate, Estimated};
-use super::super::sampler::Seen;
+use super::super::course::Known;
+use super::super::estimate::Estimated;
+use super::super::part::Seen;
 use super::rounded::{nanoseconds, whole};
 use crate::calls::Function;
 use crate::consumers::report::{Cell, FixedColumns, Row};
@@ -29,49 +30,34 @@ pub struct FunctionProfile {
     polls: Option<Estimated>,
     rate: f64,
     mean: Option<Estimated>,
+    own: Option<f64>,
     total: Option<Estimated>,
     counted: u64,
     samples: u64,
     min: u64,
     max: u64,
-    latent: f64,
-    pub(super) is_armed: bool,
-    pub(super) rearmed: u64,
 }
 
 impl FunctionProfile {
-    /// As of a function that is armed for the first time. `scale` is nanoseconds a tick, `elapsed`
-    /// is in nanoseconds.
-    pub(super) fn new(
-        function: &Function,
-        estimate: &Estimate,
-        seen: &Seen,
-        scale: f64,
-        elapsed: f64,
-    ) -> Self {
-        let times =
-            |it: Estimated, factor: f64| Estimated { value: it.value * factor, error: it.error * factor };
-        // Estimates are of entries; those of a future are polls. The share of first polls, as far
-        // as it was seen, turns polls into calls.
-        let (polls, first) = (estimate.calls(), seen.first_polls());
-        let calls = times(polls, first);
-        let mean = estimate.mean(scale).filter(|_| first > 0.0);
-        let all = estimate.armed + estimate.latent;
+    /// `scale` is nanoseconds a tick, `elapsed` is in nanoseconds.
+    pub(super) fn new(function: &Function, known: &Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
+        // What is known is of entries; those of a future are polls. The share of first polls, as
+        // far as it was seen, turns polls into calls.
+        let (polls, first) = (known.calls, seen.first_polls());
+        let calls = polls.times(first);
         let extreme = |ticks| if seen.ended == 0 { 0 } else { whole(nanoseconds(ticks, scale)) };
         Self {
             function: function.clone(),
             calls,
             polls: function.is_future().then_some(polls),
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
-            mean: mean.map(|it| times(it, scale / first)),
-            total: estimate.total(scale).map(|it| times(it, scale)),
-            counted: whole(estimate.counted),
-            samples: whole(estimate.timed),
+            mean: known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first)),
+            own: known.own.map(|it| it * scale),
+            total: known.total.map(|it| it.times(scale)),
+            counted: seen.calls,
+            samples: whole(known.samples),
             min: extreme(seen.shortest),
             max: extreme(seen.longest),
-            latent: if all > 0.0 { estimate.latent / all } else { 0.0 },
-            is_armed: true,
-            rearmed: 0,
         }
     }
 
@@ -106,7 +92,14 @@ impl FunctionProfile {
         self.mean
     }
 
-    /// The time of all calls together; `None` if none was timed.
+    /// The time of all its calls, in nanoseconds, without what they spent in calls of other
+    /// functions that are profiled, as far as calls were timed with all that is in them; `None` if
+    /// none was. It is as uncertain as the times of all these calls together.
+    pub fn own(&self) -> Option<f64> {
+        self.own
+    }
+
+    /// The time of all calls that have ended; `None` if none was timed.
     pub fn total(&self) -> Option<Estimated> {
         self.total
     }
@@ -131,23 +124,9 @@ impl FunctionProfile {
         self.max
     }
 
-    /// The share of the time in which its sites were latent, from 0 to 1.
-    pub fn latent(&self) -> f64 {
-        self.latent
-    }
-
-    /// Whether its sites are active now.
-    pub fn is_armed(&self) -> bool {
-        self.is_armed
-    }
-
-    /// How often it was armed again.
-    pub fn rearmed(&self) -> u64 {
-        self.rearmed
-    }
-
-    pub(super) fn total_value(&self) -> f64 {
-        self.total.map_or(0.0, |total| total.value)
+    /// What functions are sorted by.
+    pub(super) fn weight(&self) -> f64 {
+        self.own.or(self.total.map(|total| total.value)).unwrap_or_default()
     }
 
     pub(crate) fn row(&self) -> Row<'_> {
@@ -163,19 +142,18 @@ const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
     function: FunctionProfile::function,
     numbers: &[
         ("calls", |it| it.calls.value.into()),
-        ("calls_error", |it| it.calls.error.into()),
+        ("calls_error", |it| it.calls.known_error().into()),
         ("calls_per_second", |it| it.rate.into()),
         ("mean_ns", |it| it.mean.map(|mean| mean.value).into()),
-        ("mean_error_ns", |it| it.mean.map(|mean| mean.error).into()),
+        ("mean_error_ns", |it| it.mean.and_then(Estimated::known_error).into()),
+        ("self_ns", |it| it.own.into()),
         ("total_ns", |it| it.total.map(|total| total.value).into()),
-        ("total_error_ns", |it| it.total.map(|total| total.error).into()),
+        ("total_error_ns", |it| it.total.and_then(Estimated::known_error).into()),
         ("counted", |it| it.counted.into()),
         ("samples", |it| it.samples.into()),
         ("min_ns", |it| (it.samples != 0).then_some(it.min).into()),
         ("max_ns", |it| (it.samples != 0).then_some(it.max).into()),
-        ("latent", |it| it.latent.into()),
-        ("rearmed", |it| it.rearmed.into()),
         ("polls", |it| it.polls.map(|polls| polls.value).into()),
-        ("polls_error", |it| it.polls.map(|polls| polls.error).into()),
+        ("polls_error", |it| it.polls.and_then(Estimated::known_error).into()),
     ],
 };

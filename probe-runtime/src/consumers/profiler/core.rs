@@ -1,0 +1,306 @@
+//! What hits, looks and reports share, and the accounts.
+//!
+//! A *look* does what is due, and tells when to look again: the daemon looks, or whoever steps the
+//! profiler. What it does is in [`windows`](super::windows).
+
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Duration;
+
+use super::budget::{Bucket, Budget};
+use super::costs::{Costs, Rehearsed};
+use super::course::{Course, Known};
+use super::part::Seen;
+use super::plan::{Loads, Mode, Prices};
+use super::sampler::Sampler;
+use super::stretch::Windows;
+use super::survey::Surveys;
+use super::time::{Time, Used};
+use crate::control::Switch;
+use crate::os::fork::process;
+use crate::patch::Visibility;
+
+/// What hits, looks and reports share.
+pub(super) struct Core {
+    pub(super) time: Time,
+    pub(super) sampler: OnceLock<Sampler>,
+    running: Mutex<Option<Running>>,
+    pub(super) is_over: AtomicBool,
+    /// The one that the daemon is in.
+    process: u64,
+}
+
+/// What looks change.
+pub(super) struct Running {
+    pub(super) courses: Vec<Course>,
+    pub(super) loads: Loads,
+    pub(super) windows: Windows,
+    pub(super) surveys: Surveys,
+    pub(super) bucket: Bucket,
+    pub(super) switch: Switch,
+    pub(super) time: Time,
+    /// Nanoseconds a tick.
+    pub(super) scale: f64,
+    rehearsed: Rehearsed,
+    rehearsed_at: u64,
+    /// The one that has used that.
+    process: u64,
+    used: Used,
+    /// Whether a thread of its own looks.
+    has_daemon: bool,
+    began: u64,
+    /// When the accounts were made up.
+    pub(super) asked: u64,
+    totals: (u64, u64),
+    /// What comes in each tick, lately.
+    pub(super) income: f64,
+    pub(super) cost: Cost,
+    /// Sites that could not be switched at the last try.
+    pub(super) refused: usize,
+    /// Whether the thread that looked has panicked.
+    pub(super) has_given_up: bool,
+}
+
+/// What was spent so far: ticks, calls, functions.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cost {
+    pub(super) hits: f64,
+    pub(super) own: f64,
+    pub(super) used: f64,
+    pub(super) calls: u64,
+    pub(super) toggles: u64,
+}
+
+/// How a profiler begins.
+pub(super) struct Beginning {
+    pub(super) budget: Budget,
+    /// The mean time from window to window, in nanoseconds, if all of it is affordable.
+    pub(super) epoch: f64,
+    /// Nanoseconds a tick.
+    pub(super) scale: f64,
+    pub(super) rehearsed: Rehearsed,
+    /// What this thread had used when preparing began.
+    pub(super) prepared: Used,
+    pub(super) has_daemon: bool,
+}
+
+/// Rehearsed again after so many nanoseconds, once so many can be spent.
+const REHEARSED: f64 = 1e9;
+const REHEARSAL: f64 = 300e3;
+
+impl Core {
+    pub(super) fn new(time: Time) -> Self {
+        Self {
+            time,
+            sampler: OnceLock::new(),
+            running: Mutex::new(None),
+            is_over: AtomicBool::new(false),
+            process: process(),
+        }
+    }
+
+    /// `None` in a forked child, if the daemon was at work when it was forked.
+    pub(super) fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
+        if self.is_here() {
+            return Some(self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        match self.running.try_lock() {
+            Ok(running) => Some(running),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Whether this is the process that it was made in, not a forked child.
+    pub(super) fn is_here(&self) -> bool {
+        self.process == process()
+    }
+
+    /// All of its sites are active: hits count from here on.
+    pub(super) fn begin(&self, beginning: Beginning, switch: Switch) {
+        let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
+        let Beginning { budget, epoch, scale, rehearsed, prepared, has_daemon } = beginning;
+        let now = self.time.now();
+        let functions = sampler.functions().len();
+        let bucket = Bucket::new(budget, 1e9 / scale);
+        let mut running = Running {
+            courses: vec![Course::default(); functions],
+            loads: Loads::new(functions, bucket.a_second()),
+            windows: Windows::new(now, epoch / scale, scale, |ticks, calls| bucket.price(ticks, calls)),
+            surveys: Surveys::new(now, scale),
+            income: bucket.income(1.0, 1.0),
+            bucket,
+            switch,
+            time: self.time,
+            scale,
+            rehearsed,
+            rehearsed_at: now,
+            process: process(),
+            used: prepared,
+            has_daemon,
+            began: now,
+            asked: now,
+            totals: (0, 0),
+            cost: Cost::default(),
+            refused: 0,
+            has_given_up: false,
+        };
+        // What costs nothing is not put off.
+        let is_free = budget == Budget::UNLIMITED;
+        let mode = if is_free { Mode::Timed } else { Mode::Counted };
+        sampler.give_quota(if is_free { u32::MAX } else { 1000 });
+        running.change(sampler, &vec![mode; functions], now);
+        running.book(sampler, true);
+        running.plan();
+        // The daemon is another thread.
+        running.used.by_this_thread = 0;
+        *place = Some(running);
+    }
+
+    /// All that is known of each function now.
+    pub(super) fn known(&self, sampler: &Sampler, running: &mut Running) -> Vec<(Known, Seen)> {
+        let now = self.now_for(running);
+        if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
+            running.rehearsed.again();
+        }
+        let all: Vec<_> = (0..running.courses.len()).collect();
+        let readings = running.read(sampler, &all);
+        let costs = running.costs();
+        let known = |(course, seen): (&Course, Seen)| {
+            let mut course = course.clone();
+            running.windows.read_on(&mut course, seen, now);
+            (course.known(costs), seen)
+        };
+        running.courses.iter().zip(readings).map(known).collect()
+    }
+
+    /// For how long it has been at work, in ticks.
+    pub(super) fn elapsed(&self, running: &Running) -> u64 {
+        self.now_for(running).saturating_sub(running.began)
+    }
+
+    /// In a forked child, what is known stays what it was, if the daemon is the parent's.
+    fn now_for(&self, running: &Running) -> u64 {
+        if running.has_daemon && !self.is_here() { running.asked } else { self.time.now() }
+    }
+
+    /// Looks, and switches what is to be switched; returns in how much time to look again.
+    /// `is_daemon` says that all of this thread's time is the profiler's.
+    pub(super) fn look(&self, is_daemon: bool) -> Duration {
+        const NEVER: Duration = Duration::from_secs(1);
+        let (Some(sampler), Some(mut running)) = (self.sampler.get(), self.running()) else { return NEVER };
+        let Some(running) = running.as_mut() else { return NEVER };
+        if running.process != process() {
+            // Times on processors begin anew in a forked child.
+            (running.process, running.used) = (process(), Used::default());
+        }
+        if !is_daemon {
+            running.used.by_this_thread = self.time.used().by_this_thread;
+        }
+        running.step(sampler);
+        running.rehearse();
+        running.book(sampler, true);
+        let left = running.next().saturating_sub(self.time.now());
+        #[expect(clippy::cast_precision_loss, reason = "of a time to sleep")]
+        let left = left as f64 * running.scale;
+        Duration::try_from_secs_f64(left / 1e9).unwrap_or(NEVER).min(NEVER)
+    }
+
+    /// Nobody is going to look any more: all becomes latent, and reports say so.
+    pub(super) fn give_up(&self) {
+        let (Some(sampler), Some(mut running)) = (self.sampler.get(), self.running()) else { return };
+        let Some(running) = running.as_mut() else { return };
+        running.has_given_up = true;
+        sampler.close();
+        for function in 0..sampler.functions().len() {
+            let (entries, exits) = sampler.probes(function);
+            [entries, exits].iter().for_each(|probes| {
+                running.switch.off(probes, Visibility::Eventual);
+            });
+        }
+    }
+}
+
+impl Running {
+    pub(super) fn costs(&self) -> Costs {
+        self.rehearsed.costs()
+    }
+
+    /// What calls cost, in units of the budget.
+    pub(super) fn prices(&self) -> Prices {
+        let costs = self.costs();
+        let price = |ticks| self.bucket.price(ticks, 1.0);
+        Prices {
+            counted: price(costs.counted),
+            delivered: price(2.0 * costs.delivered),
+            timed: price(2.0 * costs.hit()),
+        }
+    }
+
+    /// What was seen of these functions until now.
+    pub(super) fn read(&self, sampler: &Sampler, functions: &[usize]) -> Vec<Seen> {
+        let entries: Vec<_> =
+            functions.iter().flat_map(|function| sampler.probes(*function).0).copied().collect();
+        let mut counted = self.switch.counted(&entries).into_iter();
+        let reading = |(function, seen): (&usize, Seen)| {
+            let mut of_this = counted.by_ref().take(sampler.probes(*function).0.len());
+            let resumed: u64 = of_this.by_ref().take(sampler.resuming(*function)).sum();
+            let counted = resumed + of_this.sum::<u64>();
+            Seen { calls: counted + seen.delivered, resumed: seen.resumed + resumed, ..seen }
+        };
+        functions.iter().zip(sampler.seen(functions)).map(reading).collect()
+    }
+
+    /// Makes up the accounts: income, what delivered hits have cost since, and, if it is this
+    /// thread's, its own work. Returns what was spent.
+    #[expect(clippy::cast_precision_loss, reason = "between two looks")]
+    pub(super) fn book(&mut self, sampler: &Sampler, is_own: bool) -> f64 {
+        let (now, used) = (self.time.now(), self.time.used());
+        let ticks = |now: u64, then: u64| now.saturating_sub(then) as f64 / self.scale;
+        let elapsed = now.saturating_sub(self.asked) as f64;
+        let cpu = ticks(used.by_all, self.used.by_all);
+        let own = if is_own { ticks(used.by_this_thread, self.used.by_this_thread) } else { 0.0 };
+        let (hits, timed, _) = sampler.totals();
+        let (new_hits, new_timed) =
+            (hits.saturating_sub(self.totals.0) as f64, timed.saturating_sub(self.totals.1) as f64);
+        let costs = self.costs();
+        let of_hits = new_hits * costs.delivered + 2.0 * new_timed * costs.reading;
+        let income = self.bucket.income(elapsed, cpu);
+        let spent = self.bucket.price(of_hits + own, new_hits / 2.0);
+        self.bucket.book(income, spent);
+        if elapsed > 0.0 {
+            let weight = (elapsed * self.scale / 1e8).min(1.0);
+            self.income += weight * (income / elapsed - self.income);
+        }
+        self.cost.hits += of_hits;
+        self.cost.own += own;
+        self.cost.used += cpu;
+        (self.asked, self.used, self.totals) = (now, used, (hits, timed));
+        spent
+    }
+
+    /// The same for calls that the runtime has counted.
+    pub(super) fn book_counted(&mut self, calls: f64) {
+        let cost = calls * self.costs().counted;
+        self.cost.hits += cost;
+        self.bucket.book(0.0, self.bucket.price(cost, calls));
+    }
+
+    /// Now and then, what hits take is tried: first when that is paid for.
+    fn rehearse(&mut self) {
+        #[expect(clippy::cast_precision_loss, reason = "a time")]
+        let since = self.asked.saturating_sub(self.rehearsed_at) as f64 * self.scale;
+        let price = self.bucket.price(REHEARSAL / self.scale, 0.0);
+        if self.bucket.level >= price && (since >= REHEARSED || !self.rehearsed.is_known()) {
+            self.rehearsed_at = self.asked;
+            self.rehearsed.again();
+        }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("time", &self.time).finish_non_exhaustive()
+    }
+}

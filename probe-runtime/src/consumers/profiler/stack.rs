@@ -1,0 +1,200 @@
+//! The calls that one thread is timing, the innermost last.
+//!
+//! Life: zeroed at the thread's first hit; a call is put on at its entry, and taken off at its
+//! exit. What is no longer *current* is dropped by whoever meets it: a call whose function has
+//! changed its mode since, or whose window is over, has lost its exit. Only the thread writes it.
+//! Cost: 3 KiB a thread.
+
+// Safety: relies on zeroes being an empty stack.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+use crate::calls::add;
+use crate::per_thread::Zeroed;
+
+/// How many calls a thread times at once. Deeper calls are only counted.
+pub(in crate::consumers) const DEPTH: usize = 64;
+
+/// What a thread keeps for all functions.
+#[repr(C)]
+pub(super) struct Head {
+    /// Hits that were delivered, and calls that were timed.
+    pub(super) hits: AtomicU64,
+    pub(super) timed: AtomicU64,
+    /// Which quota it draws on, and what is left of that.
+    quota: AtomicU32,
+    left: AtomicU32,
+    thread: AtomicU64,
+    len: AtomicUsize,
+    pub(super) pending: Pending,
+    frames: [Frame; DEPTH],
+}
+
+// SAFETY: atomics only.
+unsafe impl Zeroed for Head {}
+
+/// Calls of a window whose caller is not known yet: it began before the window, and ends in it, or
+/// it is the call that is always timed around them.
+#[repr(C)]
+pub(super) struct Pending {
+    owner: AtomicUsize,
+    window: AtomicU64,
+    time: AtomicU64,
+    calls: AtomicU64,
+}
+
+/// A call that is timed.
+#[repr(C)]
+pub(super) struct Frame {
+    /// Its function, and what tells whether it is current.
+    pub(super) function: AtomicUsize,
+    pub(super) key: AtomicU64,
+    pub(super) start: AtomicU64,
+    /// The thread's hits so far.
+    pub(super) hits: AtomicU64,
+    /// Timed calls right inside, and their time.
+    pub(super) calls: AtomicU64,
+    pub(super) inner: AtomicU64,
+    /// In C code: the stack pointer.
+    mark: AtomicUsize,
+}
+
+impl Head {
+    /// The stack is this thread's from here on.
+    #[inline(always)]
+    pub(super) fn belongs_to(&self, thread: u64) {
+        if self.thread.load(Relaxed) != thread {
+            self.thread.store(thread, Relaxed);
+            self.len.store(0, Relaxed);
+            self.left.store(0, Relaxed);
+            self.pending.take();
+        }
+    }
+
+    /// Takes one from the quota that is given out now.
+    #[inline(always)]
+    pub(super) fn draw(&self, quota: u64) -> bool {
+        #[expect(clippy::cast_possible_truncation, reason = "two halves")]
+        let (number, amount) = ((quota >> 32) as u32, quota as u32);
+        let is_new = self.quota.load(Relaxed) != number;
+        let left = if is_new { amount } else { self.left.load(Relaxed) };
+        self.quota.store(number, Relaxed);
+        self.left.store(left.saturating_sub(1), Relaxed);
+        left != 0
+    }
+
+    /// The innermost call.
+    #[inline(always)]
+    pub(super) fn top(&self) -> Option<&Frame> {
+        self.frames.get(self.len.load(Relaxed).wrapping_sub(1))
+    }
+
+    /// Drops the innermost calls that are not current; returns the innermost that is.
+    #[inline(always)]
+    pub(super) fn current(&self, is_current: impl Fn(&Frame) -> bool) -> Option<&Frame> {
+        loop {
+            let top = self.top()?;
+            if is_current(top) {
+                return Some(top);
+            }
+            self.drop_top();
+        }
+    }
+
+    /// Drops calls of C code that a hit with this stack pointer finds over, though no exit was seen.
+    #[inline(always)]
+    pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool) {
+        while self.top().is_some_and(|top| {
+            let mark = top.mark.load(Relaxed);
+            mark != 0 && (mark < stack_pointer || begins && mark == stack_pointer)
+        }) {
+            self.drop_top();
+        }
+    }
+
+    fn drop_top(&self) {
+        self.len.store(self.len.load(Relaxed).saturating_sub(1), Relaxed);
+    }
+
+    /// Where the next call is noted; it is not on the stack before [`push`](Self::push).
+    #[inline(always)]
+    pub(super) fn room(&self) -> Option<(usize, &Frame)> {
+        let len = self.len.load(Relaxed);
+        Some((len, self.frames.get(len)?))
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&self) {
+        self.len.store(self.len.load(Relaxed) + 1, Relaxed);
+        add(&self.timed, 1);
+    }
+
+    /// Takes off the innermost call of this function and key, with what is inside of it; with its
+    /// depth. A call on another part of the stack, in C code, stays.
+    #[inline(always)]
+    pub(super) fn pop(&self, function: usize, key: u64, mark: usize) -> Option<(usize, &Frame)> {
+        let is = |frame: &Frame| {
+            frame.function.load(Relaxed) == function
+                && frame.key.load(Relaxed) == key
+                && (mark == 0 || frame.mark.load(Relaxed) == mark)
+        };
+        let frames = self.frames.get(..self.len.load(Relaxed))?;
+        let at = frames.iter().rposition(is)?;
+        self.len.store(at, Relaxed);
+        Some((at, &frames[at]))
+    }
+}
+
+impl Frame {
+    #[inline(always)]
+    pub(super) fn note(&self, function: usize, key: u64, hits: u64, mark: usize) {
+        self.function.store(function, Relaxed);
+        self.key.store(key, Relaxed);
+        self.hits.store(hits, Relaxed);
+        self.calls.store(0, Relaxed);
+        self.inner.store(0, Relaxed);
+        self.mark.store(mark, Relaxed);
+    }
+}
+
+impl Pending {
+    #[inline(always)]
+    pub(super) fn owner(&self) -> usize {
+        self.owner.load(Relaxed)
+    }
+
+    /// Whether they are of the call that is always timed of this function, in this window.
+    #[inline(always)]
+    pub(super) fn is_of(&self, owner: usize, window: u64) -> bool {
+        self.owner() == owner && self.window.load(Relaxed) == window
+    }
+
+    pub(super) fn begin(&self, owner: usize, window: u64) {
+        self.owner.store(owner, Relaxed);
+        self.window.store(window, Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&self, time: u64, calls: u64) {
+        add(&self.time, time);
+        add(&self.calls, calls);
+    }
+
+    /// Forgets them, if they are of this window.
+    #[inline(always)]
+    pub(super) fn drop_of(&self, window: u64) {
+        if self.window.load(Relaxed) == window {
+            self.take();
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn take(&self) -> (u64, u64) {
+        let taken = (self.time.load(Relaxed), self.calls.load(Relaxed));
+        self.time.store(0, Relaxed);
+        self.calls.store(0, Relaxed);
+        taken
+    }
+}

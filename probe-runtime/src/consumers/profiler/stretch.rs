@@ -1,0 +1,250 @@
+//! When windows are, and what they are for.
+//!
+//! ```text
+//!            stretch                                     next stretch
+//! ├───────┬──────┬───────┬──────┬──────┬───────┬────────┼──── …
+//!         warm   count   warm   time   end
+//!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
+//! ```
+//! Time is divided into stretches. Each has one window, anywhere in it by chance, as likely here as
+//! there, and a window's length depends on nothing that it sees. So what windows have seen stands
+//! for all time, whatever the program does. A stretch is as long as it takes to pay for its window,
+//! within limits.
+//!
+//! What was just switched takes longer at first, since other processors fetch the code anew. So a
+//! window begins a while after its functions' sites were switched. Calls that take too long for a
+//! window have longer ones of their own, in turns, in which the calls inside of them are latent.
+
+use super::course::Course;
+use super::part::Seen;
+use super::plan::Mode;
+
+/// The length of a window's parts, in nanoseconds; counting takes several times as long.
+const WINDOW: f64 = 60e3;
+const COUNTS: f64 = 4.0;
+/// The code of hits is warm after this part of one, and so many nanoseconds for each function.
+const WARM: f64 = 0.3;
+const WARM_EACH: f64 = 300.0;
+/// A window for long calls is so much longer.
+const LONG: f64 = 32.0;
+/// The longest stretch, in nanoseconds.
+const LONGEST: f64 = 250e6;
+/// The part of the income for windows.
+const WINDOWS: f64 = 0.3;
+/// By how much rarer they are while the income of so many nanoseconds, or more, is owed.
+const RARER: f64 = 3.0;
+const OWED: f64 = 100e6;
+/// At most so many functions in a window: by chance, others in the next.
+const MOST: usize = 256;
+
+/// What looks know of stretches and windows. Times in ticks.
+#[derive(Clone, Debug)]
+pub(super) struct Windows {
+    pub(super) phase: Phase,
+    /// What a window's parts last, and how long a stretch is at least.
+    window: f64,
+    epoch: f64,
+    /// Nanoseconds a tick.
+    scale: f64,
+    /// The stretch: from, to; and where its window begins.
+    from: u64,
+    pub(super) to: u64,
+    opens: u64,
+    /// Whether the window is for long calls; and of both kinds, the time of stretches without one
+    /// since the last.
+    pub(super) is_long: bool,
+    missed: [f64; 2],
+    /// What a window costs, in units of the budget.
+    pub(super) cost: f64,
+    /// How long until it is warm, in parts of it.
+    warm: f64,
+    /// Which functions are in it, and what a call of them stands for.
+    pub(super) inside: Vec<usize>,
+    pub(super) weight: f64,
+    random: u64,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Phase {
+    Rest,
+    /// Since when, as all that follow.
+    Warming(u64),
+    /// And how many calls each had by then.
+    Counting(u64, Vec<u64>),
+    Timing(u64),
+}
+
+impl Windows {
+    /// `price` says what so many ticks, and so many calls, cost.
+    pub(super) fn new(now: u64, epoch: f64, scale: f64, price: impl Fn(f64, f64) -> f64) -> Self {
+        let window = WINDOW / scale;
+        Self {
+            phase: Phase::Rest,
+            window,
+            epoch: epoch.max(10.0 * window),
+            scale,
+            from: now,
+            to: now,
+            opens: now,
+            is_long: false,
+            missed: [0.0; 2],
+            cost: price(2.0 * window, 100.0),
+            warm: WARM,
+            inside: Vec::new(),
+            weight: 1.0,
+            random: now | 1,
+        }
+    }
+
+    /// When there is something to do.
+    pub(super) fn next(&self) -> u64 {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment")]
+        let after = |since: u64, times: f64| since + (times * self.window) as u64;
+        match self.phase {
+            Phase::Rest => self.opens,
+            Phase::Warming(since) => after(since, self.warm),
+            Phase::Counting(since, _) => after(since, COUNTS),
+            Phase::Timing(since) => after(since, self.lasts()),
+        }
+    }
+
+    /// So many functions were switched.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    pub(super) fn warm_up(&mut self, functions: usize) {
+        self.warm = WARM + functions as f64 * WARM_EACH / self.scale / self.window;
+    }
+
+    /// How many times as long as a part of it a window lasts in which calls are timed.
+    fn lasts(&self) -> f64 {
+        self.warm + 2.0 * if self.is_long { LONG } else { 1.0 }
+    }
+
+    /// What is known of a function by now, if its last reading is this.
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: u64) {
+        course.read(seen, self.weight);
+        if course.mode == Mode::Sampled {
+            course.sampled += now.saturating_sub(course.sampled_from) as f64;
+            course.sampled_from = now;
+        }
+    }
+
+    /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
+    /// window, whatever happens meanwhile: else windows would not stand for all time.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+    pub(super) fn plan(&mut self, now: u64, income: f64, level: f64) {
+        let income = income.max(f64::MIN_POSITIVE);
+        let owed = (-level / (income * OWED / self.scale)).clamp(0.0, 1.0);
+        let paid = self.cost / (WINDOWS * income) * (1.0 + RARER * owed);
+        let length = paid.min(LONGEST / self.scale).max(self.epoch);
+        self.from = self.to.max(now.saturating_sub(self.window as u64));
+        self.to = self.from + length as u64;
+        let latest = (length - (COUNTS + self.warm + self.lasts()) * self.window).max(0.0);
+        self.opens = self.from + (latest * self.chance()) as u64;
+    }
+
+    /// A stretch's window is due.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    pub(super) fn reach(&mut self) {
+        let length = self.to.saturating_sub(self.from) as f64;
+        self.missed.iter_mut().for_each(|missed| *missed += length);
+    }
+
+    /// The window is for some of these functions.
+    #[expect(clippy::cast_precision_loss, reason = "a weight")]
+    pub(super) fn begin(&mut self, all: Vec<usize>) {
+        let of_all = all.len() as f64;
+        self.inside = self.some_of(all);
+        let stands_for = std::mem::take(&mut self.missed[usize::from(self.is_long)]);
+        let share = of_all / self.inside.len().max(1) as f64;
+        self.weight = (share * stands_for / self.length()).max(1.0).round();
+    }
+
+    /// The time in which calls are timed.
+    fn length(&self) -> f64 {
+        self.window * if self.is_long { LONG } else { 1.0 }
+    }
+
+    /// In how many ticks it is warm, and how many it lasts then; and what a call stands for.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
+    pub(super) fn opening(&self) -> [u64; 3] {
+        [self.warm * self.window, self.length(), self.weight].map(|it| it as u64)
+    }
+
+    /// A number from 0 to 1 (xorshift64*; Vigna, 2016).
+    #[expect(clippy::cast_precision_loss, reason = "a chance")]
+    fn chance(&mut self) -> f64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Some of these, by chance, each as likely.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a chance"
+    )]
+    fn some_of(&mut self, mut all: Vec<usize>) -> Vec<usize> {
+        for at in 0..all.len().min(MOST) {
+            let other = at + ((all.len() - at) as f64 * self.chance()) as usize;
+            all.swap(at, other);
+        }
+        all.truncate(MOST);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    fn windows_are_anywhere_in_their_stretches() {
+        let mut windows = Windows::new(1, 1e7, 1.0, |ticks, _| ticks);
+        let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
+        for round in 1..=1000 {
+            // Late by some: the next stretch begins where the last has ended all the same.
+            let end = windows.to;
+            windows.plan(end + round % 50_000, 1.0, 0.0);
+            assert_eq!((windows.from, windows.to - windows.from), (end, 10_000_000));
+            let at = (windows.next() - windows.from) as f64 / 1e7;
+            (sum, least, most) = (sum + at, least.min(at), most.max(at));
+        }
+        // A window takes 0.378 ms of them.
+        assert!(least < 0.01 && most > 0.95 && most < 0.962, "{least} {most}");
+        assert!((sum / 1000.0 - 0.481).abs() < 0.03, "{sum}");
+    }
+
+    #[test]
+    fn stretches_pay_for_their_windows() {
+        let mut windows = Windows::new(0, 1e7, 1.0, |ticks, _| ticks);
+        let mut length = |level| {
+            windows.plan(windows.to, 0.01, level);
+            windows.to - windows.from
+        };
+        // 120 µs at 0.3 of 1 %.
+        assert_eq!(length(0.0), 40_000_000);
+        assert_eq!(length(-5e5), 100_000_000, "the income of 50 ms is owed");
+        assert_eq!(length(-1e9), 160_000_000);
+    }
+
+    #[test]
+    fn a_call_stands_for_those_of_other_stretches_and_functions() {
+        let mut windows = Windows::new(0, 6e6, 1.0, |_, _| 0.0);
+        windows.plan(0, 1.0, 0.0);
+        windows.reach();
+        windows.begin(vec![1, 2]);
+        assert_eq!(windows.opening(), [18_000, 60_000, 100]);
+        windows.reach();
+        windows.reach();
+        windows.begin((0..2 * MOST).collect());
+        assert_eq!((windows.inside.len(), windows.opening()[2]), (MOST, 400));
+        windows.inside.sort_unstable();
+        windows.inside.dedup();
+        assert_eq!(windows.inside.len(), MOST);
+    }
+}

@@ -1,0 +1,172 @@
+//! Windows, step by step ([`stretch`](super::stretch) says when).
+//!
+//! Order of switching: exits are active before entries, all are visible to all threads before the
+//! window opens, and it is closed before anything is made latent. So the exit of each call that is
+//! timed is active for all of that call's life, or the call is forgotten.
+
+use super::core::Running;
+use super::part::Seen;
+use super::plan::Mode;
+use super::sampler::Sampler;
+use super::stretch::Phase;
+use crate::patch::Visibility;
+use crate::registry::ProbeId;
+
+impl Running {
+    /// Does what is due.
+    pub(super) fn step(&mut self, sampler: &Sampler) {
+        let now = self.time.now();
+        let is_resting = self.windows.phase == Phase::Rest;
+        if is_resting && now >= self.surveys.next() {
+            self.survey(sampler);
+        }
+        if now < self.windows.next() {
+            return;
+        }
+        match std::mem::replace(&mut self.windows.phase, Phase::Rest) {
+            Phase::Rest => self.begin_window(sampler),
+            Phase::Warming(_) => self.begin_counting(sampler),
+            Phase::Counting(since, calls) => {
+                self.end_counting(sampler, since, &calls);
+                self.begin_timing(sampler);
+            }
+            Phase::Timing(_) => self.end_timing(sampler),
+        }
+    }
+
+    /// When to look again.
+    pub(super) fn next(&self) -> u64 {
+        let next = self.windows.next();
+        if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
+    }
+
+    fn in_mode(&self, mode: Mode) -> Vec<usize> {
+        (0..self.courses.len()).filter(|it| self.courses[*it].mode == mode).collect()
+    }
+
+    /// Plans the next stretch.
+    pub(super) fn plan(&mut self) {
+        self.windows.plan(self.time.now(), self.income, self.bucket.level);
+    }
+
+    /// Functions that a window of this kind is for.
+    fn due(&self) -> Vec<usize> {
+        let is_due = |it: &usize| {
+            let course = &self.courses[*it];
+            let is_called = course.mode == Mode::Sampled || self.loads.is_called(*it);
+            course.mode != Mode::Timed && course.is_long == self.windows.is_long && is_called
+        };
+        (0..self.courses.len()).filter(is_due).collect()
+    }
+
+    fn begin_window(&mut self, sampler: &Sampler) {
+        self.book(sampler, true);
+        self.windows.reach();
+        // In turns, if there are both.
+        let mut all = self.due();
+        if all.is_empty() {
+            self.windows.is_long ^= true;
+            all = self.due();
+        }
+        if all.is_empty() {
+            return self.plan();
+        }
+        self.windows.begin(all);
+        let estimated = self.in_mode(Mode::Sampled);
+        if estimated.is_empty() || self.windows.is_long {
+            return self.begin_timing(sampler);
+        }
+        let entries = probes(&estimated, |it| sampler.probes(it).0);
+        self.switch_on(&entries, Visibility::Synchronous);
+        self.cost.toggles += estimated.len() as u64;
+        self.windows.warm_up(estimated.len());
+        self.windows.phase = Phase::Warming(self.time.now());
+    }
+
+    fn begin_counting(&mut self, sampler: &Sampler) {
+        let (since, readings) = self.read_at(sampler, &self.in_mode(Mode::Sampled));
+        self.windows.phase = Phase::Counting(since, readings.iter().map(|seen| seen.calls).collect());
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    fn end_counting(&mut self, sampler: &Sampler, since: u64, before: &[u64]) {
+        let estimated = self.in_mode(Mode::Sampled);
+        let (now, readings) = self.read_at(sampler, &estimated);
+        let took = now.saturating_sub(since).max(1) as f64;
+        let calls: Vec<_> =
+            readings.iter().zip(before).map(|(seen, before)| (seen.calls - before) as f64).collect();
+        let all: f64 = calls.iter().sum();
+        let (_, _, threads) = sampler.totals();
+        let costs = all * self.costs().counted;
+        // Of all threads that have hit, as many as that takes were at work.
+        let hits = costs / (costs / took).clamp(1.0, threads.max(1) as f64);
+        let to = self.windows.to;
+        for (function, calls) in estimated.iter().zip(calls) {
+            let course = &mut self.courses[*function];
+            course.rates.add(calls, took, hits, to.saturating_sub(course.covered) as f64);
+            course.covered = to;
+        }
+        self.book_counted(all);
+        let is_inside = |it: &usize| self.windows.inside.contains(it);
+        let others: Vec<_> = estimated.into_iter().filter(|it| !is_inside(it)).collect();
+        let entries = probes(&others, |it| sampler.probes(it).0);
+        self.switch_off(&entries);
+    }
+
+    fn begin_timing(&mut self, sampler: &Sampler) {
+        let inside = std::mem::take(&mut self.windows.inside);
+        let entries = probes(&inside, |it| sampler.probes(it).0);
+        let exits = probes(&inside, |it| sampler.probes(it).1);
+        self.switch_on(&exits, Visibility::Eventual);
+        self.switch.deliver(&entries);
+        self.switch_on(&entries, Visibility::Synchronous);
+        self.cost.toggles += inside.len() as u64;
+        self.windows.warm_up(inside.len());
+        self.windows.inside = inside;
+        let [soon, length, weight] = self.windows.opening();
+        sampler.open(soon, length, weight);
+        self.windows.phase = Phase::Timing(self.time.now());
+    }
+
+    fn end_timing(&mut self, sampler: &Sampler) {
+        let inside = std::mem::take(&mut self.windows.inside);
+        sampler.close();
+        let entries = probes(&inside, |it| sampler.probes(it).0);
+        let exits = probes(&inside, |it| sampler.probes(it).1);
+        self.switch.count(&entries);
+        let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
+        let estimated: Vec<_> = inside.iter().copied().filter(is_estimated).collect();
+        self.switch_off(&[exits, probes(&estimated, |it| sampler.probes(it).0)].concat());
+        let (now, readings) = self.read_at(sampler, &inside);
+        for (function, seen) in inside.iter().zip(readings) {
+            self.windows.read_on(&mut self.courses[*function], seen, now);
+        }
+        let spent = self.book(sampler, true);
+        self.windows.cost += 0.25 * (spent - self.windows.cost);
+        self.windows.is_long ^= true;
+        self.plan();
+    }
+
+    /// What was seen, and when.
+    fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (u64, Vec<Seen>) {
+        let before = self.time.now();
+        let readings = self.read(sampler, functions);
+        (before + self.time.now().saturating_sub(before) / 2, readings)
+    }
+
+    pub(super) fn switch_on(&mut self, probes: &[ProbeId], visibility: Visibility) {
+        if !probes.is_empty() {
+            self.refused = self.switch.on(probes, visibility).refused();
+        }
+    }
+
+    pub(super) fn switch_off(&mut self, probes: &[ProbeId]) {
+        if !probes.is_empty() {
+            self.refused = self.switch.off(probes, Visibility::Eventual).refused();
+        }
+    }
+}
+
+fn probes<'a>(functions: &[usize], of: impl Fn(usize) -> &'a [ProbeId]) -> Vec<ProbeId> {
+    functions.iter().flat_map(|it| of(*it)).copied().collect()
+}
