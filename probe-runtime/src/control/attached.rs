@@ -8,7 +8,7 @@ use super::HeldText;
 use super::switch::{Run, runs};
 use crate::consumer::Wants;
 use crate::dispatch::{Era, Subscription};
-use crate::patch::{Access, Report, TextPolicy, Visibility};
+use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;
 
 /// How an attachment or a hold patches.
@@ -37,6 +37,8 @@ pub(super) struct Attached {
     pub(super) since: Era,
     pub(super) policy: Policy,
     pub(super) is_paused: Cell<bool>,
+    /// What its sites are to be while it alone decides on them; `None` if that is not the same for all.
+    pub(super) mode: Option<Mode>,
     /// On how many of its probes it alone decides.
     pub(super) sole: usize,
     /// How many of its probes are switched off.
@@ -79,6 +81,7 @@ impl Attached {
             since: Era::UNKNOWN,
             policy,
             is_paused: Cell::new(false),
+            mode: (wants == Wants::Hits).then_some(Mode::Active),
             sole: 0,
             off: 0,
             frozen: Cell::new(0),

@@ -18,7 +18,8 @@ use crate::registry::ProbeInfo;
 /// Dropping it, [`detach`](Self::detach) and [`pause`](Self::pause) return when no thread is inside this attachment's consumer any more:
 /// whoever calls them may then take away what the consumer uses. So don't call them while holding a lock that the consumer's `hit`
 /// takes: each would wait for the other. They, and [`hold`](crate::ProbeSet::hold), also wait for threads on their way between a site and a
-/// consumer, which takes these some instructions, so that counts have come to rest.
+/// consumer, which takes these some instructions, so that counts have come to rest, but for at most one hit of each thread that has
+/// just passed a site.
 ///
 /// Nothing waits for a hit of another consumer, however long it may last, be it on the same probe. What such a hit may still
 /// be reading is freed by a later operation; of all operations beside one hit, that is no more than what was published when it was first seen.

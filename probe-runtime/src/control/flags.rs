@@ -13,7 +13,7 @@ use super::state::Control;
 use super::switch::Run;
 use crate::error::Error;
 use crate::os::objects::Frozen;
-use crate::patch::{Access, Refusal, RefusalReason, Report, SiteAddr, SiteState};
+use crate::patch::{Access, Mode, Refusal, RefusalReason, Report, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
 /// No text is patched, so none is open.
@@ -27,9 +27,9 @@ impl Control {
     pub(super) fn change_runs(
         &self,
         runs: &[Run],
-        _active: bool,
+        _mode: Mode,
         _access: Access,
-        _left: Option<SiteState>,
+        _left: Option<Mode>,
         report: &mut Report,
     ) {
         for id in runs.iter().cloned().flatten().map(ProbeId::new) {

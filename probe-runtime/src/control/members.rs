@@ -14,7 +14,8 @@ use crate::registry::ProbeState;
 /// | listening parts | holds | sites | hook |
 /// |---|---|---|---|
 /// | none | any | latent | none, or that of a sole part that is paused or off |
-/// | some | 0 | active | theirs |
+/// | some, and all that a hit does is to be counted by the probe's counter | 0 | counting | theirs |
+/// | some others | 0 | active | theirs |
 /// | some | ≥ 1 | latent | theirs |
 #[derive(Default)]
 pub(super) struct Members {
@@ -85,6 +86,12 @@ impl Members {
         if let Some(hook) = &self.hook {
             hook.set_counting(subscription, is_counting);
         }
+    }
+
+    /// Whether all that a hit does now is to be counted there.
+    #[inline]
+    pub(super) fn only_counts_at(&self, counter: TallyAt) -> bool {
+        self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(counter))
     }
 
     pub(super) fn hold(&mut self) {

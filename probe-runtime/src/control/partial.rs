@@ -74,9 +74,11 @@ impl Switch {
         self.set_off(probes, false, visibility)
     }
 
-    /// Has hits of these probes counted by the runtime from here on, in place of being delivered: a tenth of the cost. For a consumer that
-    /// [wants either](crate::Wants::Either); of others, nothing changes. No site is patched, and nobody is waited for: hits under way on other threads may
-    /// still be delivered, until a switch with [`Visibility::Synchronous`].
+    /// Has hits of these probes counted by the runtime from here on, in place of being delivered: a tenth of the cost, or less. For a
+    /// consumer that [wants either](crate::Wants::Either); of others, nothing changes. Sites of which hits are only counted then are led to
+    /// code that counts; they stay active meanwhile. Nobody is waited for: hits under way on other threads may still be delivered, until
+    /// a switch with [`Visibility::Synchronous`]. Sites that could not be led back by [`deliver`](Self::deliver) are in the
+    /// [late report](crate::Attachment::late_report); their hits go on to be counted.
     pub fn count(&self, probes: &[ProbeId]) {
         self.set_counting(probes, true);
     }
@@ -128,14 +130,18 @@ impl Switch {
     }
 
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
+        let mut report = Report::default();
+        #[cfg(probe_discovers)]
+        crate::finstrument::get_ready();
         let mut locked = lock();
-        let subscription = match self.find(&locked) {
-            Some(attached) if attached.wants == Wants::Either => Arc::clone(&attached.subscription),
-            _ => return,
-        };
-        let Control { members, parts, .. } = &mut *locked;
-        for members in probes.iter().filter_map(|id| members.get(id.index())) {
-            members.set_counting(parts, self.number, &subscription, is_counting);
+        if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Either) {
+            return;
+        }
+        self.operate(&mut locked, &mut |control, access| {
+            control.set_counting(self.number, probes, is_counting, access, &mut report);
+        });
+        if report.refused() != 0 {
+            locked.keep_late(self.number, report);
         }
     }
 
@@ -144,7 +150,9 @@ impl Switch {
         #[cfg(probe_discovers)]
         crate::finstrument::get_ready();
         let mut locked = lock();
-        self.switch(&mut locked, probes, is_off, &mut report);
+        self.operate(&mut locked, &mut |control, access| {
+            control.set_off(self.number, probes, is_off, access, &mut report);
+        });
         let has_retired = locked.limbo.has_new();
         drop(locked);
         if has_retired {
@@ -156,29 +164,21 @@ impl Switch {
         report
     }
 
-    fn switch(&self, locked: &mut Locked, probes: &[ProbeId], is_off: bool, report: &mut Report) {
+    /// Runs what switches sites, with the access that it has to them, if its attachment is there.
+    fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access)) {
         // As for pausing: in text that is open nothing can be in the way.
         if locked.registry.is_main_only() && self.find(locked).is_some_and(Attached::is_open) {
-            return self.switch_known(locked, probes, is_off, Some(Access::Held), report);
+            return run(locked, Access::Held);
         }
         let _whole = Uncancellable::new();
         #[cfg(probe_discovers)]
         locked.name_discovered();
-        locked.with_objects(&mut |control| self.switch_known(control, probes, is_off, None, report));
-    }
-
-    fn switch_known(
-        &self,
-        control: &mut Control,
-        probes: &[ProbeId],
-        is_off: bool,
-        access: Option<Access>,
-        report: &mut Report,
-    ) {
-        if let Some(attached) = self.find(control) {
-            let access = access.unwrap_or_else(|| attached.policy.access());
-            control.set_off(self.number, probes, is_off, access, report);
-        }
+        locked.with_objects(&mut |control| {
+            if let Some(attached) = self.find(control) {
+                let access = attached.policy.access();
+                run(control, access);
+            }
+        });
     }
 
     /// Its attachment, unless that is gone: another may have its number.
@@ -189,6 +189,34 @@ impl Switch {
 }
 
 impl Control {
+    /// Sites that this leads elsewhere stay active meanwhile.
+    fn set_counting(
+        &mut self,
+        attachment: usize,
+        probes: &[ProbeId],
+        is_counting: bool,
+        access: Access,
+        report: &mut Report,
+    ) {
+        let Some(attached) = self.attached(attachment) else { return };
+        let subscription = Arc::clone(&attached.subscription);
+        let mut changed = Vec::new();
+        for &id in probes {
+            let before = self.mode_of(id);
+            if let Some(members) = self.members.get(id.index()) {
+                members.set_counting(&mut self.parts, attachment, &subscription, is_counting);
+            }
+            if self.mode_of(id) != before {
+                changed.push((id, Some(before)));
+            }
+        }
+        if !changed.is_empty() {
+            changed.sort_unstable_by_key(|(id, _)| *id);
+            let (ids, left): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
+            self.switch_each(&ids, &left, access, report);
+        }
+    }
+
     fn set_off(
         &mut self,
         attachment: usize,

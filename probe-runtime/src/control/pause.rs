@@ -13,7 +13,7 @@ use crate::dispatch::{Awaited, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 use crate::finstrument;
 use crate::os::cancel::Uncancellable;
-use crate::patch::{Access, RefusalReason, Report, SiteState, TextPolicy, Visibility};
+use crate::patch::{Access, Mode, RefusalReason, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
@@ -94,7 +94,8 @@ impl Control {
         let decides_alone = attached.decides_alone() && cfg!(probe_backend = "x86_64");
         let left_each = if decides_alone { Vec::new() } else { self.left_each(&attached.ids) };
         let was_paused = attached.is_paused.replace(is_paused);
-        let left = if was_paused { SiteState::Latent } else { SiteState::Active };
+        let left = if was_paused { Mode::Latent } else { attached.mode.unwrap_or(Mode::Active) };
+        let mode = if is_paused { Some(Mode::Latent) } else { attached.mode };
         // Whoever waits for nobody is promised nothing of hits under way, and saves an instruction.
         if attached.policy.visibility == Visibility::Synchronous {
             attached.subscription.set_silent(is_paused);
@@ -106,24 +107,38 @@ impl Control {
         } else if is_main_only && attached.is_open() {
             // Nobody else decides on these probes: their hooks stay, and only the sites change. The executable's sites stay
             // where they are, and its text stays open. Writing there is no cancellation point.
-            self.change_runs(&attached.runs, !is_paused, Access::Held, Some(left), report);
+            self.switch_all(attachment, mode, Access::Held, left, report);
         } else {
             // Opening text, and asking which rights it has, may be.
             let _whole = Uncancellable::new();
-            self.change_runs(&attached.runs, !is_paused, attached.policy.access(), Some(left), report);
+            let access = attached.policy.access();
+            self.switch_all(attachment, mode, access, left, report);
         }
         Some(unsettled)
     }
 
-    /// Makes these probes' hooks and sites what they should be.
-    #[cold]
-    fn republish(
+    /// Makes all sites of an attachment, which alone decides on them, what the mode says, or what their probes want.
+    #[inline(always)]
+    fn switch_all(
         &mut self,
-        ids: &[ProbeId],
-        left: &[Option<SiteState>],
-        policy: Policy,
+        attachment: usize,
+        mode: Option<Mode>,
+        access: Access,
+        left: Mode,
         report: &mut Report,
     ) {
+        let Some(attached) = self.attached(attachment) else { return };
+        if let Some(mode) = mode {
+            self.change_runs(&attached.runs, mode, access, Some(left), report);
+        } else {
+            let ids = Arc::clone(&attached.ids);
+            self.switch_each(&ids, &vec![Some(left); ids.len()], access, report);
+        }
+    }
+
+    /// Makes these probes' hooks and sites what they should be.
+    #[cold]
+    fn republish(&mut self, ids: &[ProbeId], left: &[Option<Mode>], policy: Policy, report: &mut Report) {
         let _whole = Uncancellable::new();
         self.publish(ids);
         self.switch_each(ids, left, policy.access(), report);

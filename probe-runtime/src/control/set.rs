@@ -206,7 +206,8 @@ impl ProbeSet {
     }
 
     /// Forces the probes off, whoever is attached, until the hold is dropped. Holds add up. Once it has returned (`Synchronous`), no call that starts is
-    /// a hit, and what hits are counted has come to rest; consumers that are in a hit by then are [not waited
+    /// a hit, and what hits are counted has come to rest, but for at most one hit of each thread that has just
+    /// passed a site; consumers that are in a hit by then are [not waited
     /// for](crate::Attachment#what-waits).
     ///
     /// # Errors

@@ -12,8 +12,7 @@ use crate::error::Error;
 use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
-    self, Access, Batch, Left, OpenText, Refusal, RefusalReason, Report, Site, SiteState, TextError,
-    TextPolicy,
+    self, Access, Batch, Left, Mode, OpenText, Refusal, RefusalReason, Report, Site, TextError, TextPolicy,
 };
 use crate::registry::ProbeId;
 
@@ -21,23 +20,22 @@ use crate::registry::ProbeId;
 pub(super) type HeldText = Vec<OpenText>;
 
 impl Control {
-    /// Makes all sites of these runs active or latent. `left` is how the last operation left them,
+    /// Makes all sites of these runs what the mode says. `left` is how the last operation left them,
     /// if that is known.
     #[inline(always)]
     pub(super) fn change_runs(
         &self,
         runs: &[Run],
-        active: bool,
+        mode: Mode,
         access: Access,
-        left: Option<SiteState>,
+        left: Option<Mode>,
         report: &mut Report,
     ) {
-        let wanted = if active { SiteState::Active } else { SiteState::Latent };
         let refused_before = report.unswitched().len();
         let unswitched = self.unswitched.borrow();
         let has_unswitched = !unswitched.is_empty();
-        let left = Left { state: left, but: has_unswitched.then_some(&*unswitched) };
-        let mut batch = Batch::new(wanted, report).left(left);
+        let left = Left { mode: left, but: has_unswitched.then_some(&*unswitched) };
+        let mut batch = Batch::new(mode, report).left(left);
         match runs {
             _ if access == Access::Held => {
                 runs.iter().for_each(|run| batch.switch(self.sites_of_run(run), Access::Held));
@@ -56,7 +54,7 @@ impl Control {
         }
         #[cfg(probe_discovers)]
         if self.registry.has_calls() {
-            self.switch_calls(runs, active, access, report);
+            self.switch_calls(runs, mode != Mode::Latent, access, report);
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
@@ -75,7 +73,7 @@ impl Control {
     #[cfg(probe_discovers)]
     #[inline(never)]
     fn switch_calls(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
-        let wanted = if active { SiteState::Active } else { SiteState::Latent };
+        let wanted = if active { Mode::Active } else { Mode::Latent };
         let (mut switched, mut sites) = (Vec::new(), Vec::new());
         for call in runs.iter().cloned().flat_map(|run| self.registry.calls_of_run(run)) {
             match call.set_wanted(active) {

@@ -20,7 +20,7 @@ use crate::dispatch::{Action, Hooks, Limbo, Subscription, TallyAt};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument;
-use crate::patch::{RefusalReason, Report};
+use crate::patch::{Mode, RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
@@ -200,6 +200,7 @@ impl Control {
         ids.iter().zip(actions).for_each(|(id, action)| self.add_part(attachment, *id, action));
         self.publish(&ids);
         self.remember(&ids);
+        self.note_mode(attachment, &ids);
         self.switch_each(&ids, &left, policy.access(), report);
         attachment
     }
@@ -211,6 +212,16 @@ impl Control {
             attached.frozen.set(attached.frozen.get() + usize::from(part.is_frozen));
         }
         self.change(id, |members, parts| members.add(parts, part));
+    }
+
+    /// Notes what the sites of an attachment are to be that only counts: where it decides alone, the hooks of then are those of
+    /// now.
+    fn note_mode(&mut self, attachment: usize, ids: &[ProbeId]) {
+        let is_counted = |id: &ProbeId| self.mode_of(*id) == Mode::Counting;
+        let mode = ids.iter().all(is_counted).then_some(Mode::Counting);
+        if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Tally) {
+            attached.mode = mode;
+        }
     }
 
     /// Leaves out the probes that another runtime has taken.

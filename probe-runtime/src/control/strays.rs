@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use super::state::Control;
 use super::switch::Run;
-use crate::patch::{self, Refusal, Site, SiteAddr, SiteState};
+use crate::patch::{self, Mode, Refusal, Site, SiteAddr};
 use crate::registry::{ProbeId, ProbeState};
 
 /// Sites that an operation could not switch, with nobody else in the way: it may not write there, say.
@@ -19,7 +19,7 @@ impl Control {
     /// The sites of these probes that are not as they were left, in ascending order.
     pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
         let mut strays = Vec::new();
-        for left in [Some(SiteState::Active), Some(SiteState::Latent), None] {
+        for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
             let ids = ids.iter().filter(|id| self.left(**id) == left);
             let mut sites: Vec<_> =
                 ids.flat_map(|id| self.registry.sites(*id).iter().map(|site| (*site, *id))).collect();
@@ -40,7 +40,7 @@ impl Control {
     fn look_at(
         &self,
         sites: &mut [(Site, ProbeId)],
-        left: Option<SiteState>,
+        left: Option<Mode>,
         strays: &mut Vec<(ProbeId, Refusal)>,
     ) {
         sites.sort_unstable_by_key(|(site, _)| site.addr);

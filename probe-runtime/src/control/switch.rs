@@ -4,7 +4,7 @@ use std::iter;
 use std::ops::RangeInclusive;
 
 use super::state::Control;
-use crate::patch::{Access, Report, SiteState};
+use crate::patch::{Access, Mode, Report};
 use crate::registry::{ProbeId, ProbeState};
 
 /// Neighbouring probes, whose sites lie side by side.
@@ -29,16 +29,32 @@ fn extend(runs: &mut Vec<Run>, id: ProbeId) {
 impl Control {
     /// How the last operation left the sites of a probe; `None` where nobody here has switched
     /// them: another copy of this crate may have.
-    pub(super) fn left(&self, id: ProbeId) -> Option<SiteState> {
+    pub(super) fn left(&self, id: ProbeId) -> Option<Mode> {
         match self.state_of(id) {
-            ProbeState::Active => Some(SiteState::Active),
-            ProbeState::Held => Some(SiteState::Latent),
+            ProbeState::Active | ProbeState::Held => Some(self.mode_of(id)),
             _ => None,
         }
     }
 
+    /// What the sites of a probe are to be.
+    #[inline]
+    pub(super) fn mode_of(&self, id: ProbeId) -> Mode {
+        match self.state_of(id) {
+            ProbeState::Active if self.is_only_counted(id) => Mode::Counting,
+            ProbeState::Active => Mode::Active,
+            _ => Mode::Latent,
+        }
+    }
+
+    /// Whether all that a hit of a probe does now is to be counted by the probe's own counter.
+    #[inline]
+    fn is_only_counted(&self, id: ProbeId) -> bool {
+        let counter = self.tallies.of(id);
+        counter.is_some_and(|at| self.members(id).is_some_and(|members| members.only_counts_at(at)))
+    }
+
     /// The same of each of these probes.
-    pub(super) fn left_each(&self, ids: &[ProbeId]) -> Vec<Option<SiteState>> {
+    pub(super) fn left_each(&self, ids: &[ProbeId]) -> Vec<Option<Mode>> {
         ids.iter().map(|id| self.left(*id)).collect()
     }
 
@@ -47,24 +63,31 @@ impl Control {
     /// `left` tells how the sites of each were left, as far as that is known: the report notes
     /// those that somebody else has switched since.
     pub(super) fn switch_each(
-        &self,
+        &mut self,
         ids: &[ProbeId],
-        left: &[Option<SiteState>],
+        left: &[Option<Mode>],
         access: Access,
         report: &mut Report,
     ) {
         // A batch for each pair of what the sites were left as and what they are to be.
-        let mut batches: Vec<(Option<SiteState>, bool, Vec<Run>)> = Vec::new();
+        let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
-            let is_active = self.state_of(*id) == ProbeState::Active;
-            let same = batches.iter_mut().find(|(of, wanted, _)| (*of, *wanted) == (left, is_active));
+            let mode = self.mode_of(*id);
+            let same = batches.iter_mut().find(|(of, wanted, _)| (*of, *wanted) == (left, mode));
             match same {
                 Some((.., runs)) => extend(runs, *id),
-                None => batches.push((left, is_active, runs(&[*id]))),
+                None => batches.push((left, mode, runs(&[*id]))),
             }
         }
-        for (left, is_active, runs) in &batches {
-            self.change_runs(runs, *is_active, access, *left, report);
+        // Through the kernel's table of mappings, and its rights: not where these may be denied.
+        #[cfg(probe_backend = "x86_64")]
+        if access != Access::Alias {
+            let counting = batches.iter().filter(|(_, mode, _)| *mode == Mode::Counting);
+            let runs = counting.flat_map(|(.., runs)| runs).cloned();
+            self.registry.add_blocks(runs.flatten().map(ProbeId::new));
+        }
+        for (left, mode, runs) in &batches {
+            self.change_runs(runs, *mode, access, *left, report);
         }
     }
 }

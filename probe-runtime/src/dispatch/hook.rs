@@ -102,6 +102,12 @@ impl Hook {
         self.counter.filter(|at| self.len > 1 && is_joint(at))
     }
 
+    /// Whether all that there is to do now is to count a hit there.
+    #[inline]
+    pub(crate) fn only_counts_at(&self, counter: TallyAt) -> bool {
+        self.sole_tally.load(Ordering::Relaxed) == counter.offset() && self.wrappers.is_none()
+    }
+
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
         self.wrappers.as_ref()
     }

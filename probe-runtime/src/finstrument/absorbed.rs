@@ -90,7 +90,7 @@ pub(super) fn is_there(discovery: &'static Discovery, known: &Known) -> bool {
     // SAFETY: in the text of a loaded object.
     let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
     // What is being switched begins with an `int3`, as does what a debugger has stopped at.
-    bytes[0] == 0xcc || [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(bytes))
+    bytes[0] == 0xcc || site.owns(Instruction::from_bytes(bytes))
 }
 
 /// Whether a real call is still the one that was found. An object that lies in the place of the one

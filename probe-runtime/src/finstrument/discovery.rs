@@ -211,7 +211,8 @@ impl Discovery {
     /// The site, and its instruction while active.
     pub(crate) fn site(&'static self) -> Option<Site> {
         let addr: SiteAddr = call::site(self.returns()?);
-        Some(Site { addr, active: self.active()? })
+        // Others may share its call: only its stub tells.
+        Some(Site::new(addr, self.active()?).without_block())
     }
 
     /// The CALL of its stub.

@@ -65,7 +65,7 @@ fn is_listened_to(twin: &'static Discovery) -> bool {
     twin.site().is_some_and(|site| {
         // SAFETY: in the owner's object, where the hook returns to.
         let bytes = unsafe { ptr::read_volatile(site.addr.0 as *const [u8; SITE_LEN]) };
-        Instruction::from_bytes(bytes) == site.active
+        Instruction::from_bytes(bytes) == site.active()
     })
 }
 

@@ -9,46 +9,42 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::plan::replacement;
 use super::poke::{poke, read};
 use super::refused::settle;
 use super::trapped::alias_works;
 use super::{Access, WritableRuns};
-use super::{Instruction, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, SiteState, Step, plan};
+use super::{Instruction, Mode, Refusal, RefusalReason, Report, SITE_LEN, Site, SiteAddr};
 use crate::os::text::pages;
-
-/// One site: its address, and its instruction while it is active.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Site {
-    pub(crate) addr: SiteAddr,
-    pub(crate) active: Instruction,
-}
 
 /// How many sites ahead a cache line is prefetched. A locked instruction waits for its line alone,
 /// while prefetched lines arrive side by side.
 const AHEAD: usize = 12;
 
-/// A batch: the wanted state, and the report.
+/// A batch: the wanted mode, and the report. A site that is led elsewhere while it stays active is reported as unchanged.
 pub(crate) struct Batch<'a> {
-    pub(super) wanted: SiteState,
+    pub(super) wanted: Mode,
     pub(super) report: &'a mut Report,
     /// Sites that no single write switches.
     straddlers: Vec<Site>,
+    /// Sites that go through `int3`, and stay active.
+    pub(super) led_elsewhere: BTreeSet<SiteAddr>,
     left: Left<'a>,
 }
 
-/// How the last operation left the sites of a batch. A site in the opposite state was written by
-/// somebody else since, and is noted as [foreign](Report::foreign).
+/// How the last operation left the sites of a batch: latent, or active, wherever they lead then. A site in the opposite state
+/// was written by somebody else since, and is noted as [foreign](Report::foreign).
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Left<'a> {
     /// `None` where that is not known.
-    pub(crate) state: Option<SiteState>,
+    pub(crate) mode: Option<Mode>,
     /// Sites that the last operation could not switch.
     pub(crate) but: Option<&'a BTreeSet<SiteAddr>>,
 }
 
 impl<'a> Batch<'a> {
-    pub(crate) fn new(wanted: SiteState, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new(), left: Left::default() }
+    pub(crate) fn new(wanted: Mode, report: &'a mut Report) -> Self {
+        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: BTreeSet::new(), left: Left::default() }
     }
 
     /// Says how all its sites were left.
@@ -107,32 +103,33 @@ impl<'a> Batch<'a> {
     /// Switches sites in text that is open.
     #[inline(always)]
     fn write(&mut self, sites: &[Site]) {
-        // Two loops, so that the wanted state is a constant in each.
+        // Three loops, so that the wanted mode is a constant in each.
         match self.wanted {
-            SiteState::Latent => self.write_each(sites, SiteState::Latent),
-            SiteState::Active => self.write_each(sites, SiteState::Active),
+            Mode::Latent => self.write_each(sites, Mode::Latent),
+            Mode::Active => self.write_each(sites, Mode::Active),
+            Mode::Counting => self.write_each(sites, Mode::Counting),
         }
     }
 
     #[inline(always)]
-    fn write_each(&mut self, sites: &[Site], wanted: SiteState) {
+    fn write_each(&mut self, sites: &[Site], wanted: Mode) {
         let (mut patched, mut unchanged) = (0, 0);
-        let is_change = self.left.state.map(|left| left != wanted);
+        let is_change = self.left.mode.map(|left| left.state() != wanted.state());
         for (at, site) in sites.iter().enumerate() {
             if let Some(later) = sites.get(at + AHEAD) {
                 prefetch_for_write(later.addr.word());
             }
             match write_one(*site, wanted) {
-                Ok(Done::Patched) => {
+                Ok(Done::Patched(found)) => {
                     patched += 1;
                     if is_change == Some(false) {
-                        self.note_stray(*site);
+                        self.note_stray(*site, found);
                     }
                 }
-                Ok(Done::Unchanged) => {
+                Ok(Done::Unchanged(found)) => {
                     unchanged += 1;
                     if is_change == Some(true) {
-                        self.note_stray(*site);
+                        self.note_stray(*site, found);
                     }
                 }
                 Ok(Done::Nothing) => self.straddlers.push(*site),
@@ -145,31 +142,28 @@ impl<'a> Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Counts a site that already is as wanted.
-    pub(super) fn leave(&mut self, site: Site) {
+    /// Counts a site that already is as wanted, or is only led elsewhere.
+    pub(super) fn leave(&mut self, site: Site, found: Instruction) {
         self.report.add_unchanged(1);
-        if self.left.state.is_some_and(|left| left != self.wanted) {
-            self.note_stray(site);
+        if self.left.mode.is_some_and(|left| left.state() != self.wanted.state()) {
+            self.note_stray(site, found);
         }
     }
 
     /// Looks at a site that is about to be switched.
-    pub(super) fn begin(&mut self, site: Site) {
-        if self.left.state == Some(self.wanted) {
-            self.note_stray(site);
+    pub(super) fn begin(&mut self, site: Site, found: Instruction) {
+        if self.left.mode.is_some_and(|left| left.state() == self.wanted.state()) {
+            self.note_stray(site, found);
         }
     }
 
     /// A site that holds the opposite of what it was left with.
     #[cold]
-    fn note_stray(&mut self, site: Site) {
+    fn note_stray(&mut self, site: Site, found: Instruction) {
         if self.left.but.is_some_and(|but| but.contains(&site.addr)) {
             return;
         }
-        let (expected, found) = match self.left.state {
-            Some(SiteState::Active) => (site.active, Instruction::NOP5),
-            _ => (Instruction::NOP5, site.active),
-        };
+        let expected = site.under(found, self.left.mode.unwrap_or(Mode::Latent));
         let reason = RefusalReason::Foreign { expected: expected.bytes(), found: found.bytes() };
         self.report.add_foreign(Refusal::new(site.addr, reason));
     }
@@ -183,11 +177,11 @@ impl Batch<'_> {
                 return self.report.refuse(*refusal);
             }
             match write_one(site, self.wanted) {
-                Ok(Done::Patched) => {
-                    self.begin(site);
+                Ok(Done::Patched(found)) => {
+                    self.begin(site, found);
                     return self.report.add_patched(1);
                 }
-                Ok(Done::Unchanged) => return self.leave(site),
+                Ok(Done::Unchanged(found)) => return self.leave(site, found),
                 Ok(Done::Nothing) => return self.straddlers.push(site),
                 Err(again) => refusal = again,
             }
@@ -212,32 +206,41 @@ pub(super) fn by_page(sites: &[Site]) -> impl Iterator<Item = (&[Site], Range<us
     sites.chunk_by(same).map(|sites| (sites, pages(bytes(&sites[0]))))
 }
 
-/// The result of switching one site.
+/// The result of switching one site, with what it held.
 enum Done {
-    Patched,
-    Unchanged,
+    Patched(Instruction),
+    /// It was as wanted, or is led elsewhere now.
+    Unchanged(Instruction),
     /// The site straddles.
     Nothing,
 }
 
 /// Switches one site, if one write does that.
 #[inline(always)]
-fn write_one(site: Site, wanted: SiteState) -> Result<Done, Box<Refusal>> {
+fn write_one(site: Site, wanted: Mode) -> Result<Done, Box<Refusal>> {
+    if !site.addr.is_patchable() {
+        return Ok(Done::Nothing);
+    }
     let word = site.addr.word();
     // SAFETY: a multiple of 8, in the text of a loaded object.
-    let mut found = unsafe { read(word) };
+    let mut text = unsafe { read(word) };
     loop {
-        match plan(found, site.addr, site.active, wanted)? {
-            Step::Unchanged => return Ok(Done::Unchanged),
-            Step::Straddles => return Ok(Done::Nothing),
-            // SAFETY: as above; the text policy has made it writable.
-            Step::Write { expected, new } => match unsafe { poke(word, expected, new) } {
-                Ok(()) => return Ok(Done::Patched),
-                // Somebody wrote in between: plan again from the new word.
-                Err(now) => found = now,
-            },
+        let found = text.instruction(site.addr);
+        let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
+        // SAFETY: as above; the text policy has made it writable.
+        match unsafe { poke(word, text, text.with_instruction(site.addr, new)) } {
+            Ok(()) if is_switch(found, wanted) => return Ok(Done::Patched(found)),
+            Ok(()) => return Ok(Done::Unchanged(found)),
+            // Somebody wrote in between: plan again from the new word.
+            Err(now) => text = now,
         }
     }
+}
+
+/// Whether replacing one of a site's own instructions switches it on or off, and does not only lead it elsewhere.
+#[inline(always)]
+pub(super) fn is_switch(found: Instruction, wanted: Mode) -> bool {
+    wanted == Mode::Latent || found == Instruction::NOP5
 }
 
 /// Extends a run of pages by those of a site, if they touch it.

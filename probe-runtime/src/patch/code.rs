@@ -49,6 +49,21 @@ impl Instruction {
         Self(0xe8 | (rel.0.cast_unsigned() as u64) << 8)
     }
 
+    /// `jmp rel32`, or, if `is_call`, `call rel32`.
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    pub(super) const fn branch(rel: i32, is_call: bool) -> Self {
+        Self((0xe9 - is_call as u64) | (rel.cast_unsigned() as u64) << 8)
+    }
+
+    /// The last four bytes, as a distance.
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is zero")]
+    pub(super) const fn rel(self) -> i32 {
+        ((self.0 >> 8) as u32).cast_signed()
+    }
+
     /// Its bytes.
     pub const fn bytes(self) -> [u8; SITE_LEN] {
         let [bytes @ .., _, _, _] = self.0.to_le_bytes();
@@ -115,7 +130,7 @@ impl SiteAddr {
 /// assert_eq!(Rel32::between(site, 0x1_0000_0000), None); // 4 GiB away
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rel32(i32);
+pub struct Rel32(pub(super) i32);
 
 impl Rel32 {
     /// To the next instruction.

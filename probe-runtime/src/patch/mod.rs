@@ -29,6 +29,9 @@
 //!    instruction for a moment (hundreds of cycles, measured). That is harmless, since both
 //!    instructions are complete.
 //!
+//! Where hits are only counted, a site may hold a third instruction, the JMP to a block of code that
+//! counts. Any of the three replaces any other in these same steps.
+//!
 //! Step 3 rests on an aligned store within a cache line being atomic for instruction fetch. AMD APM
 //! vol. 2, 7.6.1, "cross-modifying code", allows changing a naturally aligned quadword without
 //! further synchronisation. Intel SDM vol. 3, 9.1.3, promises less; "Living on the edge", sections
@@ -53,6 +56,8 @@ pub mod call;
 mod error;
 #[cfg(all(test, probe_backend = "x86_64", not(loom)))]
 mod model;
+#[cfg(probe_backend = "x86_64")]
+mod near;
 #[cfg(probe_discovers)]
 mod now;
 #[cfg(probe_backend = "x86_64")]
@@ -62,11 +67,14 @@ mod poke;
 #[cfg(probe_backend = "x86_64")]
 mod refused;
 #[cfg(probe_backend = "x86_64")]
+mod site;
+#[cfg(probe_backend = "x86_64")]
 mod strays;
 #[cfg(probe_backend = "x86_64")]
 mod trapped;
 
 pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub(crate) use plan::Mode;
 pub use plan::{SiteState, Step, plan};
 pub(crate) use report::unmatched_lines;
 pub use report::{Refusal, RefusalReason, Report, UnmatchedTerm};
@@ -77,11 +85,13 @@ pub use text::{TextPolicy, Visibility};
 pub mod word;
 
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use batch::{Batch, Left, Site};
+pub(crate) use batch::{Batch, Left};
 #[cfg(probe_backend = "x86_64")]
 pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]
 pub use error::PatchError;
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use near::{map_near, unmap};
 #[cfg(probe_discovers)]
 pub(crate) use now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word};
 #[cfg(probe_backend = "x86_64")]
@@ -92,6 +102,8 @@ pub use pages::{OpenText, TextError, unrestored_bytes};
 pub(crate) use pages::{close_held, make_room};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use pages::{cross_forks, forget_gone};
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use site::Site;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use strays::strays;
 #[cfg(probe_backend = "x86_64")]

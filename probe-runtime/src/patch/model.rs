@@ -15,7 +15,7 @@
 //! the engine relies on aligned writes being atomic for fetch, and 1 byte where it relies on
 //! nothing.
 //!
-//! `protocol` looks at protocols in general, `word` at the plans of wordpatch, and `model` in
+//! `protocol` looks at protocols in general, `sites` at the three instructions of a probe's site, `word` at the plans of wordpatch, and `model` in
 //! `call` at those of callpatch. Each claim has its counterpart, in which the model is shown a
 //! protocol that is wrong and has to find out.
 
@@ -23,6 +23,7 @@ mod effect;
 mod fetch;
 mod memory;
 mod protocol;
+mod sites;
 mod word;
 
 pub(super) use effect::{Effect, effect};

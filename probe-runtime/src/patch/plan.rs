@@ -1,5 +1,7 @@
 //! What to write at a site. Pure: it gets the bytes as values, and touches no text.
 
+#[cfg(probe_backend = "x86_64")]
+use super::Site;
 use super::{Instruction, Refusal, RefusalReason, SiteAddr, TextWord};
 
 /// The state of a site.
@@ -17,6 +19,29 @@ pub enum SiteState {
     Latent,
     /// A jump to the cold block, or a call of the stub.
     Active,
+}
+
+/// What a site is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mode {
+    /// Nothing.
+    Latent,
+    /// To lead to its cold block, or its stub: somebody is to be told of hits.
+    Active,
+    /// To count in the probe's own counter, and nothing else.
+    Counting,
+}
+
+#[cfg(probe_backend = "x86_64")]
+impl Mode {
+    /// What a site in this mode is to users.
+    #[inline(always)]
+    pub(crate) const fn state(self) -> SiteState {
+        match self {
+            Self::Latent => SiteState::Latent,
+            Self::Active | Self::Counting => SiteState::Active,
+        }
+    }
 }
 
 /// The result of a plan.
@@ -84,40 +109,55 @@ pub fn plan(
     if !site.is_patchable() {
         return Ok(Step::Straddles);
     }
-    Ok(match replacement(word.instruction(site), site, active, wanted)? {
-        Some(new) => Step::Write { expected: word, new: word.with_instruction(site, new) },
-        None => Step::Unchanged,
-    })
+    let (from, to) = match wanted {
+        SiteState::Latent => (active, Instruction::NOP5),
+        SiteState::Active => (Instruction::NOP5, active),
+    };
+    let found = word.instruction(site);
+    if found == from {
+        Ok(Step::Write { expected: word, new: word.with_instruction(site, to) })
+    } else if found == to {
+        Ok(Step::Unchanged)
+    } else {
+        Err(refuse(site, from, found))
+    }
 }
 
 /// The instruction that has to replace the one found; `None` if the site is as wanted. The site may
 /// lie anywhere.
 ///
+/// | found | wanted `Latent` | wanted `Active` | wanted `Counting` |
+/// |---|---|---|---|
+/// | NOP5 | – | JMP cold, or CALL | JMP block |
+/// | JMP cold, or CALL | NOP5 | – | JMP block |
+/// | JMP block | NOP5 | JMP cold, or CALL | – |
+/// | anything else | refused | refused | refused |
+///
 /// # Errors
 /// The same as those of [`plan`].
+#[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 pub(super) fn replacement(
     found: Instruction,
-    site: SiteAddr,
-    active: Instruction,
-    wanted: SiteState,
+    site: Site,
+    wanted: Mode,
 ) -> Result<Option<Instruction>, Box<Refusal>> {
-    let (from, to) = match wanted {
-        SiteState::Latent => (active, Instruction::NOP5),
-        SiteState::Active => (Instruction::NOP5, active),
-    };
-    if found == from {
-        Ok(Some(to))
-    } else if found == to {
+    let to = site.instruction(wanted);
+    if found == to {
         Ok(None)
+    } else if site.owns(found) {
+        Ok(Some(to))
     } else {
-        Err(refuse(site, RefusalReason::Foreign { expected: from.bytes(), found: found.bytes() }))
+        let expected =
+            if wanted == Mode::Latent { site.under(found, Mode::Active) } else { Instruction::NOP5 };
+        Err(refuse(site.addr, expected, found))
     }
 }
 
 #[cold]
 #[expect(clippy::unnecessary_box_returns, reason = "a small result lets the batch's loop stay in registers")]
-fn refuse(site: SiteAddr, reason: RefusalReason) -> Box<Refusal> {
+fn refuse(site: SiteAddr, expected: Instruction, found: Instruction) -> Box<Refusal> {
+    let reason = RefusalReason::Foreign { expected: expected.bytes(), found: found.bytes() };
     Box::new(Refusal::new(site, reason))
 }
 
@@ -170,8 +210,39 @@ mod tests {
         let site = SiteAddr(0x1004);
         let [jmp, _] = both(site, 0x1100);
         assert_eq!(plan(word(Instruction::NOP5), site, jmp, Active), Ok(Step::Straddles));
-        assert_eq!(replacement(Instruction::NOP5, site, jmp, Active), Ok(Some(jmp)));
-        assert_eq!(replacement(jmp, site, jmp, Active), Ok(None));
+    }
+
+    #[cfg(probe_backend = "x86_64")]
+    #[test]
+    fn walks_the_truth_table_of_three_modes() {
+        use Mode::{Counting, Latent};
+        const BLOCK: usize = 0x8000;
+        // Straddlers, too.
+        for (addr, at) in (0x1000..0x1008).flat_map(|addr| [(addr, 0), (addr, 1)]) {
+            let addr = SiteAddr(addr);
+            let active = both(addr, 0x1100)[at];
+            let [block, _] = both(addr, BLOCK);
+            let bare = Site::new(addr, active);
+            let mut site = bare;
+            assert!(site.set_block(BLOCK));
+            let own = [(Latent, Instruction::NOP5), (Mode::Active, active), (Counting, block)];
+            for (wanted, to) in own {
+                for (_, found) in own {
+                    assert_eq!(replacement(found, site, wanted), Ok((found != to).then_some(to)));
+                }
+                // Without a block, counting takes the longer way.
+                let to = if wanted == Counting { active } else { to };
+                let found = Instruction::NOP5;
+                assert_eq!(replacement(found, bare, wanted), Ok((found != to).then_some(to)));
+                assert!(replacement(block, bare, wanted).is_err());
+                let mut bytes = block.bytes();
+                bytes[0] = 0xcc;
+                let refusal = replacement(Instruction::from_bytes(bytes), site, wanted).unwrap_err();
+                let under = if wanted == Latent { block } else { Instruction::NOP5 };
+                let reason = RefusalReason::Foreign { expected: under.bytes(), found: bytes };
+                assert_eq!(refusal.reason(), &reason);
+            }
+        }
     }
 
     proptest! {

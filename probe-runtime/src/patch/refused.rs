@@ -7,13 +7,11 @@
 // Safety: relies on sites that lie in the text of loaded objects, as `batch` does.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::batch::by_page;
+use super::batch::{by_page, is_switch};
 use super::pages::check_readable;
 use super::plan::replacement;
 use super::word::{INT3, read_instruction, taken};
-use super::{
-    Batch, Bytes, Instruction, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteState, TextError,
-};
+use super::{Batch, Bytes, Instruction, Mode, PatchError, Refusal, RefusalReason, SITE_LEN, Site, TextError};
 
 impl Batch<'_> {
     /// Refuses sites of a page that can't be opened.
@@ -46,9 +44,15 @@ impl Batch<'_> {
     fn refuse_change(&mut self, site: Site, reason: &RefusalReason) {
         // SAFETY: it can be read, as was just seen.
         match unsafe { look(site, self.wanted) } {
-            Ok(None) => self.leave(site),
-            Ok(Some(_)) => {
-                self.begin(site);
+            Ok((found, None)) => self.leave(site, found),
+            // It counts all the same, in a longer way.
+            Ok((found, Some(_))) if self.wanted == Mode::Counting && !is_switch(found, self.wanted) => {
+                self.leave(site, found);
+            }
+            Ok((found, Some(_))) => {
+                if is_switch(found, self.wanted) {
+                    self.begin(site, found);
+                }
                 self.report.refuse(Refusal::new(site.addr, reason.clone()));
             }
             Err(refusal) => self.report.refuse(*refusal),
@@ -62,23 +66,20 @@ impl Batch<'_> {
     }
 }
 
-/// How a site's instruction is to be replaced.
-pub(super) struct Replacement {
-    pub(super) found: Instruction,
-    pub(super) new: Instruction,
-}
-
-/// The replacement that a site needs, wherever it lies; `None` if it is as wanted.
+/// What a site holds, wherever it lies, and what is to replace that; `None` if it is as wanted.
 ///
 /// # Safety
 /// Its text can be read.
-pub(super) unsafe fn look(site: Site, wanted: SiteState) -> Result<Option<Replacement>, Box<Refusal>> {
+pub(super) unsafe fn look(
+    site: Site,
+    wanted: Mode,
+) -> Result<(Instruction, Option<Instruction>), Box<Refusal>> {
     loop {
         // SAFETY: in text that can be read.
         let bytes = unsafe { read_instruction(site.addr.0, SITE_LEN) };
         let found = Instruction::from_bytes(<[u8; SITE_LEN]>::try_from(&*bytes).unwrap_or_default());
-        match replacement(found, site.addr, site.active, wanted) {
-            Ok(new) => return Ok(new.map(|new| Replacement { found, new })),
+        match replacement(found, site, wanted) {
+            Ok(new) => return Ok((found, new)),
             Err(refusal) => {
                 // SAFETY: as above.
                 let settled = unsafe { settle(site, refusal) };

@@ -14,12 +14,13 @@
 
 use super::batch::by_page;
 use super::refused::look;
-use super::{Instruction, Refusal, RefusalReason, SITE_LEN, Site, SiteState};
+use super::{Instruction, Mode, Refusal, RefusalReason, Rel32, SITE_LEN, Site};
+use crate::arch::backend::block::{Block, LEN};
 use crate::os::peek::peek;
 
-/// The sites, in ascending order, that hold another instruction than `left` says: the NOP or the
-/// active one. If `left` is `None`, either one is expected.
-pub(crate) fn strays(sites: &[Site], left: Option<SiteState>) -> Vec<Refusal> {
+/// The sites, in ascending order, that hold another instruction than `left` says: the NOP, or one
+/// of those while active. If `left` is `None`, any of them is expected.
+pub(crate) fn strays(sites: &[Site], left: Option<Mode>) -> Vec<Refusal> {
     let mut strays = Vec::new();
     let mut text = Vec::new();
     for (sites, _) in by_page(sites) {
@@ -43,12 +44,25 @@ pub(crate) fn strays(sites: &[Site], left: Option<SiteState>) -> Vec<Refusal> {
     strays
 }
 
-fn is_left(site: Site, left: Option<SiteState>, found: Instruction) -> bool {
+fn is_left(site: Site, left: Option<Mode>, found: Instruction) -> bool {
     match left {
-        Some(SiteState::Latent) => found == Instruction::NOP5,
-        Some(SiteState::Active) => found == site.active,
-        None => found == Instruction::NOP5 || found == site.active,
+        Some(Mode::Latent) => found == Instruction::NOP5,
+        Some(_) => site.is_on(found),
+        // Another copy of this crate may have its sites.
+        None => site.owns(found) || is_counted_elsewhere(site, found),
     }
+}
+
+/// Whether an instruction leads to a counting block of this site that another copy of this crate
+/// has made.
+#[cold]
+fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
+    let next = site.addr.0 + SITE_LEN;
+    let at = next.wrapping_add_signed(found.rel() as isize);
+    let mut code = [0; LEN];
+    Instruction::jmp(Rel32(found.rel())) == found
+        && peek(at, &mut code)
+        && Block::of(&code, at).is_some_and(|block| (block.back, block.target) == (next, site.target()))
 }
 
 /// Looks again, at the words themselves: the kernel's copy may show half of a patch under way.
@@ -56,15 +70,11 @@ fn is_left(site: Site, left: Option<SiteState>, found: Instruction) -> bool {
 /// # Safety
 /// The site's text can be read.
 #[cold]
-unsafe fn stray(site: Site, left: Option<SiteState>) -> Option<Refusal> {
-    let state = left.unwrap_or(SiteState::Latent);
-    let expected = match state {
-        SiteState::Latent => Instruction::NOP5,
-        SiteState::Active => site.active,
-    };
+unsafe fn stray(site: Site, left: Option<Mode>) -> Option<Refusal> {
+    let mode = left.unwrap_or(Mode::Latent);
     // SAFETY: as the caller says.
-    let found = match unsafe { look(site, state) } {
-        Ok(replacement) => replacement?.found.bytes(),
+    let found = match unsafe { look(site, mode) } {
+        Ok((found, _)) => found.bytes(),
         Err(refusal) => match refusal.reason() {
             RefusalReason::Foreign { found, .. } => *found,
             // Somebody is replacing it, and has compared the old bytes.
@@ -72,5 +82,8 @@ unsafe fn stray(site: Site, left: Option<SiteState>) -> Option<Refusal> {
         },
     };
     let is_other = !is_left(site, left, Instruction::from_bytes(found));
-    is_other.then(|| Refusal::new(site.addr, RefusalReason::Foreign { expected: expected.bytes(), found }))
+    is_other.then(|| {
+        let expected = site.under(Instruction::from_bytes(found), mode).bytes();
+        Refusal::new(site.addr, RefusalReason::Foreign { expected, found })
+    })
 }

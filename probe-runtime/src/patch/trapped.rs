@@ -9,12 +9,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::batch::{by_page, by_run};
+use super::batch::{by_page, by_run, is_switch};
 use super::pages::check_readable;
-use super::refused::{Replacement, look};
+use super::refused::look;
 use super::word::{Plan, Writable, nobody_blocks, replace_each};
 use super::{
-    Batch, Bytes, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
+    Batch, Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
 };
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
@@ -88,9 +88,13 @@ impl Batch<'_> {
         for site in sites {
             // SAFETY: in the text of a loaded object, which can be read.
             match unsafe { look(*site, self.wanted) } {
-                Ok(None) => self.leave(*site),
-                Ok(Some(Replacement { found, new })) => {
-                    self.begin(*site);
+                Ok((found, None)) => self.leave(*site, found),
+                Ok((found, Some(new))) => {
+                    if is_switch(found, self.wanted) {
+                        self.begin(*site, found);
+                    } else {
+                        self.led_elsewhere.insert(site.addr);
+                    }
                     plans.extend(Plan::new(
                         site.addr.0,
                         Bytes::from(found.bytes()),
@@ -103,12 +107,21 @@ impl Batch<'_> {
     }
 
     fn switch_trapped(&mut self, plans: &[Plan], writable: &Writable) {
-        let tell = |addr: usize, result: Result<(), PatchError>| match result {
-            Ok(()) => self.report.add_patched(1),
-            Err(error) => self.report.refuse(Refusal::new(SiteAddr(addr), reason(error))),
+        let wanted = self.wanted;
+        let tell = |addr: usize, result: Result<(), PatchError>| {
+            let is_switched = !self.led_elsewhere.contains(&SiteAddr(addr));
+            match result.map_err(reason) {
+                Ok(()) if is_switched => self.report.add_patched(1),
+                Ok(()) => self.report.add_unchanged(1),
+                // It counts all the same, in a longer way.
+                Err(reason) if wanted == Mode::Counting && !is_switched && !is_foreign(&reason) => {
+                    self.report.add_unchanged(1);
+                }
+                Err(reason) => self.report.refuse(Refusal::new(SiteAddr(addr), reason)),
+            }
         };
-        // SAFETY: each plan replaces a site's instruction by the site's other one, in the text of a
-        // loaded object.
+        // SAFETY: each plan replaces a site's instruction by another one of the site's, in the text
+        // of a loaded object.
         unsafe { replace_each(plans, writable, tell) };
     }
 }
@@ -119,6 +132,10 @@ impl Batch<'_> {
 pub(crate) fn alias_works() -> bool {
     let _whole = Uncancellable::new();
     Alias::open().is_ok() && nobody_blocks().is_ok() && tracer().is_none()
+}
+
+fn is_foreign(reason: &RefusalReason) -> bool {
+    matches!(reason, RefusalReason::Foreign { .. })
 }
 
 /// Why a site was not switched through `int3`.

@@ -64,6 +64,7 @@ impl Registry {
         if !sites.is_empty() {
             self.grouped.extend(&sites);
         }
+        self.blocks.retry();
         self.unsettled.extend(tables.iter().flat_map(Tables::unsettled));
         drop(tables);
         self.objects = objects;

@@ -2,6 +2,8 @@
 //!
 //! Cost: 16 bytes a site, 4 a probe; each change is a pass over all.
 
+use std::ops::Range;
+
 use super::ProbeId;
 use crate::patch::{Instruction, Site, SiteAddr};
 
@@ -27,7 +29,7 @@ impl Grouped {
         }
         let starts = next.clone();
         let total = starts[probes] as usize;
-        let mut sites = vec![Site { addr: SiteAddr(0), active: Instruction::NOP5 }; total];
+        let mut sites = vec![Site::new(SiteAddr(0), Instruction::NOP5); total];
         for (id, found) in all() {
             let next = &mut next[id.index()];
             sites[*next as usize] = site(found);
@@ -40,6 +42,33 @@ impl Grouped {
     #[inline]
     pub(super) fn of_run(&self, first: ProbeId, last: ProbeId) -> &[Site] {
         &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
+    }
+
+    /// The places of a probe's sites in the list.
+    #[inline]
+    pub(super) fn range(&self, id: ProbeId) -> Range<usize> {
+        self.starts[id.index()] as usize..self.starts[id.index() + 1] as usize
+    }
+
+    /// A probe's sites, with their places.
+    #[inline]
+    pub(super) fn places(&self, id: ProbeId) -> impl Iterator<Item = (usize, &Site)> {
+        self.range(id).map(|at| (at, &self.sites[at]))
+    }
+
+    /// The site at a place.
+    pub(super) fn site(&self, at: usize) -> Site {
+        self.sites[at]
+    }
+
+    /// The site at a place, to give it a block.
+    pub(super) fn site_mut(&mut self, at: usize) -> &mut Site {
+        &mut self.sites[at]
+    }
+
+    /// All sites.
+    pub(super) fn all(&self) -> &[Site] {
+        &self.sites
     }
 
     /// Adds a probe without sites.
@@ -68,7 +97,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn site(addr: usize) -> Site {
-        Site { addr: SiteAddr(addr), active: Instruction::NOP5 }
+        Site::new(SiteAddr(addr), Instruction::NOP5)
     }
 
     proptest! {

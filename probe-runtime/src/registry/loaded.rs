@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::ptr;
 
+use super::blocks::Blocks;
 #[cfg(probe_discovers)]
 use super::discovered::Discovered;
 use super::grouped::Grouped;
@@ -33,6 +34,7 @@ pub(crate) struct Registry {
     /// A probe's definitions in other objects: rare.
     pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
     pub(super) grouped: Grouped,
+    pub(super) blocks: Blocks,
     pub(super) ranges: Vec<DefinitionRange>,
     /// The probes by what tells them apart, once there is more than one object. A hash, since the text goes
     /// away with its object.
@@ -237,11 +239,13 @@ impl Registry {
     /// Groups what was found in tables, and what was discovered.
     pub(super) fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
         let all = || all_sites(tables, found);
+        let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.definitions.len(), all, |(tables, at)| tables.site(at));
         #[cfg(probe_discovers)]
         if !self.discovered.sites().is_empty() {
             self.grouped.extend(self.discovered.sites());
         }
+        self.keep_blocks(&before);
     }
 
     /// How many probes there are, and were.

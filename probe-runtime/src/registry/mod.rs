@@ -13,6 +13,8 @@ use std::ops::Range;
 
 #[cfg(probe_backend = "x86_64")]
 mod arrived;
+#[cfg(probe_backend = "x86_64")]
+mod blocks;
 #[cfg(probe_discovers)]
 mod discovered;
 #[cfg(probe_backend = "x86_64")]

@@ -177,7 +177,7 @@ impl<'a> Tables<'a> {
         // It is near: that has been checked.
         let rel = Rel32::between(addr, target).unwrap_or(Rel32::NEXT);
         let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
-        Site { addr, active }
+        Site::new(addr, active)
     }
 
     fn record(&self, at: RecordAt) -> (Record, usize) {

@@ -198,7 +198,7 @@ macro_rules! enter_keeping {
 /// library that is loaded late it needs 8 bytes of the C library's reserve. It is named after this
 /// function's mangled name, so that two versions of this crate don't share it.
 #[unsafe(naked)]
-unsafe extern "C" fn enter() {
+pub(super) unsafe extern "C" fn enter() {
     enter!(
         "128",
         [

@@ -8,6 +8,8 @@ pub use call::{Stub, call, call_failed, call_with_all, call_with_one, call_with_
 pub use typed::Typed;
 
 #[cfg(feature = "std")]
+pub(crate) mod block;
+#[cfg(feature = "std")]
 pub(crate) mod enter;
 #[cfg(feature = "profiler")]
 pub(crate) mod rehearsal;

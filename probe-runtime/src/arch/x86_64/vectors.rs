@@ -46,7 +46,7 @@ const ALIGNMENT: u64 = 64;
 
 /// What the processor says about itself.
 #[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
-fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+pub(super) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     // SAFETY: the processor has the instruction.
     unsafe { __cpuid_count(leaf, subleaf) }
 }

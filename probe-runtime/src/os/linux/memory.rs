@@ -7,7 +7,7 @@
 
 use std::ptr;
 
-use super::thread::errno;
+use super::thread::{errno, set_errno};
 
 /// Zeroed memory, mapped page by page as it is touched; null when there is none.
 pub(crate) fn zeroed(len: usize) -> *mut u8 {
@@ -26,7 +26,6 @@ pub(crate) fn zeroed(len: usize) -> *mut u8 {
 /// # Errors
 /// The system's error number: `EEXIST` where something is mapped, `ENOMEM` where there is no
 /// memory, or no such address.
-#[cfg(probe_discovers)]
 pub(crate) fn zeroed_at(place: usize, len: usize) -> Result<*mut u8, i32> {
     let start = map(place, len, if place == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE })?;
     if place == 0 || start.addr() == place {
@@ -59,6 +58,15 @@ fn map(_place: usize, len: usize, fixed: libc::c_int) -> Result<*mut u8, i32> {
     // SAFETY: a new private mapping, which replaces none.
     let start = unsafe { libc::mmap(ptr::null_mut(), len, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(errno()) } else { Ok(start.cast()) }
+}
+
+/// Lets `/proc/self/maps` say whose memory it is. Only advice: a kernel may not know how.
+pub(crate) fn name(start: *mut u8, len: usize) {
+    let (what, name) = (libc::PR_SET_VMA_ANON_NAME, c"probe-runtime".as_ptr());
+    let errno = errno();
+    // SAFETY: names a mapping, which is the caller's own; the name is copied.
+    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_VMA, what, start, len, name) };
+    set_errno(errno);
 }
 
 /// Gives memory back that nobody else knows of.

@@ -105,7 +105,6 @@
 // Safety: relies on the callers' promises, which are handed on.
 #![expect(unsafe_code, reason = "see above")]
 
-mod gaps;
 #[cfg(all(test, not(loom)))]
 mod model;
 mod options;

@@ -34,11 +34,11 @@ impl Refusal {
         Self { site, reason }
     }
 
-    /// Whether the site holds one of its own two instructions.
+    /// Whether the site holds one of its own instructions.
     #[cfg(probe_backend = "x86_64")]
     pub(crate) fn holds_own(&self, site: Site) -> bool {
         matches!(self.reason, RefusalReason::Foreign { found, .. }
-            if [Instruction::NOP5, site.active].contains(&Instruction::from_bytes(found)))
+            if site.owns(Instruction::from_bytes(found)))
     }
 
     /// The site's address.

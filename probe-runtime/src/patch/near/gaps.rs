@@ -1,8 +1,7 @@
-//! Places for a page near a call site: the gaps between the mappings of `/proc/self/maps`. Pure.
+//! Places for pages near text: the gaps between the mappings of `/proc/self/maps`. Pure.
 
 use std::ops::Range;
 
-use super::super::{Rel32, SiteAddr};
 use crate::os::maps::mappings;
 
 /// The lowest address that a process may map by default (`vm.mmap_min_addr`).
@@ -12,15 +11,20 @@ const LOWEST: usize = 0x1_0000;
 /// grow in place. The kernel keeps as much below the stack itself.
 const ROOM: usize = 128 << 20;
 
-/// Pages that are free by `maps`, at most one in each gap, and within reach of a CALL at `site`:
-/// the nearest first.
-pub(super) fn places(maps: &[u8], site: SiteAddr, page: usize) -> Vec<usize> {
+/// How far apart the ends of text and pages may be: a bit less than a CALL's or JMP's distance can
+/// say, so that each reaches all of the other.
+const REACH: usize = (1 << 31) - 64;
+
+/// Room for `len` bytes, whole pages, that is free by `maps`, at most once in each gap, and within
+/// reach of all of `reach`: the nearest first.
+pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
+    let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= REACH;
     let mut places: Vec<usize> = gaps(maps)
-        .filter(|gap| gap.start.checked_add(page).is_some_and(|end| end <= gap.end))
-        .map(|gap| (site.0 & !(page - 1)).clamp(gap.start, gap.end - page))
-        .filter(|&place| Rel32::between(site, place).is_some())
+        .filter(|gap| gap.start.checked_add(len).is_some_and(|end| end <= gap.end))
+        .map(|gap| (reach.start & !(page - 1)).clamp(gap.start, gap.end - len))
+        .filter(|&place| is_near(place))
         .collect();
-    places.sort_by_key(|place| place.abs_diff(site.0));
+    places.sort_by_key(|place| place.abs_diff(reach.start));
     places
 }
 
@@ -39,9 +43,14 @@ fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patch::{Rel32, SITE_LEN, SiteAddr};
     use proptest::prelude::*;
 
     const PAGE: usize = 0x1000;
+
+    fn near(maps: &[u8], site: usize) -> Vec<usize> {
+        places(maps, &(site..site.saturating_add(SITE_LEN)), PAGE, PAGE)
+    }
 
     #[test]
     fn the_nearest_gap_comes_first_and_the_far_ones_not_at_all() {
@@ -52,10 +61,10 @@ mod tests {
             300004000-300005000 rw-p 00000000 00:00 0 \n\
             300009000-300010000 rw-p 00000000 00:00 0 \n\
             390000000-390001000 rw-p 00000000 00:00 0 \n";
-        let found = places(maps.as_bytes(), SiteAddr(0x3_0000_3ff8), PAGE);
+        let found = near(maps.as_bytes(), 0x3_0000_3ff8);
         // The lowest gap ends 4 GiB below.
         assert_eq!(found, [0x3_0000_5000, 0x2_ffff_f000, 0x3_0001_0000, 0x2_efff_f000]);
-        let found = places(maps.as_bytes(), SiteAddr(0x2_f000_0010), PAGE);
+        let found = near(maps.as_bytes(), 0x2_f000_0010);
         assert_eq!(found, [0x2_efff_f000, 0x2_f000_2000, 0x3_0000_5000, 0x3_0001_0000]);
     }
 
@@ -66,18 +75,18 @@ mod tests {
             500001000-500002000 rw-p 00000000 00:00 0          [heap]\n\
             520000000-520001000 rw-p 00000000 00:00 0          [stack]\n\
             520001000-530000000 rw-p 00000000 00:00 0 \n";
-        let found = places(maps.as_bytes(), SiteAddr(0x5_0000_0000), PAGE);
+        let found = near(maps.as_bytes(), 0x5_0000_0000);
         assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + ROOM]);
-        let found = places(maps.as_bytes(), SiteAddr(0x5_2800_0000), PAGE);
+        let found = near(maps.as_bytes(), 0x5_2800_0000);
         assert_eq!(found, [0x5_2000_0000 - ROOM - PAGE, 0x4_ffff_f000]);
     }
 
     #[test]
     fn where_nothing_is_free_there_is_no_place() {
         let full = "10000-800000000000 r-xp 00000000 00:00 0 \n";
-        assert_eq!(places(full.as_bytes(), SiteAddr(0x5555_0000), PAGE), []);
-        assert_eq!(places(b"", SiteAddr(0x5555_0000), PAGE), []);
-        assert_eq!(places(b"what is\nthis-\n12-34", SiteAddr(0x5555_0000), PAGE), []);
+        assert_eq!(near(full.as_bytes(), 0x5555_0000), []);
+        assert_eq!(near(b"", 0x5555_0000), []);
+        assert_eq!(near(b"what is\nthis-\n12-34", 0x5555_0000), []);
     }
 
     proptest! {
@@ -85,7 +94,10 @@ mod tests {
         fn places_are_free_and_in_reach(
             mut ends in proptest::collection::vec(0x20_usize..0x40_0000, 0..40),
             site in 0x1_0000_usize..0x4_0000_0000,
+            text in 1_usize..0x1_0000_0000,
+            len in 1_usize..0x10,
         ) {
+            let len = len * PAGE;
             ends.sort_unstable();
             ends.dedup();
             let mappings: Vec<_> = ends.chunks_exact(2).map(|pair| pair[0] * PAGE..pair[1] * PAGE).collect();
@@ -93,10 +105,14 @@ mod tests {
                 mappings.iter().map(|it| format!("{:x}-{:x} rw-p 0 00:00 0 ", it.start, it.end)).collect();
             let maps = lines.join("\n");
             let mut nearest = 0;
-            for place in places(maps.as_bytes(), SiteAddr(site), PAGE) {
+            for place in places(maps.as_bytes(), &(site..site + text), len, PAGE) {
                 prop_assert_eq!(place % PAGE, 0);
-                prop_assert!(Rel32::between(SiteAddr(site), place).is_some());
-                prop_assert!(mappings.iter().all(|it| place + PAGE <= it.start || it.end <= place));
+                for (one, other) in [(site, place), (site + text, place + len)] {
+                    for (one, other) in [(one, other), (other, one), (place, site + text), (site, place + len)] {
+                        prop_assert!(Rel32::between(SiteAddr(one), other).is_some());
+                    }
+                }
+                prop_assert!(mappings.iter().all(|it| place + len <= it.start || it.end <= place));
                 prop_assert!(nearest <= place.abs_diff(site));
                 nearest = place.abs_diff(site);
             }
@@ -104,7 +120,7 @@ mod tests {
 
         #[test]
         fn never_panics(maps: Vec<u8>, site: usize) {
-            let _ = places(&maps, SiteAddr(site), PAGE);
+            let _ = near(&maps, site);
         }
     }
 }
