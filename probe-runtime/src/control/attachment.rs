@@ -112,8 +112,8 @@ impl<C: Consumer> Attachment<C> {
     /// and no thread is inside the consumer: it [waits](Self#what-waits) for that.
     ///
     /// A thread may have passed a site before, and still be on its way, say evaluating a field. Where hits are counted and nobody else
-    /// listens, it counts that hit when it arrives. Where they are delivered, the consumer is called no more once a synchronous pause has
-    /// returned; after an [`Eventual`](crate::Visibility::Eventual) one it is. A thread in another consumer on the same probe counts that hit no more,
+    /// listens, it counts that hit when it arrives; where others count the same probe, the hit is only theirs. Where they are delivered,
+    /// the consumer is called no more once a synchronous pause has returned; after an [`Eventual`](crate::Visibility::Eventual) one it is. A thread in another consumer on the same probe counts that hit no more,
     /// either, after a synchronous pause.
     ///
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on

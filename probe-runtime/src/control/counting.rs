@@ -22,6 +22,8 @@
 //! made, or resumed, may be counted by it, one for each thread; none that begins afterwards is missed.
 //!
 //! Cost: a load for each part that turns, and thread; the same for each part that is asked for.
+#[cfg(all(test, loom))]
+mod interleavings;
 
 use super::parts::Part;
 use super::state::{Control, is_paused};

@@ -231,3 +231,72 @@ pub(super) fn claim(definition: &Definition) -> bool {
         definition.entry().compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire);
     claimed.is_ok() || claimed == Err(ours)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally() -> Action {
+        Action::Tally(TallyAt::new(9))
+    }
+
+    fn call(counted: Option<TallyAt>) -> Action {
+        Action::Call { suppressed: TallyAt::new(7), counted }
+    }
+
+    /// What of two attachments' parts is frozen, and what each has counted, as hooks are made.
+    #[test]
+    fn a_part_is_frozen_while_others_count_and_it_does_not_listen() {
+        let (mut parts, mut members) = (Parts::default(), Members::default());
+        let make = |members: &Members, parts: &mut Parts, sum: u64, paused: &[usize]| {
+            let is_paused = |at: usize| paused.contains(&at);
+            let is_to_turn = members.is_to_turn(parts, is_paused);
+            let mut turned = Vec::new();
+            members.turn(parts, sum, is_paused, |part| turned.push(part.attachment()));
+            assert_eq!(is_to_turn, !turned.is_empty());
+            let told = |part: &Part| (part.attachment(), part.is_frozen, part.counted(sum));
+            (turned, parts.of(&members.parts).map(told).collect::<Vec<_>>())
+        };
+        members.add(&mut parts, Part::new(0, tally()));
+        assert_eq!(make(&members, &mut parts, 10, &[]), (vec![0], vec![(0, false, 0)]));
+        // Alone, it stays as it is, whatever it does.
+        assert_eq!(make(&members, &mut parts, 13, &[0]), (vec![], vec![(0, false, 3)]));
+        members.add(&mut parts, Part::new(1, tally()));
+        assert_eq!(make(&members, &mut parts, 14, &[0]), (vec![0, 1], vec![(0, true, 4), (1, false, 0)]));
+        assert_eq!(make(&members, &mut parts, 20, &[0]), (vec![], vec![(0, true, 4), (1, false, 6)]));
+        assert_eq!(make(&members, &mut parts, 20, &[]), (vec![0], vec![(0, false, 4), (1, false, 6)]));
+        assert_eq!(make(&members, &mut parts, 22, &[0, 1]).1, [(0, true, 6), (1, true, 8)]);
+        // What arrives late is not told to one that is alone again, until it listens.
+        assert!(members.remove(&mut parts, 1).is_some());
+        assert_eq!(make(&members, &mut parts, 25, &[0]), (vec![], vec![(0, true, 6)]));
+        assert_eq!(make(&members, &mut parts, 25, &[]), (vec![0], vec![(0, false, 6)]));
+        assert_eq!(members.set_off(&mut parts, 0, true), Some(true));
+        members.add(&mut parts, Part::new(2, call(None)));
+        let (turned, told) = make(&members, &mut parts, 27, &[]);
+        assert_eq!((turned, told[0]), (vec![0], (0, true, 8)));
+    }
+
+    #[test]
+    fn attachments_count_by_their_own_where_one_may_be_told() {
+        let mixed = |actions: &[Action], counter: Option<TallyAt>, paused: &[usize]| {
+            let (mut parts, mut members) = (Parts::default(), Members::default());
+            for (attachment, action) in actions.iter().enumerate() {
+                members.add(&mut parts, Part::new(attachment, *action));
+            }
+            members.mix(&mut parts, counter, |at| paused.contains(&at));
+            parts.of(&members.parts).map(|part| part.is_mixed).collect::<Vec<_>>()
+        };
+        let (own, either) = (Some(TallyAt::new(1)), call(Some(TallyAt::new(8))));
+        assert_eq!(mixed(&[tally()], own, &[]), [false]);
+        assert_eq!(mixed(&[tally(), tally(), Action::Wrap], own, &[]), [false; 3]);
+        assert_eq!(mixed(&[either, Action::Wrap], own, &[]), [false; 2]);
+        assert_eq!(mixed(&[either, tally()], own, &[]), [true; 2]);
+        assert_eq!(mixed(&[tally(), call(None)], own, &[]), [true, false]);
+        assert_eq!(
+            mixed(&[tally(), tally(), call(None)], own, &[2]),
+            [false; 3],
+            "it is told of nothing now"
+        );
+        assert_eq!(mixed(&[tally()], None, &[]), [true], "the probe has none");
+    }
+}
