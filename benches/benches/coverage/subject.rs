@@ -84,6 +84,12 @@ impl Subject {
         Self { threads, ..self.clone() }
     }
 
+    /// A tenth of the work, if there may be another amount.
+    pub fn taste(&self) -> Self {
+        let work = if self.is_scaled() { self.work.div_ceil(10) } else { self.work };
+        Self { work, ..self.clone() }
+    }
+
     /// What figures call it.
     pub fn label(&self) -> String {
         if self.threads == 1 { self.name.clone() } else { format!("{}_{}t", self.name, self.threads) }
