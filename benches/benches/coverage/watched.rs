@@ -112,7 +112,7 @@ fn print(it: &FunctionProfile) {
     let (value, error) = (calls.value.round(), calls.error.round());
     let kind = if is_at_least(it) {
         AT_LEAST
-    } else if error == 0.0 {
+    } else if calls.is_exact() {
         EXACT
     } else {
         ESTIMATED

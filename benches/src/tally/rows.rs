@@ -20,9 +20,12 @@ pub enum Kind {
 pub struct Time {
     /// As shown.
     pub value: u64,
-    /// Two standard errors.
+    /// Two standard errors; [`UNKNOWN`] if the value is a lower bound.
     pub error: u64,
 }
+
+/// The error of a lower bound.
+pub const UNKNOWN: u64 = u64::MAX;
 
 /// A function as shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,23 +84,28 @@ pub fn from_csv(text: &str) -> Rows {
             continue;
         }
         let number = |names: &[&str]| names.iter().find_map(|name| cell(name)).map_or(0, whole);
-        let (calls, error) = (number(&["hits", "calls"]), number(&["calls_error"]));
+        // Where there is a column for it, but no error, the number is a lower bound.
+        let error = |name: &str| {
+            let is_unknown = heading.iter().any(|it| it == name) && cell(name).is_none();
+            if is_unknown { UNKNOWN } else { number(&[name]) }
+        };
+        let (calls, of_calls) = (number(&["hits", "calls"]), error("calls_error"));
         if calls == 0 {
             continue;
         }
         let text = |name| cell(name).unwrap_or_default();
         let path = cell("probe").unwrap_or_else(|| text("function"));
-        let kind = match (text("at_least"), error) {
-            ("true", _) => Kind::AtLeast,
-            (_, 1..) => Kind::Estimated,
+        let kind = match of_calls {
+            UNKNOWN => Kind::AtLeast,
+            _ if cell("calls_error").is_some_and(|it| it != "0") => Kind::Estimated,
             // A report of `Latency` has both.
             _ if number(&["own_ns"]) < number(&["busy_ns"]) => Kind::Recursive,
             _ => Kind::Exact,
         };
         let total =
-            cell("total_ns").map(|total| Time { value: whole(total), error: number(&["total_error_ns"]) });
+            cell("total_ns").map(|total| Time { value: whole(total), error: error("total_error_ns") });
         let name = format!("{}:{} {path}", text("file"), text("line"));
-        add(&mut rows, &name, Shown { calls, error, kind, total });
+        add(&mut rows, &name, Shown { calls, error: of_calls, kind, total });
     }
     rows
 }
@@ -106,7 +114,7 @@ fn add(rows: &mut Rows, name: &str, shown: Shown) {
     assert!(rows.insert(name.to_owned(), shown).is_none(), "{name} is shown twice");
 }
 
-/// The nearest number of calls, or nanoseconds, that is not below 0.
+/// The nearest number of calls, or nanoseconds, that is not below 0; [`UNKNOWN`] of what is infinite.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far fewer than 2^52")]
 fn whole(text: &str) -> u64 {
     let number: f64 = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -142,11 +150,11 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let rows = rows("a b\t7\t0\texact\t-\t-\nc\t9\t2\testimated\t400\t30\nd\t1\t0\tat least\t-\t-\n");
+        let rows = rows("a b\t7\t0\texact\t-\t-\nc\t9\t2\testimated\t400\t30\nd\t1\tinf\tat least\t5\tinf\n");
         let expected = [
             ("a b", shown(7, 0, Kind::Exact, None)),
             ("c", shown(9, 2, Kind::Estimated, Some((400, 30)))),
-            ("d", shown(1, 0, Kind::AtLeast, None)),
+            ("d", shown(1, UNKNOWN, Kind::AtLeast, Some((5, UNKNOWN)))),
         ];
         assert!(rows.iter().map(|(name, it)| (name.as_str(), *it)).eq(expected));
     }
@@ -160,10 +168,11 @@ mod tests {
             Rows::from([("s.rs:3 a::<b, \"c\">".into(), shown(5, 0, Kind::Exact, None))])
         );
         let profile = "function,file,line,future,calls,calls_error,total_ns,total_error_ns\n\
-                       a,s.rs,3,false,49.6,1.7,1000.4,12\nb,s.rs,4,false,3,0,,\n";
+                       a,s.rs,3,false,49.6,1.7,1000.4,12\nb,s.rs,4,false,3,0,,\nc,s.rs,5,false,7,,80,\n";
         let expected = [
             ("s.rs:3 a".into(), shown(50, 2, Kind::Estimated, Some((1000, 12)))),
             ("s.rs:4 b".into(), shown(3, 0, Kind::Exact, None)),
+            ("s.rs:5 c".into(), shown(7, UNKNOWN, Kind::AtLeast, Some((80, UNKNOWN)))),
         ];
         assert_eq!(from_csv(profile), Rows::from(expected));
     }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::rows::UNKNOWN;
 use super::{Interval, PROMISED, Rows, Time, percent};
 use crate::{figure, median};
 
@@ -117,7 +118,10 @@ impl Function {
         let spread = 2.0 * 1.4826 * off;
         // The variance of a median is π/2 of the mean's.
         let of_runs = spread * (std::f64::consts::FRAC_PI_2 / self.exact.len() as f64).sqrt();
-        let is_within = |it: &&Time| (it.value as f64 - truth).abs() <= (it.error as f64).hypot(spread);
+        let is_within = |it: &&Time| match it.error {
+            UNKNOWN => it.value as f64 <= truth + spread,
+            error => (it.value as f64 - truth).abs() <= (error as f64).hypot(spread),
+        };
         Compared {
             truth,
             spread: spread / truth,
@@ -144,9 +148,12 @@ mod tests {
         times.add(&rows("f\t10\t0\texact\t1050\t50\ng\t1\t0\texact\t7\t0\n"));
         times.add(&rows("f\t10\t0\texact\t1100\t50\n"));
         times.add(&rows("f\t10\t0\texact\t-\t-\n"));
+        // Lower bounds, one of them too high.
+        times.add(&rows("f\t10\t0\texact\t1020\tinf\n"));
+        times.add(&rows("f\t10\t0\texact\t1130\tinf\n"));
         let compared: Vec<_> = times.compared().collect();
         let [(name, function, it)] = &compared[..] else { panic!("one function") };
-        assert_eq!((*name, function.shown.len(), it.within), ("f", 2, 1));
+        assert_eq!((*name, function.shown.len(), it.within), ("f", 4, 2));
         // The middle one of how far the runs are off is 10.
         assert!((it.truth - 1_000.0).abs() < 1e-9 && (it.spread - 0.029_652).abs() < 1e-9);
         assert!((it.ratio.median - 1.075).abs() < 1e-9);
