@@ -129,6 +129,15 @@ impl Switch {
         }
     }
 
+    /// Whether sites of probes that are only counted have code of their own for that.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn counts_in_place() -> bool {
+        #[cfg(probe_backend = "x86_64")]
+        return lock().registry.has_blocks();
+        #[cfg(not(probe_backend = "x86_64"))]
+        return false;
+    }
+
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
         let mut report = Report::default();
         #[cfg(probe_discovers)]

@@ -65,6 +65,8 @@ pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published};
 pub use slot::lost_hits;
+#[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
+pub(crate) use slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use slot::{Slot, TALLIES, TallyAt, prepare, slots};
 
 pub(crate) use subscription::{Subscription, Unsettled};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Action, Era, Hooks, Mark, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
-use crate::arch::backend::rehearsal::{CALL, call};
+use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::clock::Clock;
 use crate::consumer::Consumer;
 use crate::os::fork::process;
@@ -49,6 +49,11 @@ pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
     rehearse(clock, &[], || ())
 }
 
+/// The same where both are counted by blocks.
+pub(crate) fn hits_in_place(clock: Clock) -> Option<f64> {
+    Slot::current().map(|_| middle(|| round(clock, count_in_place)))
+}
+
 /// The same where they are delivered to a consumer; `each` is called after each round.
 pub(crate) fn hits_that_call<C: Consumer>(clock: Clock, consumer: Arc<C>, each: impl FnMut()) -> Option<f64> {
     // Nothing is suppressed on a thread that is idle.
@@ -64,7 +69,7 @@ fn rehearse(clock: Clock, members: &[(Action, Arc<Subscription>)], mut each: imp
         return None;
     }
     let round = || {
-        let ticks = round(clock);
+        let ticks = round(clock, call);
         each();
         ticks
     };
@@ -88,7 +93,7 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
 }
 
 /// Ticks of a round.
-fn round(clock: Clock) -> u64 {
+fn round(clock: Clock, call: fn()) -> u64 {
     let start = clock.now();
     (0..CALLS).for_each(|_| call());
     clock.now().saturating_sub(start)
@@ -128,6 +133,7 @@ mod tests {
         let hits = counts.0.each_ref().map(|hits| hits.load(Ordering::Relaxed));
         assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
         while hits_that_count(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
+        while hits_in_place(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
         assert_eq!(Slot::current().unwrap().mark(), Mark::IDLE);
     }

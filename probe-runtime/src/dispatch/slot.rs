@@ -40,8 +40,11 @@ pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 /// Bytes before the counters.
 const HEAD: usize = 128;
 
-/// Where the way in counts what nobody asks for: bytes from the start of the slot.
-pub(super) const UNREAD: usize = offset_of!(Slot, unread);
+/// Where is counted what nobody asks for: bytes from the start of the slot. The second place is for
+/// rehearsals.
+pub(crate) const UNREAD: usize = offset_of!(Slot, unread);
+#[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
+pub(crate) const ALSO_UNREAD: usize = offset_of!(Slot, reserved);
 
 /// One counter: its place in every slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

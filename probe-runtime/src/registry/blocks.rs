@@ -62,6 +62,12 @@ impl Blocks {
 }
 
 impl Registry {
+    /// Whether sites have blocks, and more may have some.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.blocks.refusal.is_none() && !self.blocks.mappings.is_empty()
+    }
+
     /// Gives the sites of these probes blocks, as far as they have none and there can be any.
     pub(crate) fn add_blocks(&mut self, ids: impl Iterator<Item = ProbeId>) {
         if self.blocks.refusal.is_some() {

@@ -157,7 +157,7 @@ impl Course {
         let under_way = timed.begun - timed.ended;
         let ended = calls.value - under_way;
         let rest = ended - timed.ended - skipped;
-        let rest = Estimated { value: rest.max(0.0), error: calls.error };
+        let rest = Estimated { value: rest.max(0.0), error: calls.known_error().unwrap_or_default() };
         let each = timed.mean(costs);
         let of_timed = Estimated {
             value: (timed.ended + skipped) * each,
@@ -186,8 +186,13 @@ impl Course {
         };
         let of_so_many = of_timed.plus(of_rest).plus(doubt);
         let mean = of_so_many.times(1.0 / ended);
-        let by_calls = Estimated { value: 0.0, error: rest.error * mean.value };
-        (Some(mean), Some(of_so_many.plus(by_calls)))
+        let total = match calls.known_error() {
+            Some(_) => of_so_many.plus(Estimated { value: 0.0, error: rest.error * mean.value }),
+            None => Estimated::at_least(of_so_many.value - of_so_many.error),
+        };
+        // One that may be nothing, or twice as much, says nothing.
+        let says = |it: &Estimated| it.value > 0.0 && (it.is_at_least() || it.error <= it.value);
+        (Some(mean).filter(says), Some(total).filter(says))
     }
 
     /// The part of all its calls' time that is in no other function with probes.
