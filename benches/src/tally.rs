@@ -22,8 +22,8 @@ pub struct Tally {
     exact: usize,
     /// Shown as exact, though the truth is another number.
     wrong: usize,
-    /// Shown as a lower bound.
-    bounds: usize,
+    /// Lower bounds, as a part of the truth: one that says little is far below 1.
+    bounds: Vec<f64>,
     /// Of these, those that the truth does not reach.
     above: usize,
     /// Estimates with the truth within the error.
@@ -53,7 +53,7 @@ impl Tally {
                     self.calls.0 += truth;
                 }
                 Kind::AtLeast => {
-                    self.bounds += 1;
+                    self.bounds.push(*calls as f64 / truth as f64);
                     self.above += usize::from(*calls > truth);
                 }
                 Kind::Estimated => {
@@ -75,7 +75,7 @@ impl Tally {
 
     /// The share of all rows with the truth in their interval, in percent; NaN if there are none.
     pub fn covered(&self) -> f64 {
-        percent(self.covered + self.exact - self.wrong + self.bounds - self.above, self.shown)
+        percent(self.covered + self.exact - self.wrong + self.bounds.len() - self.above, self.shown)
     }
 
     /// Prints the figures: all rows, then estimates alone, if there are any.
@@ -94,16 +94,17 @@ impl Tally {
 
     /// Goes above the rows that [`print`](Self::print) prints.
     pub const HEADING: &str = "program          runs  rows covered % | exact % of calls % wrong % | \
-                               estimates: covered %  median off %  > 2x off % | bounds % wrong % | unseen";
+                               estimates: covered %  median off %  > 2x off % | bounds % wrong %  of truth % | unseen";
 
     /// Prints a row under [`HEADING`](Self::HEADING); rows and unseen functions are a run's, on average.
     #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
     pub fn print(&self, program: &str) {
         let a_run = |number| percent(number, self.runs) / 100.0;
         let of_estimates = |number| shown(percent(number, self.off.len()), self.off.len());
-        let off = if self.off.is_empty() { 0.0 } else { 100.0 * median(self.off.clone()) };
+        let middle = |values: &Vec<f64>| if values.is_empty() { 0.0 } else { 100.0 * median(values.clone()) };
+        let (off, reached) = (middle(&self.off), middle(&self.bounds));
         println!(
-            "{program:<16} {:>4} {:>5.0} {:>9.1} | {:>7.1} {:>10.1} {:>7} | {:>20} {:>13} {:>10} | {:>8.1} {:>7} | {:>6.1}",
+            "{program:<16} {:>4} {:>5.0} {:>9.1} | {:>7.1} {:>10.1} {:>7} | {:>20} {:>13} {:>10} | {:>8.1} {:>7} {:>11} | {:>6.1}",
             self.runs,
             a_run(self.shown),
             self.covered(),
@@ -113,8 +114,9 @@ impl Tally {
             of_estimates(self.covered),
             shown(off, self.off.len()),
             of_estimates(self.far),
-            percent(self.bounds, self.shown),
-            shown(percent(self.above, self.bounds), self.bounds),
+            percent(self.bounds.len(), self.shown),
+            shown(percent(self.above, self.bounds.len()), self.bounds.len()),
+            shown(reached, self.bounds.len()),
             a_run(self.unseen),
         );
     }
@@ -161,7 +163,8 @@ mod tests {
         assert!((tally.covered() - 50.0).abs() < 1e-9);
         let Tally { runs, shown, exact, wrong, bounds, above, covered, off, far, unseen, calls } = tally;
         assert_eq!((runs, shown, exact, wrong, covered, far, unseen), (2, 10, 4, 1, 1, 2, 1));
-        assert_eq!((bounds, above, calls), (2, 1, (7 + 90 + 2000 + 1001, 2 * 4598)));
+        assert_eq!(bounds, [1.0, 91.0 / 90.0]);
+        assert_eq!((above, calls), (1, (7 + 90 + 2000 + 1001, 2 * 4598)));
         assert_eq!(off, [0.05, 0.502, 1.0, f64::INFINITY]);
     }
 }
