@@ -25,6 +25,7 @@
 #[cfg(all(test, loom))]
 mod interleavings;
 
+use super::members::Turning;
 use super::parts::Part;
 use super::state::{Control, is_paused};
 use super::tallies::counts;
@@ -32,17 +33,28 @@ use crate::consumer::Wants;
 use crate::dispatch::TallyAt;
 use crate::registry::ProbeId;
 
+/// Probes whose counters are read together, slot by slot: a page's, so that no memory is asked of the
+/// kernel to note them.
+const AT_ONCE: usize = 512;
+
 impl Control {
     /// Freezes and thaws parts as the hooks ask that are to be made of these probes' members.
     pub(super) fn turn(&mut self, ids: &[ProbeId]) {
+        ids.chunks(AT_ONCE).for_each(|ids| self.turn_some(ids));
+    }
+
+    fn turn_some(&mut self, ids: &[ProbeId]) {
         let is_paused = is_paused(&self.attachments);
-        let mut turning = Vec::new();
+        let mut turning = Vec::with_capacity(ids.len());
         for &id in ids {
             let (members, counter) = (&self.members[id.index()], self.tallies.of(id));
-            if members.is_to_turn(&self.parts, &is_paused) {
+            let Turning { turns, mixes } = members.turning(&self.parts, counter, &is_paused);
+            if turns {
                 turning.push((id, counter));
             }
-            members.mix(&mut self.parts, counter, &is_paused);
+            if mixes {
+                members.mix(&mut self.parts);
+            }
         }
         if turning.is_empty() {
             return;

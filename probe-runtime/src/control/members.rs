@@ -24,6 +24,15 @@ pub(super) struct Members {
     hook: Option<Published>,
 }
 
+/// What a new hook changes of how parts are counted.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Turning {
+    /// Whether parts are to be frozen, or thawed.
+    pub(super) turns: bool,
+    /// Whether their attachments' own counters may count.
+    pub(super) mixes: bool,
+}
+
 impl Members {
     /// `is_paused` tells of each attachment whether it is.
     #[inline]
@@ -114,11 +123,36 @@ impl Members {
         parts.of(&self.parts).filter(move |part| is_sole || listens(part, &is_paused))
     }
 
-    /// Whether parts are to be frozen or thawed when a hook is made of those that are to be in it.
+    /// What a hook that is made of those who are to be in it changes, of a probe with this counter.
     #[inline]
-    pub(super) fn is_to_turn(&self, parts: &Parts, is_paused: impl Fn(usize) -> bool) -> bool {
-        let is_sole = parts.sole(&self.parts).is_some();
-        parts.of(&self.parts).any(|part| turns(part, is_sole, &is_paused))
+    pub(super) fn turning(
+        &self,
+        parts: &Parts,
+        counter: Option<TallyAt>,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) -> Turning {
+        match parts.sole(&self.parts) {
+            // Most are.
+            Some(sole) => Turning { turns: turns(sole, true, is_paused), mixes: counter.is_none() },
+            None if self.parts.is_empty() => Turning::default(),
+            None => self.turning_of_several(parts, counter, is_paused),
+        }
+    }
+
+    #[inline(never)]
+    fn turning_of_several(
+        &self,
+        parts: &Parts,
+        counter: Option<TallyAt>,
+        is_paused: impl Fn(usize) -> bool + Clone,
+    ) -> Turning {
+        let turns = parts.of(&self.parts).any(|part| turns(part, false, &is_paused));
+        let hooked = || {
+            let all = self.hooked(parts, is_paused.clone());
+            all.map(|part| part.action).filter(|action| !matches!(action, Action::Wrap))
+        };
+        let is_joint = hooked().nth(1).is_none() || hooked().all(Action::only_counts);
+        Turning { turns, mixes: counter.is_none() || !is_joint }
     }
 
     /// Freezes and thaws these, now that the probe's counter is at `sum`.
@@ -138,27 +172,9 @@ impl Members {
         });
     }
 
-    /// Notes which parts' hits their attachments' own counters may count, once a hook is made of
-    /// those that are to be in it.
-    #[inline]
-    pub(super) fn mix(
-        &self,
-        parts: &mut Parts,
-        counter: Option<TallyAt>,
-        is_paused: impl Fn(usize) -> bool + Clone,
-    ) {
-        let is_sole = parts.sole(&self.parts).is_some();
-        if is_sole && counter.is_some() {
-            return;
-        }
-        let hooked = || {
-            let all = self.hooked(parts, is_paused.clone());
-            all.map(|part| part.action).filter(|action| !matches!(action, Action::Wrap))
-        };
-        let is_joint = hooked().nth(1).is_none() || hooked().all(Action::only_counts);
-        if counter.is_none() || !is_joint {
-            parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
-        }
+    /// Notes that their attachments' own counters may count these parts' hits.
+    pub(super) fn mix(&self, parts: &mut Parts) {
+        parts.change_each(&self.parts, |part| part.is_mixed |= part.action.counts());
     }
 
     /// Publishes a hook; returns the one that it replaces, for `limbo`.
@@ -250,7 +266,7 @@ mod tests {
         let (mut parts, mut members) = (Parts::default(), Members::default());
         let make = |members: &Members, parts: &mut Parts, sum: u64, paused: &[usize]| {
             let is_paused = |at: usize| paused.contains(&at);
-            let is_to_turn = members.is_to_turn(parts, is_paused);
+            let is_to_turn = members.turning(parts, Some(TallyAt::new(1)), is_paused).turns;
             let mut turned = Vec::new();
             members.turn(parts, sum, is_paused, |part| turned.push(part.attachment()));
             assert_eq!(is_to_turn, !turned.is_empty());
@@ -283,7 +299,9 @@ mod tests {
             for (attachment, action) in actions.iter().enumerate() {
                 members.add(&mut parts, Part::new(attachment, *action));
             }
-            members.mix(&mut parts, counter, |at| paused.contains(&at));
+            if members.turning(&parts, counter, |at| paused.contains(&at)).mixes {
+                members.mix(&mut parts);
+            }
             parts.of(&members.parts).map(|part| part.is_mixed).collect::<Vec<_>>()
         };
         let (own, either) = (Some(TallyAt::new(1)), call(Some(TallyAt::new(8))));
