@@ -96,7 +96,8 @@ fn reports_and_rows() {
     assert_eq!(alone, rows);
     assert!(rows.iter().all(|row| row["calls"].is_f64() && row["samples"].is_u64()), "{profile}");
     let cost = profiler.profile().cost();
-    let names = ["calls", "elapsed_ns", "hits_ns", "own_ns", "switching_ns", "toggles", "used_ns"];
+    let names =
+        ["beginning_ns", "beginning_share", "calls", "elapsed_ns", "hits_ns", "own_ns", "toggles", "used_ns"];
     assert_eq!(to_value(cost).unwrap().as_object().unwrap().keys().collect::<Vec<_>>(), names);
     let calls = profiler.profile()[0].calls();
     assert_eq!(to_value(calls).unwrap(), json!({"value": calls.value, "error": calls.error}));

@@ -40,6 +40,11 @@ impl Budget {
         Self(Limit::Calls(calls))
     }
 
+    /// Whether this part of the CPU time is more than it allows.
+    pub(super) fn is_less_than(self, share: f64) -> bool {
+        matches!(self.0, Limit::Percent(percent) if 100.0 * share > percent)
+    }
+
     /// Why nothing can keep to it; `None` if something can.
     pub(crate) fn problem(self) -> Option<&'static str> {
         match self.0 {

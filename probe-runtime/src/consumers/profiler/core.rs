@@ -70,6 +70,8 @@ pub(super) struct Cost {
     pub(super) used: f64,
     pub(super) calls: u64,
     pub(super) toggles: u64,
+    /// How long the beginning was, in ticks, and the part that was spent by then.
+    pub(super) beginning: Option<(f64, f64)>,
 }
 
 /// How a profiler begins.
@@ -84,6 +86,9 @@ pub(super) struct Beginning {
     pub(super) prepared: Used,
     pub(super) has_daemon: bool,
 }
+
+/// The beginning, in which attaching has its part, takes so many nanoseconds.
+const BEGINNING: f64 = 250e6;
 
 /// Rehearsed again after so many nanoseconds, once so many can be spent.
 const REHEARSED: f64 = 1e9;
@@ -276,6 +281,10 @@ impl Running {
         self.cost.hits += of_hits;
         self.cost.own += own;
         self.cost.used += cpu;
+        let since = now.saturating_sub(self.began) as f64;
+        if self.cost.beginning.is_none() && since * self.scale >= BEGINNING && self.cost.used > 0.0 {
+            self.cost.beginning = Some((since, (self.cost.hits + self.cost.own) / self.cost.used));
+        }
         (self.asked, self.used, self.totals) = (now, used, (hits, timed));
         spent
     }

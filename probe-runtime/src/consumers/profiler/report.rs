@@ -185,6 +185,11 @@ impl fmt::Display for Profile {
                 f,
                 "\ncost: {share} of the CPU time ({hits} in hits, {own} in looking and switching); budget: {budget}"
             )?;
+            let (beginning, at_first) = self.cost.beginning;
+            if budget.is_less_than(at_first) {
+                let beginning = Time(in_nanoseconds(beginning));
+                write!(f, "; {} in the first {beginning}", percent(at_first))?;
+            }
         }
         if self.refused != 0 {
             write!(f, "\n{} sites could not be switched", self.refused)?;

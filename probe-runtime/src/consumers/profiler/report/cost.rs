@@ -36,6 +36,9 @@ pub struct ProfileCost {
     pub calls: u64,
     /// How often a function's mode was changed, or a window opened for it.
     pub toggles: u64,
+    /// How long the beginning was, a quarter of a second or so, and the share of the CPU time by
+    /// then; zeros before. It has to pay for attaching.
+    pub beginning: (Duration, f64),
 }
 
 impl ProfileCost {
@@ -49,6 +52,7 @@ impl ProfileCost {
             elapsed: Duration::from_nanos(whole(elapsed)),
             calls: cost.calls,
             toggles: cost.toggles,
+            beginning: cost.beginning.map_or_else(Default::default, |(ticks, share)| (time(ticks), share)),
         }
     }
 
@@ -65,5 +69,7 @@ impl ProfileCost {
             .with("elapsed_ns", in_nanoseconds(self.elapsed))
             .with("calls", self.calls)
             .with("toggles", self.toggles)
+            .with("beginning_ns", in_nanoseconds(self.beginning.0))
+            .with("beginning_share", self.beginning.1)
     }
 }
