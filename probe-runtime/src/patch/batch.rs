@@ -28,7 +28,7 @@ pub(crate) struct Batch<'a> {
     /// Sites that no single write switches.
     straddlers: Vec<Site>,
     /// Sites that go through `int3`, and stay active.
-    pub(super) led_elsewhere: BTreeSet<SiteAddr>,
+    pub(super) led_elsewhere: Vec<SiteAddr>,
     left: Left<'a>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Left<'a> {
 
 impl<'a> Batch<'a> {
     pub(crate) fn new(wanted: Mode, report: &'a mut Report) -> Self {
-        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: BTreeSet::new(), left: Left::default() }
+        Self { wanted, report, straddlers: Vec::new(), led_elsewhere: Vec::new(), left: Left::default() }
     }
 
     /// Says how all its sites were left.

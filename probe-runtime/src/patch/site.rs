@@ -92,17 +92,14 @@ impl Site {
     /// Its instruction while it only counts.
     #[inline(always)]
     pub(crate) const fn counting(self) -> Instruction {
-        match self.block() {
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "it is in reach, as was seen when it was set"
-            )]
-            Some(block) => {
-                let rel = block.wrapping_sub(self.addr.0.wrapping_add(SITE_LEN)).cast_signed() as i32;
-                Instruction::branch(rel, false)
-            }
-            None => self.active(),
+        let offset = self.block & !(CALL | PLAIN);
+        if offset == 0 {
+            return self.active();
         }
+        // From the end of the instruction, and not from the line that it begins in.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "less than 69")]
+        let within = (self.addr.0 & (BLOCK - 1)) as i32 + SITE_LEN as i32;
+        Instruction::branch(offset.wrapping_sub(within), false)
     }
 
     /// Its instruction in this mode.

@@ -93,7 +93,7 @@ impl Batch<'_> {
                     if is_switch(found, self.wanted) {
                         self.begin(*site, found);
                     } else {
-                        self.led_elsewhere.insert(site.addr);
+                        self.led_elsewhere.push(site.addr);
                     }
                     plans.extend(Plan::new(
                         site.addr.0,
@@ -108,8 +108,9 @@ impl Batch<'_> {
 
     fn switch_trapped(&mut self, plans: &[Plan], writable: &Writable) {
         let wanted = self.wanted;
+        self.led_elsewhere.sort_unstable();
         let tell = |addr: usize, result: Result<(), PatchError>| {
-            let is_switched = !self.led_elsewhere.contains(&SiteAddr(addr));
+            let is_switched = self.led_elsewhere.binary_search(&SiteAddr(addr)).is_err();
             match result.map_err(reason) {
                 Ok(()) if is_switched => self.report.add_patched(1),
                 Ok(()) => self.report.add_unchanged(1),

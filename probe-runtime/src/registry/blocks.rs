@@ -96,7 +96,8 @@ impl Registry {
         let mut all: Vec<Wanted> = Vec::new();
         // Neighbours lie in one text.
         let mut now = 0;
-        for id in ids.filter(|id| self.may_have_blocks(*id)) {
+        let lacks_some = |id: &ProbeId| self.grouped.places(*id).any(|(_, site)| site.lacks_block());
+        for id in ids.filter(lacks_some).filter(|id| self.may_have_blocks(*id)) {
             for (at, site) in self.grouped.places(id) {
                 let addr = site.addr.0;
                 if !site.lacks_block() {
