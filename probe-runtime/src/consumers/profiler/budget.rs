@@ -52,6 +52,7 @@ impl Budget {
                 Some("leaves nothing to sample with")
             }
             Limit::Percent(percent) if percent > 100.0 => Some("is more than all CPU time"),
+            Limit::Calls(calls) if calls.is_infinite() => Some("is no number"),
             _ => None,
         }
     }
@@ -164,6 +165,7 @@ mod tests {
                 assert_eq!(budget.problem(), Some("leaves nothing to sample with"), "{budget}");
             }
         }
+        assert_eq!(Budget::calls_per_second(f64::INFINITY).problem(), Some("is no number"));
         for percent in [100.1, f64::INFINITY] {
             assert_eq!(Budget::percent(percent).problem(), Some("is more than all CPU time"));
         }

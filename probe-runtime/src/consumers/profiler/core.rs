@@ -53,6 +53,8 @@ pub(super) struct Running {
     /// When the accounts were made up.
     pub(super) asked: u64,
     totals: (u64, u64),
+    /// In units of the budget, so far.
+    pub(super) spent: f64,
     /// What comes in each tick, lately.
     pub(super) income: f64,
     pub(super) cost: Cost,
@@ -90,8 +92,9 @@ pub(super) struct Beginning {
 /// The beginning, in which attaching has its part, takes so many nanoseconds.
 const BEGINNING: f64 = 250e6;
 
-/// Rehearsed again after so many nanoseconds, once so many can be spent.
+/// Hits are rehearsed again after so many nanoseconds.
 const REHEARSED: f64 = 1e9;
+/// So many nanoseconds must be there to be spent for that.
 const REHEARSAL: f64 = 300e3;
 
 impl Core {
@@ -147,6 +150,7 @@ impl Core {
             began: now,
             asked: now,
             totals: (0, 0),
+            spent: 0.0,
             cost: Cost::default(),
             refused: 0,
             has_given_up: false,
@@ -155,8 +159,9 @@ impl Core {
         let is_free = budget == Budget::UNLIMITED;
         let mode = if is_free { Mode::Timed } else { Mode::Counted };
         sampler.give_quota(if is_free { u32::MAX } else { 1000 });
-        running.change(sampler, &vec![mode; functions], now);
-        running.book(sampler, true);
+        let all: Vec<_> = (0..functions).collect();
+        running.change(sampler, &all, &vec![mode; functions]);
+        running.book(sampler);
         running.plan();
         // The daemon is another thread.
         running.used.by_this_thread = 0;
@@ -205,7 +210,7 @@ impl Core {
         }
         running.step(sampler);
         running.rehearse();
-        running.book(sampler, true);
+        running.book(sampler);
         let left = running.next().saturating_sub(self.time.now());
         #[expect(clippy::cast_precision_loss, reason = "of a time to sleep")]
         let left = left as f64 * running.scale;
@@ -236,11 +241,7 @@ impl Running {
     pub(super) fn prices(&self) -> Prices {
         let costs = self.costs();
         let price = |ticks| self.bucket.price(ticks, 1.0);
-        Prices {
-            counted: price(costs.counted),
-            delivered: price(2.0 * costs.delivered),
-            timed: price(2.0 * costs.hit()),
-        }
+        Prices { counted: price(costs.counted), timed: price(2.0 * costs.hit()) }
     }
 
     /// What was seen of these functions until now.
@@ -257,15 +258,14 @@ impl Running {
         functions.iter().zip(sampler.seen(functions)).map(reading).collect()
     }
 
-    /// Makes up the accounts: income, what delivered hits have cost since, and, if it is this
-    /// thread's, its own work. Returns what was spent.
+    /// Makes up the accounts: income, what delivered hits have cost since, and its own work.
     #[expect(clippy::cast_precision_loss, reason = "between two looks")]
-    pub(super) fn book(&mut self, sampler: &Sampler, is_own: bool) -> f64 {
+    pub(super) fn book(&mut self, sampler: &Sampler) {
         let (now, used) = (self.time.now(), self.time.used());
         let ticks = |now: u64, then: u64| now.saturating_sub(then) as f64 / self.scale;
         let elapsed = now.saturating_sub(self.asked) as f64;
         let cpu = ticks(used.by_all, self.used.by_all);
-        let own = if is_own { ticks(used.by_this_thread, self.used.by_this_thread) } else { 0.0 };
+        let own = ticks(used.by_this_thread, self.used.by_this_thread);
         let (hits, timed, _) = sampler.totals();
         let (new_hits, new_timed) =
             (hits.saturating_sub(self.totals.0) as f64, timed.saturating_sub(self.totals.1) as f64);
@@ -274,6 +274,7 @@ impl Running {
         let income = self.bucket.income(elapsed, cpu);
         let spent = self.bucket.price(of_hits + own, new_hits / 2.0);
         self.bucket.book(income, spent);
+        self.spent += spent;
         if elapsed > 0.0 {
             let weight = (elapsed * self.scale / 1e8).min(1.0);
             self.income += weight * (income / elapsed - self.income);
@@ -286,14 +287,15 @@ impl Running {
             self.cost.beginning = Some((since, (self.cost.hits + self.cost.own) / self.cost.used));
         }
         (self.asked, self.used, self.totals) = (now, used, (hits, timed));
-        spent
     }
 
     /// The same for calls that the runtime has counted.
     pub(super) fn book_counted(&mut self, calls: f64) {
         let cost = calls * self.costs().counted;
         self.cost.hits += cost;
-        self.bucket.book(0.0, self.bucket.price(cost, calls));
+        let price = self.bucket.price(cost, calls);
+        self.bucket.book(0.0, price);
+        self.spent += price;
     }
 
     /// Now and then, what hits take is tried: first when that is paid for.

@@ -29,6 +29,8 @@ pub(super) struct Course {
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
+    /// For how long calls of windows went on that have not ended in time, at least.
+    unended: f64,
     /// Whether its calls take too long for short windows.
     pub(super) is_long: bool,
 }
@@ -62,11 +64,6 @@ impl Times {
         new
     }
 
-    /// The part of calls that have not ended.
-    fn unended(&self) -> f64 {
-        if self.begun > 0.0 { 1.0 - self.ended / self.begun } else { 0.0 }
-    }
-
     /// What hits took of a call.
     fn of_hits(&self, costs: Costs) -> f64 {
         costs.inside + self.hits / self.ended.max(1.0) * costs.hit()
@@ -94,8 +91,8 @@ pub(super) struct Known {
 
 /// Calls that were not timed, up to this part of those that were, are taken for no longer.
 const FEW: f64 = 0.25;
-/// How many calls of windows may not have ended in time, of those that began: to be told from one
-/// that takes too long, and for a mean.
+/// The part of their time that calls of windows may have gone on without ending: to be told from a
+/// function that takes too long, and for a mean.
 const LONG: f64 = 0.05;
 const UNENDED: f64 = 0.02;
 /// How uncertain it is what hits inside of a call took of it.
@@ -104,23 +101,32 @@ const HITS: f64 = 0.2;
 const TELLING: f64 = 10.0;
 
 impl Course {
-    /// Reads on. `weight` is what a call of the last window stands for.
+    /// From here on, it is in this mode.
+    pub(super) fn begin(&mut self, mode: Mode, now: u64) {
+        (self.mode, self.sampled_from, self.covered) = (mode, now, now);
+        // Calls under way are forgotten.
+        self.timed.begun = self.timed.ended;
+        self.is_long &= mode != Mode::Timed;
+    }
+
+    /// Reads on. `weight` is what a call of the last window stands for, which was so long.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    pub(super) fn read(&mut self, seen: Seen, weight: f64) {
+    pub(super) fn read(&mut self, seen: Seen, weight: f64, length: f64) {
         let calls = seen.calls.saturating_sub(self.last.calls) as f64;
         if self.mode != Mode::Sampled {
             self.counted += calls;
         }
         if self.mode == Mode::Timed {
             let new = self.timed.add(&seen, &self.last);
-            self.skipped += (calls - new.begun).max(0.0);
+            self.skipped += calls - new.begun;
         } else {
             let new = self.in_windows.add(&seen, &self.last);
             self.windows.add(weight, new.ended, new.time);
-            if !self.is_long && self.in_windows.begun >= TELLING && self.in_windows.unended() > LONG {
+            self.unended += (new.begun - new.ended).max(0.0) * length;
+            if !self.is_long && self.in_windows.begun >= TELLING && self.lost() > LONG {
                 // Those that have ended are the shorter ones.
                 self.is_long = true;
-                (self.windows, self.in_windows) = (Ratio::default(), Times::default());
+                (self.windows, self.in_windows, self.unended) = (Ratio::default(), Times::default(), 0.0);
             }
         }
         self.last = seen;
@@ -147,13 +153,21 @@ impl Course {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let (mean, total) = self.times(calls, costs);
-        let own = mean.filter(|_| !self.is_long).and_then(|_| self.own(calls.value, costs));
+        let is_known = !self.is_long && !calls.is_at_least();
+        let own = mean.filter(|_| is_known).and_then(|_| self.own(calls.value, costs));
         Known { calls, mean, own, total, samples }
+    }
+
+    /// The part of the time of calls in windows of which nothing is known.
+    fn lost(&self) -> f64 {
+        if self.unended > 0.0 { self.unended / (self.unended + self.in_windows.time) } else { 0.0 }
     }
 
     /// The mean time of a call, and the time of all that have ended.
     fn times(&self, calls: Estimated, costs: Costs) -> (Option<Estimated>, Option<Estimated>) {
-        let Self { timed, skipped, .. } = self;
+        let timed = &self.timed;
+        // Where none was timed, nothing tells of those that were not.
+        let skipped = if timed.ended > 0.0 { self.skipped.max(0.0) } else { 0.0 };
         let under_way = timed.begun - timed.ended;
         let ended = calls.value - under_way;
         let rest = ended - timed.ended - skipped;
@@ -165,7 +179,7 @@ impl Course {
         };
         let of_rest = match self.windows.mean() {
             _ if rest.value < 1.0 => Some(Estimated::default()),
-            Some(mean) if self.in_windows.unended() <= UNENDED => {
+            Some(mean) if self.lost() <= UNENDED => {
                 let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
                 Some(Estimated { value, ..mean }.times(rest.value))
             }

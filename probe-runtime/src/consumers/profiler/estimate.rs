@@ -92,9 +92,9 @@ fn reach(freedom: f64) -> f64 {
     const FIRST: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
     if freedom <= 4.0 {
         return match freedom {
-            it if it < 1.5 => FIRST[0],
-            it if it < 2.5 => FIRST[1],
-            it if it < 3.5 => FIRST[2],
+            it if it < 2.0 => FIRST[0],
+            it if it < 3.0 => FIRST[1],
+            it if it < 4.0 => FIRST[2],
             _ => FIRST[3],
         };
     }
@@ -147,7 +147,7 @@ impl Rates {
         let spread = spread.max(rate * rate / self.counted * self.windows);
         let deviation = (spread * self.times_squared).sqrt() / self.time;
         // Rates of bursts lean to one side: as if there were half as many.
-        let by_chance = reach((self.windows - 1.0) / 2.0) * deviation;
+        let by_chance = reach(self.windows / 2.0) * deviation;
         let by_hits = DOUBT * rate * self.disturbed / self.counted;
         let seen = Estimated { value: rate, error: by_chance.hypot(by_hits) }.times(time);
         // Of what no window stands for yet, nothing is known.

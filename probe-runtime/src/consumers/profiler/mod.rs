@@ -55,8 +55,8 @@ use crate::patch::Visibility;
 /// leave on.
 ///
 /// What is called seldom is timed at each call. What is called more often is counted at each call,
-/// and timed in *windows*: 60 µs in which all calls that begin are timed, to their ends. Calls are
-/// exact for both. Only of what is called so often that counting would exceed the budget, calls are
+/// and timed in *windows*: 60 µs in which all calls that begin are timed, to their ends; 2 ms for
+/// those that take long. Calls are exact for both. Only of what is called so often that counting would exceed the budget, calls are
 /// counted in windows, too, and estimated. Windows stand at random instants: in each stretch of
 /// time one, anywhere in it. So what they see stands for all time, whatever the program does then.
 ///
@@ -84,8 +84,12 @@ use crate::patch::Visibility;
 /// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
 ///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
 ///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
-/// - In a window, a call that takes longer than 60 µs beyond it is forgotten. What takes so long is
-///   nearly always timed at each call.
+/// - In a window, a call that ends later than another 60 µs (2 ms) after it is forgotten. Where such
+///   calls may have taken more than a fiftieth of the time, times are lower bounds, or not shown.
+/// - `self` has no error of its own. It is as uncertain as the times of the calls inside are. Where
+///   calls take long and are timed in windows, their inner calls may count for their callers, too.
+/// - While the attachment is [paused](crate::Attachment::pause), or a probe is
+///   [held](crate::ProbeSet::hold), calls are not seen, and `rate` goes by all the time.
 ///
 /// # Which thread patches, and when
 /// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
@@ -96,16 +100,18 @@ use crate::patch::Visibility;
 /// # Budget
 /// It begins with nothing, and is paid as the program uses CPU time: attaching, rehearsing, reading
 /// and switching are paid of it, as measured, and hits, by their number and the time that one takes
-/// on this machine. Windows wait until they are paid for. What was spent for a surprise (a function
-/// that begins to be called 100 million times a second) is saved afterwards. The table says what
-/// profiling has cost.
+/// on this machine. Windows are as rare as it takes to pay for them, but there are at least some
+/// three a second, so that a budget of less than some 0.05 % is exceeded. What was spent for a
+/// surprise (a function that begins to be called 100 million times a second) is saved afterwards.
+/// The table says what profiling has cost, and how much of the first quarter of a second, if that was
+/// more than the budget: attaching to thousands of functions takes milliseconds at once.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
 /// - A delivered call: some 20 ns a hit, of which 5 are for order.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - Memory: for each thread 3 KiB, and some 140 bytes for each function, as far as touched; and a
-///   counter for each probe.
+/// - Memory: for each thread 4 KiB, and some 140 bytes for each function; and a counter for each
+///   probe.
 ///
 /// Hits take no lock, no locked instruction, no heap, and no system call. See the figures
 /// `profiler` and `coverage`.
@@ -113,8 +119,9 @@ use crate::patch::Visibility;
 /// # Forks, and the end
 /// The daemon ends with the attachment: after the attachment was dropped, that thread is gone. A
 /// forked child has no daemon. The attachment there [has failed](crate::Attachment::failure), its
-/// sites are latent, and its profile is that at the fork. A profiler that is
-/// [stepped](Self::stepped) goes on in the child.
+/// sites are latent, and its profile is that at the fork; it is empty where another thread was just
+/// looking. A profiler that is [stepped](Self::stepped) goes on in the child, with the same
+/// exception.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler, probe, select};

@@ -57,6 +57,7 @@ pub(super) struct Seen {
     pub(super) time: u64,
     pub(super) squares: f64,
     pub(super) hits: u64,
+    /// Inverted, as in the parts.
     pub(super) shortest: u64,
     pub(super) longest: u64,
     pub(super) whole: u64,
@@ -82,8 +83,7 @@ impl Seen {
         self.begun += of(&part.begun).max(ended);
         self.resumed += of(&part.resumed);
         self.delivered += of(&part.calls);
-        let shortest = !of(&part.shortest);
-        self.shortest = if self.shortest == 0 { shortest } else { self.shortest.min(shortest) };
+        self.shortest = self.shortest.max(of(&part.shortest));
         self.longest = self.longest.max(of(&part.longest));
         self.whole += of(&part.whole);
         self.own += of(&part.own);
@@ -92,10 +92,16 @@ impl Seen {
         self.below_calls += of(&part.below_calls);
     }
 
-    /// The share of calls that were not later polls of a future.
+    /// Calls that were not later polls of a future.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    pub(super) fn first_calls(&self) -> f64 {
+        self.calls.saturating_sub(self.resumed) as f64
+    }
+
+    /// The share of those.
     #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub(super) fn first_polls(&self) -> f64 {
-        if self.calls == 0 { 1.0 } else { self.calls.saturating_sub(self.resumed) as f64 / self.calls as f64 }
+        if self.calls == 0 { 1.0 } else { self.first_calls() / self.calls as f64 }
     }
 }
 
@@ -124,10 +130,16 @@ impl Part {
         self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Whether a call that ends is one of those.
+    /// How many of those are under way.
+    #[inline(always)]
+    pub(super) fn untimed(&self) -> u32 {
+        self.untimed.load(Relaxed)
+    }
+
+    /// One of those ends, if there is any.
     #[inline(always)]
     pub(super) fn end_untimed(&self) -> bool {
-        let untimed = self.untimed.load(Relaxed);
+        let untimed = self.untimed();
         self.untimed.store(untimed.saturating_sub(1), Relaxed);
         untimed != 0
     }

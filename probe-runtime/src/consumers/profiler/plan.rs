@@ -15,10 +15,10 @@
 /// How much of a function is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) enum Mode {
-    /// Calls are counted, and timed, in windows. (At first none is delivered; then it gets a mode.)
-    #[default]
+    /// Calls are counted, and timed, in windows.
     Sampled,
     /// Each call is counted. Times come from windows.
+    #[default]
     Counted,
     /// Each call is timed.
     Timed,
@@ -38,8 +38,7 @@ const HALF: f64 = 1e9;
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Prices {
     pub(super) counted: f64,
-    /// Both hits of a call that is delivered, or timed.
-    pub(super) delivered: f64,
+    /// Both hits of a call that is timed.
     pub(super) timed: f64,
 }
 
@@ -115,7 +114,7 @@ mod tests {
     use super::Mode::{Counted, Sampled, Timed};
     use super::*;
 
-    const PRICES: Prices = Prices { counted: 1.0, delivered: 20.0, timed: 50.0 };
+    const PRICES: Prices = Prices { counted: 1.0, timed: 50.0 };
 
     fn loads(calls: &[f64]) -> Loads {
         let mut loads = Loads::new(calls.len(), 0.0);

@@ -5,11 +5,12 @@
 //! times it, if the function's [`Mode`] or an open window says so:
 //!
 //! ```text
-//! mode       between windows          in a window: [begin, deadline)    up to its end
+//! mode       between windows          in a window: [begin, deadline)    before, and up to its end
 //! Timed      each call is timed, as far as the quota reaches
 //! Counted    the runtime counts       timed                             only paired
 //! Sampled    latent                   timed                             only paired
 //! ```
+//! (Before that, the runtime counts for a while what is `Sampled`.)
 //! A window is closed by the clock: calls that begin before its deadline are timed, to their ends.
 //! So whether a call is timed depends on nothing but when it began. Entries and exits stay active
 //! for as long again, for these ends. Calls that begin then are paired, and not timed.
@@ -249,10 +250,10 @@ impl Sampler {
         let may_begin = is_settled && deadline != 0;
         let may_begin = may_begin && (!call.is_always() || head.draw(self.quota.load(Relaxed)));
         if may_begin && head.room().is_none() {
-            head.current(|frame| self.is_current(frame));
+            head.current(|frame| self.is_current(frame, call));
         }
         if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
-            frame.note(call.function, call.key, head.hits.load(Relaxed), call.mark);
+            frame.note(call.function, call.key, head.hits.load(Relaxed), part.untimed(), call.mark);
             // As late as possible: the work before is not the call's.
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
@@ -271,22 +272,22 @@ impl Sampler {
 
     #[inline(always)]
     fn end(&self, call: Call, head: &Head, part: &Part, local: Local<'_, Head, Part>) -> Option<usize> {
-        if part.end_untimed() {
-            return None;
+        let found = head.find(call.function, call.key, call.mark);
+        // Of a timed call and others, those end first that began after it.
+        let is_innermost = |frame: &Frame| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed();
+        if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
+            let now = self.time.now();
+            head.cut(depth);
+            self.end_timed(call, frame, now, local, part);
+            return Some(depth);
         }
-        if head.top().is_none() && call.is_always() {
-            return None;
+        let is_untimed = part.end_untimed();
+        let (_, deadline) = self.window.span();
+        if !call.is_always() && deadline != 0 && (!is_untimed || self.time.now() < deadline) {
+            // It began before the window: what was timed in it is none of who is around it.
+            head.pending.drop_of(call.era());
         }
-        let now = self.time.now();
-        let Some((depth, frame)) = head.pop(call.function, call.key, call.mark) else {
-            // A call that began before the window: what was timed in it is none of who is around it.
-            if !call.is_always() && self.window.deadline.load(Relaxed) != 0 {
-                head.pending.drop_of(call.era());
-            }
-            return None;
-        };
-        self.end_timed(call, frame, now, local, part);
-        Some(depth)
+        None
     }
 
     #[inline(never)]
@@ -297,16 +298,20 @@ impl Sampler {
         let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
         part.end_timed(elapsed, hits);
         let weight = if call.is_always() { 1 } else { self.window.weight.load(Relaxed) };
+        let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
+        let (begin, deadline) = self.window.span();
         if call.is_always() {
             add_below(&head.pending, local.parts());
-        }
-        if call.is_always() || now < self.window.deadline.load(Relaxed) {
-            let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
             part.end_whole(weight, elapsed, inner, calls);
+        } else if now < deadline {
+            // The longer a call, the fewer are whole in a window.
+            let length = deadline.saturating_sub(begin);
+            let left = length.saturating_sub(elapsed).max(length / 8).max(1);
+            part.end_whole(weight.saturating_mul(length) / left, elapsed, inner, calls);
         }
-        let Some(outer) = head.current(|frame| self.is_current(frame)) else { return };
-        let is_sampled = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
-        if call.is_always() || is_sampled(outer.key.load(Relaxed)) {
+        let Some(outer) = head.current(|frame| self.is_current(frame, call)) else { return };
+        let is_of_window = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
+        if call.is_always() || is_of_window(outer.key.load(Relaxed)) {
             add(&outer.inner, elapsed);
             add(&outer.calls, 1);
             return;
@@ -326,14 +331,13 @@ impl Sampler {
         u64::from(era) << 32 | u64::from(generation)
     }
 
-    /// Whether the exit of a call can still come.
+    /// Whether the exit of a call can still come, as of a hit.
     #[inline(always)]
-    fn is_current(&self, frame: &Frame) -> bool {
-        let key = frame.key.load(Relaxed);
+    fn is_current(&self, frame: &Frame, hit: Call) -> bool {
         let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let generation = key as u32;
-        self.key(mode, generation) == key
+        let generation = hit.key as u32;
+        self.key(mode, generation) == frame.key.load(Relaxed)
     }
 }
 

@@ -19,7 +19,7 @@ const LONGEST: f64 = 250e6;
 const SURVEYS: f64 = 0.2;
 /// What it takes to switch a function, in nanoseconds, before it is known.
 const SWITCHED: f64 = 400.0;
-/// Calls that each thread may time until the next one, at least.
+/// Calls that all threads may time until the next one, at least.
 const QUOTA: f64 = 1000.0;
 
 /// When surveys are. Times in ticks.
@@ -56,7 +56,8 @@ impl Running {
     /// Reads all functions, and chooses their modes anew.
     #[expect(clippy::cast_precision_loss, reason = "amounts, and a time")]
     pub(super) fn survey(&mut self, sampler: &Sampler) {
-        let woken = self.book(sampler, true);
+        let own_before = self.cost.own;
+        self.book(sampler);
         let now = self.time.now();
         let all: Vec<_> = (0..self.courses.len()).collect();
         let readings = self.read(sampler, &all);
@@ -67,9 +68,8 @@ impl Running {
             let calls = seen.calls.saturating_sub(before);
             course.surveyed = (seen.calls, seen.delivered);
             self.windows.read_on(course, seen, now);
-            if course.mode == Mode::Sampled {
-                course.rate = course.rates.over(1.0).map_or(course.rate, |it| it.value);
-            } else {
+            // Else windows say.
+            if course.mode != Mode::Sampled {
                 counted += calls.saturating_sub(seen.delivered.saturating_sub(delivered_before)) as f64;
                 course.rate = calls as f64 / elapsed.max(1.0);
             }
@@ -77,24 +77,27 @@ impl Running {
             lately.push(course.rate * elapsed);
         }
         self.book_counted(counted);
-        let price = woken + self.book(sampler, true);
         self.loads.add(self.income * elapsed, lately.into_iter());
         let modes: Vec<_> = self.courses.iter().map(|it| it.mode).collect();
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let chosen = self.loads.choose(&modes, prices, times(self.bucket.level, arming));
-        self.change(sampler, &chosen, now);
+        let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
+        let changed: Vec<_> = all.into_iter().filter(is_new).collect();
+        self.change(sampler, &changed, &chosen);
         let (_, _, threads) = sampler.totals();
         let quota = times(self.bucket.level / threads.max(1) as f64, prices.timed);
-        sampler.give_quota(quota.max(times(QUOTA, 1.0)).try_into().unwrap_or(u32::MAX));
+        let least = times(QUOTA, threads.max(1) as f64);
+        sampler.give_quota(quota.max(least).try_into().unwrap_or(u32::MAX));
+        self.book(sampler);
+        let price = self.bucket.price(self.cost.own - own_before, 0.0);
         self.surveys.plan(now, price, self.income);
     }
 
-    /// Gives functions other modes.
-    pub(super) fn change(&mut self, sampler: &Sampler, chosen: &[Mode], now: u64) {
+    /// Gives these functions the modes that were chosen, of all.
+    pub(super) fn change(&mut self, sampler: &Sampler, changed: &[usize], chosen: &[Mode]) {
         let (mut off, mut on, mut counted, mut delivered) = (vec![], vec![], vec![], vec![]);
-        let changed: Vec<_> = (0..chosen.len()).filter(|it| self.courses[*it].mode != chosen[*it]).collect();
-        for &function in &changed {
+        for &function in changed {
             let (entries, exits) = sampler.probes(function);
             match chosen[function] {
                 Mode::Timed => {
@@ -122,12 +125,13 @@ impl Running {
             &on,
             if delivered.is_empty() { Visibility::Eventual } else { Visibility::Synchronous },
         );
-        for &function in &changed {
+        // What was seen until now was seen in the mode before.
+        let (now, readings) = self.read_at(sampler, changed);
+        for (&function, seen) in changed.iter().zip(readings) {
             sampler.set_mode(function, chosen[function]);
             let course = &mut self.courses[function];
-            course.mode = chosen[function];
-            course.sampled_from = now;
-            course.covered = now;
+            self.windows.read_on(course, seen, now);
+            course.begin(chosen[function], now);
         }
         self.cost.toggles += changed.len() as u64;
     }

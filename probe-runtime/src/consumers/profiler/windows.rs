@@ -12,6 +12,9 @@ use super::stretch::Phase;
 use crate::patch::Visibility;
 use crate::registry::ProbeId;
 
+/// The weight of the last window in what is known of windows lately.
+const LATELY: f64 = 0.25;
+
 impl Running {
     /// Does what is due.
     pub(super) fn step(&mut self, sampler: &Sampler) {
@@ -23,6 +26,7 @@ impl Running {
         if now < self.windows.next() {
             return;
         }
+        self.refused = 0;
         match std::mem::replace(&mut self.windows.phase, Phase::Rest) {
             Phase::Rest => self.begin_window(sampler),
             Phase::Warming(_) => self.begin_counting(sampler),
@@ -49,31 +53,24 @@ impl Running {
         self.windows.plan(self.time.now(), self.income, self.bucket.level);
     }
 
-    /// Functions that a window of this kind is for.
-    fn due(&self) -> Vec<usize> {
+    /// Functions that a window of a kind is for.
+    fn due(&self, is_long: bool) -> Vec<usize> {
         let is_due = |it: &usize| {
             let course = &self.courses[*it];
             let is_called = course.mode == Mode::Sampled || self.loads.is_called(*it);
-            course.mode != Mode::Timed && course.is_long == self.windows.is_long && is_called
+            course.mode != Mode::Timed && course.is_long == is_long && is_called
         };
         (0..self.courses.len()).filter(is_due).collect()
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
-        self.book(sampler, true);
+        self.book(sampler);
         self.windows.reach();
-        // In turns, if there are both.
-        let mut all = self.due();
-        if all.is_empty() {
-            self.windows.is_long ^= true;
-            all = self.due();
-        }
-        if all.is_empty() {
-            return self.plan();
-        }
+        self.windows.began_at = self.spent;
+        let Some(all) = self.windows.choose([self.due(false), self.due(true)]) else { return self.plan() };
         self.windows.begin(all);
         let estimated = self.in_mode(Mode::Sampled);
-        if estimated.is_empty() || self.windows.is_long {
+        if estimated.is_empty() {
             return self.begin_timing(sampler);
         }
         let entries = probes(&estimated, |it| sampler.probes(it).0);
@@ -93,8 +90,11 @@ impl Running {
         let estimated = self.in_mode(Mode::Sampled);
         let (now, readings) = self.read_at(sampler, &estimated);
         let took = now.saturating_sub(since).max(1) as f64;
-        let calls: Vec<_> =
-            readings.iter().zip(before).map(|(seen, before)| (seen.calls - before) as f64).collect();
+        let calls: Vec<_> = readings
+            .iter()
+            .zip(before)
+            .map(|(seen, before)| seen.calls.saturating_sub(*before) as f64)
+            .collect();
         let all: f64 = calls.iter().sum();
         let (_, _, threads) = sampler.totals();
         let costs = all * self.costs().counted;
@@ -105,6 +105,7 @@ impl Running {
             let course = &mut self.courses[*function];
             course.rates.add(calls, took, hits, to.saturating_sub(course.covered) as f64);
             course.covered = to;
+            course.rate += LATELY * (calls / took - course.rate);
         }
         self.book_counted(all);
         let is_inside = |it: &usize| self.windows.inside.contains(it);
@@ -141,14 +142,15 @@ impl Running {
         for (function, seen) in inside.iter().zip(readings) {
             self.windows.read_on(&mut self.courses[*function], seen, now);
         }
-        let spent = self.book(sampler, true);
-        self.windows.cost += 0.25 * (spent - self.windows.cost);
+        self.book(sampler);
+        let spent = self.spent - self.windows.began_at;
+        self.windows.cost += LATELY * (spent - self.windows.cost);
         self.windows.is_long ^= true;
         self.plan();
     }
 
     /// What was seen, and when.
-    fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (u64, Vec<Seen>) {
+    pub(super) fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (u64, Vec<Seen>) {
         let before = self.time.now();
         let readings = self.read(sampler, functions);
         (before + self.time.now().saturating_sub(before) / 2, readings)
@@ -156,13 +158,13 @@ impl Running {
 
     pub(super) fn switch_on(&mut self, probes: &[ProbeId], visibility: Visibility) {
         if !probes.is_empty() {
-            self.refused = self.switch.on(probes, visibility).refused();
+            self.refused += self.switch.on(probes, visibility).refused();
         }
     }
 
     pub(super) fn switch_off(&mut self, probes: &[ProbeId]) {
         if !probes.is_empty() {
-            self.refused = self.switch.off(probes, Visibility::Eventual).refused();
+            self.refused += self.switch.off(probes, Visibility::Eventual).refused();
         }
     }
 }

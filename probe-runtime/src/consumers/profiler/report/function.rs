@@ -44,7 +44,9 @@ impl FunctionProfile {
         // What is known is of entries; those of a future are polls. The share of first polls, as
         // far as it was seen, turns polls into calls.
         let (polls, first) = (known.calls, seen.first_polls());
-        let calls = polls.times(first);
+        let seen_calls = Estimated { value: seen.first_calls(), ..polls };
+        let is_known = polls.is_exact() || polls.is_at_least();
+        let calls = if is_known { seen_calls } else { polls.times(first) };
         let extreme = |ticks| if seen.ended == 0 { 0 } else { whole(nanoseconds(ticks, scale)) };
         Self {
             function: function.clone(),
@@ -56,7 +58,7 @@ impl FunctionProfile {
             total: known.total.map(|it| it.times(scale)),
             counted: seen.calls,
             samples: whole(known.samples),
-            min: extreme(seen.shortest),
+            min: extreme(!seen.shortest),
             max: extreme(seen.longest),
         }
     }
