@@ -43,6 +43,12 @@ fn nested(depth: u32) {
     }
 }
 
+#[probe]
+#[inline(never)]
+fn around(work: &dyn Fn()) {
+    work();
+}
+
 const fn exactly(value: f64) -> Estimated {
     Estimated { value, error: 0.0 }
 }
@@ -188,6 +194,27 @@ fn recursion_is_paired() {
     let profile = profiler.profile();
     assert_eq!((profile[0].counted(), profile[0].samples()), (101, 65));
     assert_eq!((profile[0].min(), profile[0].max()), (10, 1000));
+}
+
+/// A call that is timed inside of one of the same function that is not: the first exit is the inner one's.
+#[test]
+fn a_call_inside_of_one_that_is_not_timed_ends_first() {
+    let _alone = ALONE.lock().unwrap();
+    let budget = Budget::calls_per_second(1_000_000.0);
+    let profiler = profiled("profiler::around", Profiler::with_clock(now).stepped().budget(budget));
+    pass(FIRST);
+    profiler.look();
+    // More than may be timed until the next look that reads all functions.
+    (0..1100).for_each(|_| around(&|| ()));
+    around(&|| {
+        pass(20_000_000);
+        profiler.look();
+        around(&|| pass(10));
+        pass(1000);
+    });
+    let profile = profiler.profile();
+    assert_eq!((profile[0].counted(), profile[0].samples()), (1102, 1001));
+    assert_eq!((profile[0].min(), profile[0].max()), (0, 10));
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub(super) struct Core {
 pub(super) struct Running {
     pub(super) courses: Vec<Course>,
     pub(super) loads: Loads,
+    /// Functions that windows are for, and those of them whose calls are counted there.
+    pub(super) in_windows: Vec<usize>,
+    pub(super) estimated: Vec<usize>,
     pub(super) windows: Windows,
     pub(super) surveys: Surveys,
     pub(super) bucket: Bucket,
@@ -135,6 +138,8 @@ impl Core {
         let mut running = Running {
             courses: vec![Course::default(); functions],
             loads: Loads::new(functions, bucket.a_second()),
+            in_windows: Vec::new(),
+            estimated: Vec::new(),
             windows: Windows::new(now, epoch / scale, scale, |ticks, calls| bucket.price(ticks, calls)),
             surveys: Surveys::new(now, scale),
             income: bucket.income(1.0, 1.0),

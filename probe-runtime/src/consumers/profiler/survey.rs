@@ -11,11 +11,12 @@ use crate::patch::Visibility;
 /// When all functions are read first, in nanoseconds, and how much later each time.
 const FIRST: f64 = 300e3;
 const LATER: f64 = 3.0;
-/// Until so many nanoseconds apart, they follow one another whatever they cost: what is hot costs
-/// more. Then no more than so many.
+/// Until so many nanoseconds apart, they may cost more: what is hot costs more still.
 const EARLY: f64 = 10e6;
-const LONGEST: f64 = 250e6;
-/// The part of the income for them.
+/// The longest time from one to the next, in nanoseconds.
+const LONGEST: f64 = 4e9;
+/// How many times the income they may cost, at first and then.
+const AT_FIRST: f64 = 5.0;
 const SURVEYS: f64 = 0.2;
 /// What it takes to switch a function, in nanoseconds, before it is known.
 const SWITCHED: f64 = 400.0;
@@ -45,9 +46,11 @@ impl Surveys {
     /// One has taken place, at a price.
     fn plan(&mut self, now: u64, price: f64, income: f64) {
         let later = LATER * self.between;
-        let paid = price / (SURVEYS * income).max(f64::MIN_POSITIVE);
+        let paid = |share: f64| price / (share * income).max(f64::MIN_POSITIVE);
         let [early, longest] = [EARLY, LONGEST].map(|it| it / self.scale);
-        self.between = if later < early { later } else { paid.clamp(early, longest) };
+        let is_early = later < early;
+        self.between =
+            if is_early { later.max(paid(AT_FIRST)) } else { paid(SURVEYS).max(early) }.min(longest);
         self.last = now;
     }
 }
@@ -85,6 +88,7 @@ impl Running {
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
         let changed: Vec<_> = all.into_iter().filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
+        self.list();
         let (_, _, threads) = sampler.totals();
         let quota = times(self.bucket.level / threads.max(1) as f64, prices.timed);
         let least = times(QUOTA, threads.max(1) as f64);
@@ -134,6 +138,16 @@ impl Running {
             course.begin(chosen[function], now);
         }
         self.cost.toggles += changed.len() as u64;
+    }
+
+    /// Notes which functions windows are for, so that not all are looked at each time.
+    fn list(&mut self) {
+        let (courses, loads) = (&self.courses, &self.loads);
+        let of = |mode: Mode| (0..courses.len()).filter(move |it| courses[*it].mode == mode);
+        let estimated: Vec<_> = of(Mode::Sampled).collect();
+        let counted = of(Mode::Counted).filter(|it| loads.is_called(*it));
+        let in_windows = counted.chain(estimated.iter().copied()).collect();
+        (self.estimated, self.in_windows) = (estimated, in_windows);
     }
 }
 

@@ -44,10 +44,6 @@ impl Running {
         if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
     }
 
-    fn in_mode(&self, mode: Mode) -> Vec<usize> {
-        (0..self.courses.len()).filter(|it| self.courses[*it].mode == mode).collect()
-    }
-
     /// Plans the next stretch.
     pub(super) fn plan(&mut self) {
         self.windows.plan(self.time.now(), self.income, self.bucket.level);
@@ -55,12 +51,7 @@ impl Running {
 
     /// Functions that a window of a kind is for.
     fn due(&self, is_long: bool) -> Vec<usize> {
-        let is_due = |it: &usize| {
-            let course = &self.courses[*it];
-            let is_called = course.mode == Mode::Sampled || self.loads.is_called(*it);
-            course.mode != Mode::Timed && course.is_long == is_long && is_called
-        };
-        (0..self.courses.len()).filter(is_due).collect()
+        self.in_windows.iter().copied().filter(|it| self.courses[*it].is_long == is_long).collect()
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
@@ -69,7 +60,7 @@ impl Running {
         self.windows.began_at = self.spent;
         let Some(all) = self.windows.choose([self.due(false), self.due(true)]) else { return self.plan() };
         self.windows.begin(all);
-        let estimated = self.in_mode(Mode::Sampled);
+        let estimated = std::mem::take(&mut self.estimated);
         if estimated.is_empty() {
             return self.begin_timing(sampler);
         }
@@ -77,17 +68,18 @@ impl Running {
         self.switch_on(&entries, Visibility::Synchronous);
         self.cost.toggles += estimated.len() as u64;
         self.windows.warm_up(estimated.len());
+        self.estimated = estimated;
         self.windows.phase = Phase::Warming(self.time.now());
     }
 
     fn begin_counting(&mut self, sampler: &Sampler) {
-        let (since, readings) = self.read_at(sampler, &self.in_mode(Mode::Sampled));
+        let (since, readings) = self.read_at(sampler, &self.estimated);
         self.windows.phase = Phase::Counting(since, readings.iter().map(|seen| seen.calls).collect());
     }
 
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn end_counting(&mut self, sampler: &Sampler, since: u64, before: &[u64]) {
-        let estimated = self.in_mode(Mode::Sampled);
+        let estimated = std::mem::take(&mut self.estimated);
         let (now, readings) = self.read_at(sampler, &estimated);
         let took = now.saturating_sub(since).max(1) as f64;
         let calls: Vec<_> = readings
@@ -109,7 +101,8 @@ impl Running {
         }
         self.book_counted(all);
         let is_inside = |it: &usize| self.windows.inside.contains(it);
-        let others: Vec<_> = estimated.into_iter().filter(|it| !is_inside(it)).collect();
+        let others: Vec<_> = estimated.iter().copied().filter(|it| !is_inside(it)).collect();
+        self.estimated = estimated;
         let entries = probes(&others, |it| sampler.probes(it).0);
         self.switch_off(&entries);
     }
