@@ -20,7 +20,7 @@ pub enum Kind {
 pub struct Time {
     /// As shown.
     pub value: u64,
-    /// Two standard errors; [`UNKNOWN`] if the value is a lower bound.
+    /// Two standard errors; the largest number if the value is a lower bound.
     pub error: u64,
 }
 
