@@ -26,7 +26,6 @@ pub(crate) fn pages(bytes: Range<usize>) -> Range<usize> {
 /// # Errors
 /// The kernel's: `EACCES` or `EPERM` where a policy or a seal forbids it. Of several mappings,
 /// those before the one that it failed for may have been changed.
-#[cfg_attr(all(test, loom), expect(dead_code, reason = "the model checker has a kernel of its own"))]
 pub(crate) fn protect(pages: &Range<usize>, rights: Rights) -> io::Result<()> {
     let mut bits = libc::PROT_NONE;
     for (is_there, bit) in
