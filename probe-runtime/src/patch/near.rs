@@ -46,21 +46,21 @@ pub(crate) fn map_near(
 }
 
 fn claim(reach: &Range<usize>, len: usize) -> io::Result<*mut u8> {
-    let mut errno = libc::ENOMEM;
+    let mut error = io::Error::new(io::ErrorKind::OutOfMemory, "no free page");
     for _ in 0..LOOKS {
         let places = gaps::places(&fs::read("/proc/thread-self/maps")?, reach, len, page_size());
         for &place in places.iter().take(PLACES) {
             match memory::zeroed_at(place, len) {
                 Ok(start) => return Ok(start),
-                Err(why) => errno = why,
+                Err(errno) => error = io::Error::from_raw_os_error(errno),
             }
         }
         // Another look may help only if somebody was faster.
-        if errno != libc::EEXIST {
+        if error.raw_os_error() != Some(libc::EEXIST) {
             break;
         }
     }
-    Err(io::Error::from_raw_os_error(errno))
+    Err(error)
 }
 
 /// Gives pages of [`map_near`] back, to which no code leads.
