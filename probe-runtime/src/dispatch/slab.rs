@@ -93,8 +93,10 @@ impl Hooks {
             }
             slab.members.push(Member::new(action, subscription, is_counting));
         }
-        if let (Some(counter), [sole]) = (counter, &mut slab.members[first..]) {
-            sole.count_at(counter);
+        if let (Some(counter), 1) = (counter, slab.members.len() - first) {
+            // SAFETY: the member that was just added, which no hook has yet. A slice of the members
+            // would be one of those, too, that hits are reading.
+            unsafe { (*slab.members.as_mut_ptr().add(first)).count_at(counter) };
         }
         // The newest first.
         let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
