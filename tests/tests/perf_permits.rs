@@ -107,7 +107,8 @@ fn the_environment_asks_for_it() {
     }
     assert!(
         success
-            && said.contains("function            calls  ±      samples  page-faults/call  task-clock/call\n"),
+            && said
+                .contains("function            calls  ±      samples  page-faults/call  task-clock/call\n"),
         "{said}"
     );
     // Nothing is timed before the budget has paid for it.
