@@ -209,7 +209,8 @@ pub(super) fn with_fields() {
     });
     assert_eq!((counted.total(), EVALUATED.get()), (30, 10));
     let cold = |site: &usize| held(*site) == Held::Cold;
-    assert_eq!(active_sites().iter().filter(|site| cold(site)).count(), 2);
+    // With optimization, there are copies.
+    assert!(active_sites().iter().filter(|site| cold(site)).count() >= 2);
     let told = select("**::noted").unwrap().attach(Told).unwrap();
     work();
     drop(told);
