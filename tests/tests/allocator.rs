@@ -122,9 +122,9 @@ fn alone() {
     let set = select("allocator::alloc kind=entry, allocator::dealloc kind=entry").unwrap();
     let tally = set.attach(Count::new()).unwrap();
     // It allocates once more before it waits.
-    let waits = || std::fs::read_to_string("/proc/self/stat").is_ok_and(|it| it.contains(") S "));
-    while cfg!(target_os = "linux") && !waits() {
-        std::thread::yield_now();
+    let is_waiting = || std::fs::read_to_string("/proc/self/stat").is_ok_and(|it| it.contains(") S "));
+    while cfg!(target_os = "linux") && !is_waiting() {
+        thread::yield_now();
     }
     let first = hits(&tally);
     let before = own();
