@@ -246,7 +246,7 @@ impl Running {
     pub(super) fn prices(&self) -> Prices {
         let costs = self.costs();
         let price = |ticks| self.bucket.price(ticks, 1.0);
-        Prices { counted: price(costs.counted), timed: price(2.0 * costs.hit()) }
+        Prices { counted: price(costs.counted_among_many), timed: price(2.0 * costs.hit()) }
     }
 
     /// What was seen of these functions until now.
@@ -296,7 +296,7 @@ impl Running {
 
     /// The same for calls that the runtime has counted.
     pub(super) fn book_counted(&mut self, calls: f64) {
-        let cost = calls * self.costs().counted;
+        let cost = calls * self.costs().counted_among_many;
         self.cost.hits += cost;
         let price = self.bucket.price(cost, calls);
         self.bucket.book(0.0, price);
