@@ -15,6 +15,10 @@ use crate::registry::ProbeId;
 /// The weight of the last window in what is known of windows lately.
 const LATELY: f64 = 0.25;
 
+/// How many times as long as beside other work counted hits take in windows, which are of what is
+/// called most: between once and four times, where a program waits for each (a tight recursion).
+const WAITED_FOR: f64 = 2.0;
+
 impl Running {
     /// Does what is due.
     pub(super) fn step(&mut self, sampler: &Sampler) {
@@ -89,7 +93,7 @@ impl Running {
             .collect();
         let all: f64 = calls.iter().sum();
         let (_, _, threads) = sampler.totals();
-        let costs = all * self.costs().counted;
+        let costs = all * WAITED_FOR * self.costs().counted;
         // Of all threads that have hit, as many as that takes were at work.
         let hits = costs / (costs / took).clamp(1.0, threads.max(1) as f64);
         let to = self.windows.to;
