@@ -100,11 +100,13 @@ pub(super) struct Bucket {
     limit: Limit,
     ticks_per_second: f64,
     pub(super) level: f64,
+    /// All that was ever spent.
+    pub(super) spent: f64,
 }
 
 impl Bucket {
     pub(super) fn new(budget: Budget, ticks_per_second: f64) -> Self {
-        Self { limit: budget.0, ticks_per_second, level: 0.0 }
+        Self { limit: budget.0, ticks_per_second, level: 0.0, spent: 0.0 }
     }
 
     /// What comes in while so many ticks pass on the clock, and on processors.
@@ -123,6 +125,7 @@ impl Bucket {
 
     /// So much has come in, and was spent.
     pub(super) fn book(&mut self, income: f64, spent: f64) {
+        self.spent += spent;
         let a_nanosecond = self.a_second() / 1e9;
         self.level = (self.level + income - spent).clamp(-OWED * a_nanosecond, SAVED * a_nanosecond);
     }

@@ -15,7 +15,7 @@ use super::part::Seen;
 use super::plan::{Loads, Mode, Prices};
 use super::sampler::Sampler;
 use super::stretch::Windows;
-use super::survey::Surveys;
+use super::survey::{QUOTA, Surveys};
 use super::time::{Time, Used};
 use crate::control::Switch;
 use crate::os::fork::process;
@@ -56,8 +56,6 @@ pub(super) struct Running {
     /// When the accounts were made up.
     pub(super) asked: u64,
     totals: (u64, u64),
-    /// In units of the budget, so far.
-    pub(super) spent: f64,
     /// What comes in each tick, lately.
     pub(super) income: f64,
     pub(super) cost: Cost,
@@ -155,7 +153,6 @@ impl Core {
             began: now,
             asked: now,
             totals: (0, 0),
-            spent: 0.0,
             cost: Cost::default(),
             refused: 0,
             has_given_up: false,
@@ -163,7 +160,7 @@ impl Core {
         // What costs nothing is not put off.
         let is_free = budget == Budget::UNLIMITED;
         let mode = if is_free { Mode::Timed } else { Mode::Counted };
-        sampler.give_quota(if is_free { u32::MAX } else { 1000 });
+        sampler.give_quota(if is_free { u32::MAX } else { QUOTA });
         let all: Vec<_> = (0..functions).collect();
         running.change(sampler, &all, &vec![mode; functions]);
         running.book(sampler);
@@ -228,12 +225,8 @@ impl Core {
         let Some(running) = running.as_mut() else { return };
         running.has_given_up = true;
         sampler.close();
-        for function in 0..sampler.functions().len() {
-            let (entries, exits) = sampler.probes(function);
-            [entries, exits].iter().for_each(|probes| {
-                running.switch.off(probes, Visibility::Eventual);
-            });
-        }
+        let all: Vec<_> = (0..sampler.functions().len()).collect();
+        running.switch.off(&[sampler.entries(&all), sampler.exits(&all)].concat(), Visibility::Eventual);
     }
 }
 
@@ -251,9 +244,7 @@ impl Running {
 
     /// What was seen of these functions until now.
     pub(super) fn read(&self, sampler: &Sampler, functions: &[usize]) -> Vec<Seen> {
-        let entries: Vec<_> =
-            functions.iter().flat_map(|function| sampler.probes(*function).0).copied().collect();
-        let mut counted = self.switch.counted(&entries).into_iter();
+        let mut counted = self.switch.counted(&sampler.entries(functions)).into_iter();
         let reading = |(function, seen): (&usize, Seen)| {
             let mut of_this = counted.by_ref().take(sampler.probes(*function).0.len());
             let resumed: u64 = of_this.by_ref().take(sampler.resuming(*function)).sum();
@@ -279,7 +270,6 @@ impl Running {
         let income = self.bucket.income(elapsed, cpu);
         let spent = self.bucket.price(of_hits + own, new_hits / 2.0);
         self.bucket.book(income, spent);
-        self.spent += spent;
         if elapsed > 0.0 {
             let weight = (elapsed * self.scale / 1e8).min(1.0);
             self.income += weight * (income / elapsed - self.income);
@@ -298,9 +288,7 @@ impl Running {
     pub(super) fn book_counted(&mut self, calls: f64) {
         let cost = calls * self.costs().counted_among_many;
         self.cost.hits += cost;
-        let price = self.bucket.price(cost, calls);
-        self.bucket.book(0.0, price);
-        self.spent += price;
+        self.bucket.book(0.0, self.bucket.price(cost, calls));
     }
 
     /// Now and then, what hits take is tried: first when that is paid for.

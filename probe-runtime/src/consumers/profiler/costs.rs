@@ -5,11 +5,10 @@
 //! from the thread that looks, as far as the budget pays for it. That runs beside the program, since
 //! a processor that two threads share takes longer. The cost is the median of the last rehearsals.
 //!
-//! In a program, a hit takes longer than here if its code has left the caches. It takes less if the
-//! processor executes it beside the function's own work. In the programs of the examples, a counted
-//! call takes between 0.6 and 1.3 of the rehearsed time: [`DOUBT`]. Delivered hits are [in
-//! order](crate::Consumer::needs_order), so they take the same beside any work, within a tenth.
-//! Without such order, [`DOUBT`] holds for them, too.
+//! In a program, a hit takes longer than here if its code has left the caches ([`AMONG_MANY`]). It
+//! takes less if the processor executes it beside the function's own work ([`BESIDE`]). Delivered hits
+//! are [in order](crate::Consumer::needs_order), so they take the same beside any work, within a
+//! tenth. Without such order, [`DOUBT`] holds for them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,8 +23,8 @@ use crate::dispatch::Event;
 use crate::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
 use crate::error::Error;
 
-/// Relative uncertainty of the cost of a counted hit.
-pub(super) const DOUBT: f64 = 0.4;
+/// Relative uncertainty of the cost of a hit that is not in order.
+const DOUBT: f64 = 0.4;
 /// Relative uncertainty of the time that is subtracted from a timed call. All work between its
 /// readings is in order, if the machine has order.
 const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
@@ -85,6 +84,8 @@ pub(super) struct Rehearsed {
     /// `None` for a given clock: hits take no time there.
     rehearsal: Option<Rehearsal>,
     besides: f64,
+    /// What is known by now.
+    costs: Costs,
 }
 
 impl Rehearsed {
@@ -92,17 +93,20 @@ impl Rehearsed {
     pub(super) fn new(time: Time, scale: f64) -> Result<Self, Error> {
         let rehearsal =
             if let Time::Machine(clock) = time { Some(Rehearsal::new(clock, scale)?) } else { None };
-        Ok(Self { rehearsal, besides: 0.0 })
+        Ok(Self { rehearsal, besides: 0.0, costs: Costs::default() }.and_besides(0.0))
     }
 
     /// The costs with additional work at either hit of a timed call, in ticks.
     pub(super) fn and_besides(self, besides: f64) -> Self {
-        Self { besides, ..self }
+        let mut with = Self { besides, ..self };
+        with.work_out();
+        with
     }
 
     /// Rehearses once more.
     pub(super) fn again(&mut self) {
         self.rehearsal.iter_mut().for_each(Rehearsal::again);
+        self.work_out();
     }
 
     /// Whether costs are not guessed any more.
@@ -110,11 +114,17 @@ impl Rehearsed {
         self.rehearsal.as_ref().is_none_or(|it| !it.last.is_empty())
     }
 
+    /// What hits cost, as known by now.
     pub(super) fn costs(&self) -> Costs {
+        self.costs
+    }
+
+    fn work_out(&mut self) {
         let costs = self.rehearsal.as_ref().map(Rehearsal::costs).unwrap_or_default();
         let doubt = DOUBT_OF_TIMES * costs.inside + DOUBT * self.besides;
+        let (reading, inside) = (costs.reading + self.besides, costs.inside + self.besides);
         // Once more, inside.
-        Costs { reading: costs.reading + self.besides, inside: costs.inside + self.besides, doubt, ..costs }
+        self.costs = Costs { reading, inside, doubt, ..costs };
     }
 }
 

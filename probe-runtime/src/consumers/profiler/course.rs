@@ -158,6 +158,11 @@ impl Course {
         Known { calls, mean, own, total, samples }
     }
 
+    /// Calls that are being timed.
+    fn under_way(&self) -> f64 {
+        self.timed.begun - self.timed.ended
+    }
+
     /// The part of the time of calls in windows of which nothing is known.
     fn lost(&self) -> f64 {
         if self.unended > 0.0 { self.unended / (self.unended + self.in_windows.time) } else { 0.0 }
@@ -168,8 +173,7 @@ impl Course {
         let timed = &self.timed;
         // Where none was timed, nothing tells of those that were not.
         let skipped = if timed.ended > 0.0 { self.skipped.max(0.0) } else { 0.0 };
-        let under_way = timed.begun - timed.ended;
-        let ended = calls.value - under_way;
+        let ended = calls.value - self.under_way();
         let rest = ended - timed.ended - skipped;
         let rest = Estimated { value: rest.max(0.0), error: calls.known_error().unwrap_or_default() };
         let each = timed.mean(costs);
@@ -219,6 +223,6 @@ impl Course {
         let own = own as f64 - whole as f64 * costs.inside - inside as f64 * costs.outside();
         let each = own.max(0.0) / whole as f64;
         let below = (below as f64 - below_calls as f64 * costs.inside).max(0.0);
-        Some((each * (calls - (self.timed.begun - self.timed.ended)) - below).max(0.0))
+        Some((each * (calls - self.under_way()) - below).max(0.0))
     }
 }

@@ -144,6 +144,16 @@ impl Sampler {
         all.split_at(*beginning)
     }
 
+    /// The probes of these functions where calls begin.
+    pub(super) fn entries(&self, functions: &[usize]) -> Vec<ProbeId> {
+        functions.iter().flat_map(|function| self.probes(*function).0).copied().collect()
+    }
+
+    /// The others of these functions.
+    pub(super) fn exits(&self, functions: &[usize]) -> Vec<ProbeId> {
+        functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()
+    }
+
     /// How many of a function's first probes are those where a future's later polls begin.
     pub(super) fn resuming(&self, function: usize) -> usize {
         self.probes[function].resuming

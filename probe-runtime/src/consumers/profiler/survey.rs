@@ -21,7 +21,7 @@ const SURVEYS: f64 = 0.2;
 /// What it takes to switch a function, in nanoseconds, before it is known.
 const SWITCHED: f64 = 400.0;
 /// Calls that all threads may time until the next one, at least.
-const QUOTA: f64 = 1000.0;
+pub(super) const QUOTA: u32 = 1000;
 
 /// When surveys are. Times in ticks.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ impl Running {
         self.list();
         let (_, _, threads) = sampler.totals();
         let quota = times(self.bucket.level / threads.max(1) as f64, prices.timed);
-        let least = times(QUOTA, threads.max(1) as f64);
+        let least = times(f64::from(QUOTA), threads.max(1) as f64);
         sampler.give_quota(quota.max(least).try_into().unwrap_or(u32::MAX));
         self.book(sampler);
         let price = self.bucket.price(self.cost.own - own_before, 0.0);

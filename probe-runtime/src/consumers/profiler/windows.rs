@@ -61,18 +61,15 @@ impl Running {
     fn begin_window(&mut self, sampler: &Sampler) {
         self.book(sampler);
         self.windows.reach();
-        self.windows.began_at = self.spent;
+        self.windows.began_at = self.bucket.spent;
         let Some(all) = self.windows.choose([self.due(false), self.due(true)]) else { return self.plan() };
         self.windows.begin(all);
-        let estimated = std::mem::take(&mut self.estimated);
-        if estimated.is_empty() {
+        if self.estimated.is_empty() {
             return self.begin_timing(sampler);
         }
-        let entries = probes(&estimated, |it| sampler.probes(it).0);
-        self.switch_on(&entries, Visibility::Synchronous);
-        self.cost.toggles += estimated.len() as u64;
-        self.windows.warm_up(estimated.len());
-        self.estimated = estimated;
+        self.switch_on(&sampler.entries(&self.estimated), Visibility::Synchronous);
+        self.cost.toggles += self.estimated.len() as u64;
+        self.windows.warm_up(self.estimated.len());
         self.windows.phase = Phase::Warming(self.time.now());
     }
 
@@ -83,8 +80,7 @@ impl Running {
 
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn end_counting(&mut self, sampler: &Sampler, since: u64, before: &[u64]) {
-        let estimated = std::mem::take(&mut self.estimated);
-        let (now, readings) = self.read_at(sampler, &estimated);
+        let (now, readings) = self.read_at(sampler, &self.estimated);
         let took = now.saturating_sub(since).max(1) as f64;
         let calls: Vec<_> = readings
             .iter()
@@ -97,7 +93,7 @@ impl Running {
         // Of all threads that have hit, as many as that takes were at work.
         let hits = costs / (costs / took).clamp(1.0, threads.max(1) as f64);
         let to = self.windows.to;
-        for (function, calls) in estimated.iter().zip(calls) {
+        for (function, calls) in self.estimated.iter().zip(calls) {
             let course = &mut self.courses[*function];
             course.rates.add(calls, took, hits, to.saturating_sub(course.covered) as f64);
             course.covered = to;
@@ -105,22 +101,18 @@ impl Running {
         }
         self.book_counted(all);
         let is_inside = |it: &usize| self.windows.inside.contains(it);
-        let others: Vec<_> = estimated.iter().copied().filter(|it| !is_inside(it)).collect();
-        self.estimated = estimated;
-        let entries = probes(&others, |it| sampler.probes(it).0);
-        self.switch_off(&entries);
+        let others: Vec<_> = self.estimated.iter().copied().filter(|it| !is_inside(it)).collect();
+        self.switch_off(&sampler.entries(&others));
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
-        let inside = std::mem::take(&mut self.windows.inside);
-        let entries = probes(&inside, |it| sampler.probes(it).0);
-        let exits = probes(&inside, |it| sampler.probes(it).1);
+        let inside = &self.windows.inside;
+        let (functions, entries, exits) = (inside.len(), sampler.entries(inside), sampler.exits(inside));
         self.switch_on(&exits, Visibility::Eventual);
         self.switch.deliver(&entries);
         self.switch_on(&entries, Visibility::Synchronous);
-        self.cost.toggles += inside.len() as u64;
-        self.windows.warm_up(inside.len());
-        self.windows.inside = inside;
+        self.cost.toggles += functions as u64;
+        self.windows.warm_up(functions);
         let [soon, length, weight] = self.windows.opening();
         sampler.open(soon, length, weight);
         self.windows.phase = Phase::Timing(self.time.now());
@@ -129,18 +121,16 @@ impl Running {
     fn end_timing(&mut self, sampler: &Sampler) {
         let inside = std::mem::take(&mut self.windows.inside);
         sampler.close();
-        let entries = probes(&inside, |it| sampler.probes(it).0);
-        let exits = probes(&inside, |it| sampler.probes(it).1);
-        self.switch.count(&entries);
+        self.switch.count(&sampler.entries(&inside));
         let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
         let estimated: Vec<_> = inside.iter().copied().filter(is_estimated).collect();
-        self.switch_off(&[exits, probes(&estimated, |it| sampler.probes(it).0)].concat());
+        self.switch_off(&[sampler.exits(&inside), sampler.entries(&estimated)].concat());
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
             self.windows.read_on(&mut self.courses[*function], seen, now);
         }
         self.book(sampler);
-        let spent = self.spent - self.windows.began_at;
+        let spent = self.bucket.spent - self.windows.began_at;
         self.windows.cost += LATELY * (spent - self.windows.cost);
         self.windows.is_long ^= true;
         self.plan();
@@ -164,8 +154,4 @@ impl Running {
             self.refused += self.switch.off(probes, Visibility::Eventual).refused();
         }
     }
-}
-
-fn probes<'a>(functions: &[usize], of: impl Fn(usize) -> &'a [ProbeId]) -> Vec<ProbeId> {
-    functions.iter().flat_map(|it| of(*it)).copied().collect()
 }
