@@ -27,16 +27,16 @@ macro_rules! functions {
         $(
             #[probe]
             #[inline(never)]
-            fn $name(nanoseconds: u64) {
-                NOW.fetch_add(nanoseconds, Relaxed);
+            fn $name(body: &mut dyn FnMut()) {
+                body();
             }
         )*
         /// By their number.
-        const FUNCTIONS: [fn(u64); [$(stringify!($name)),*].len()] = [$($name),*];
+        const FUNCTIONS: [fn(&mut dyn FnMut()); [$(stringify!($name)),*].len()] = [$($name),*];
         const PATHS: [&str; FUNCTIONS.len()] = [$(concat!("profiler_coverage::", stringify!($name))),*];
     };
 }
-functions!(tiny short middling long rare hot other late);
+functions!(tiny short middling long rare hot other late outer inner);
 const TINY: usize = 0;
 const SHORT: usize = 1;
 const MIDDLING: usize = 2;
@@ -45,6 +45,8 @@ const RARE: usize = 4;
 const HOT: usize = 5;
 const OTHER: usize = 6;
 const LATE: usize = 7;
+const OUTER: usize = 8;
+const INNER: usize = 9;
 
 const MS: u64 = 1_000_000;
 
@@ -66,11 +68,17 @@ impl Run<'_> {
         self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32
     }
 
+    /// Calls it, and computes for so long there.
     fn call(&mut self, function: usize, nanoseconds: u64) {
-        self.look();
-        FUNCTIONS[function](nanoseconds);
+        self.within(function, |run| run.compute(nanoseconds));
+    }
+
+    /// Calls it, and there does what `body` does.
+    fn within(&mut self, function: usize, mut body: impl FnMut(&mut Self)) {
+        let start = now();
+        FUNCTIONS[function](&mut || body(self));
         self.calls[function] += 1;
-        self.times[function] += nanoseconds;
+        self.times[function] += now() - start;
     }
 
     /// Computes for so long, and calls nothing.
@@ -156,6 +164,60 @@ fn periods(run: &mut Run<'_>) {
     }
 }
 
+/// Three levels of calls; one in 512 of the innermost takes a thousand times as long as the others.
+fn lengths(run: &mut Run<'_>) {
+    for _ in 0..3_000 {
+        let gap = run.random() % 100_000;
+        run.compute(gap);
+        run.within(OUTER, |run| {
+            for _ in 0..4 {
+                run.compute(100);
+                run.within(INNER, |run| {
+                    for _ in 0..3 {
+                        let is_long = run.random().is_multiple_of(512);
+                        run.call(SHORT, if is_long { 300_000 } else { 200 });
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Functions that call each other, to depths of 1 to 64.
+fn descents(run: &mut Run<'_>) {
+    fn descend(run: &mut Run<'_>, depth: u64) {
+        let function = if depth.is_multiple_of(2) { OUTER } else { INNER };
+        run.within(function, |run| {
+            run.compute(300);
+            if depth > 1 {
+                descend(run, depth - 1);
+            }
+        });
+    }
+    for _ in 0..4_000 {
+        let gap = run.random() % 100_000;
+        run.compute(gap);
+        let depth = 1 + run.random() % (1 << (run.random() % 7));
+        descend(run, depth);
+    }
+}
+
+/// Works 3 ms of each 10, and waits in a call of its own until these are over.
+fn pauses(run: &mut Run<'_>) {
+    for _ in 0..40 {
+        let start = now();
+        run.within(OUTER, |run| {
+            while now() < start + 3 * MS {
+                let gap = run.random() % 2_000;
+                run.compute(gap);
+                let function = if run.random().is_multiple_of(8) { OTHER } else { HOT };
+                run.call(function, 200);
+            }
+        });
+        run.call(LONG, start + 10 * MS - now());
+    }
+}
+
 /// What became of a function's rows.
 #[derive(Clone, Copy, Default, Debug)]
 struct Tally {
@@ -164,6 +226,8 @@ struct Tally {
     covered: u32,
     times: u32,
     times_covered: u32,
+    means: u32,
+    means_covered: u32,
     /// Rows whose error is less than half of the calls.
     sharp: u32,
 }
@@ -190,6 +254,11 @@ impl Tally {
             self.times_covered +=
                 u32::from(if total.is_at_least() { off <= 0.5 } else { off.abs() <= total.error + 0.5 });
         }
+        if let Some(mean) = shown.mean() {
+            self.means += 1;
+            let off = (mean.value - time as f64 / calls as f64).abs();
+            self.means_covered += u32::from(off <= mean.error + 1e-6 * mean.value);
+        }
     }
 }
 
@@ -211,7 +280,13 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
         let set = select("profiler_coverage::*").unwrap().text(TextPolicy::Open);
         let profiler = set.attach(profiler).unwrap();
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut run = Run { profiler: &profiler, due: now(), random, calls: [0; 8], times: [0; 8] };
+        let mut run = Run {
+            profiler: &profiler,
+            due: now(),
+            random,
+            calls: [0; FUNCTIONS.len()],
+            times: [0; FUNCTIONS.len()],
+        };
         program(&mut run);
         let Run { calls, times, .. } = run;
         let profile = profiler.profile();
@@ -225,15 +300,24 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
     tallies
 }
 
-/// Each function's calls and times, on a small budget and on a larger one.
-fn are_covered(program: fn(&mut Run<'_>)) {
+/// What is held against the truth.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Calls,
+    /// Calls, and their times.
+    All,
+}
+
+/// Each function's numbers, on a small budget and on a larger one.
+fn are_covered(program: fn(&mut Run<'_>), held: Held) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missed = String::new();
     for budget in [2_000.0, 20_000.0] {
         for (path, it) in PATHS.iter().zip(runs(program, budget)).filter(|(_, it)| it.shown > 0) {
             println!("{budget} calls/s, {path}: {it:?}");
             assert_eq!(u64::from(it.shown), RUNS);
-            if it.covered < LEAST || it.times - it.times_covered > it.shown - LEAST {
+            let missed_times = (it.times - it.times_covered).max(it.means - it.means_covered);
+            if it.covered < LEAST || held == Held::All && missed_times > it.shown - LEAST {
                 writeln!(missed, "{budget} calls/s, {path}: {it:?}").unwrap();
             }
         }
@@ -243,27 +327,45 @@ fn are_covered(program: fn(&mut Run<'_>)) {
 
 #[test]
 fn calls_in_a_random_order() {
-    are_covered(mixture);
+    are_covered(mixture, Held::All);
 }
 
 #[test]
 fn all_calls_at_the_start() {
-    are_covered(startup);
+    are_covered(startup, Held::All);
 }
 
 #[test]
 fn bursts_between_silences() {
-    are_covered(bursts);
+    are_covered(bursts, Held::All);
 }
 
 #[test]
 fn each_phase_has_its_function() {
-    are_covered(phases);
+    are_covered(phases, Held::All);
 }
 
 #[test]
 fn bursts_as_regular_as_a_clock() {
-    are_covered(periods);
+    are_covered(periods, Held::All);
+}
+
+// Few windows see a call that is both rare and long, so the times of the next two are not held against
+// the truth.
+
+#[test]
+fn calls_of_two_lengths_inside_of_calls() {
+    are_covered(lengths, Held::Calls);
+}
+
+#[test]
+fn functions_that_call_each_other() {
+    are_covered(descents, Held::Calls);
+}
+
+#[test]
+fn work_between_pauses() {
+    are_covered(pauses, Held::All);
 }
 
 /// What is estimated says something: an error beyond all numbers would cover any truth.
