@@ -66,5 +66,16 @@ pub const PULLDOWN_CMARK: Crate = Crate { name: "pulldown-cmark", unused: &[], w
 /// Recursion: layouts of nested boxes.
 pub const TAFFY: Crate = Crate { name: "taffy", unused: &[], without: &[] };
 
+/// Animated pictures, both ways. Its dependency is patched with it.
+pub const GIF: Crate = Crate { name: "gif", unused: &[], without: &[] };
+/// A dependency of [`GIF`]: LZW.
+pub const WEEZL: Crate = Crate { name: "weezl", unused: &[], without: &[] };
+
+/// An interpreter: templates, compiled to instructions, with values of any type.
+pub const MINIJINJA: Crate = Crate { name: "minijinja", unused: &[], without: &[] };
+
+/// Arithmetic, in as few instructions as it takes: hashes of bytes.
+pub const TWOX_HASH: Crate = Crate { name: "twox-hash", unused: &[], without: &[] };
+
 /// Those that come with tests.
 pub const CRATES: [Crate; 4] = [BB8, ITERTOOLS, SMALLVEC, HASHBROWN];

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use probe_tests::crates::{
-    AHO_CORASICK, Copy, Crate, Dependency, Driver, LZ4_FLEX, MINIZ_OXIDE, PULLDOWN_CMARK, Places,
-    REGEX_AUTOMATA, REGEX_SYNTAX, SERDE_JSON, TAFFY,
+    AHO_CORASICK, Copy, Crate, Dependency, Driver, GIF, LZ4_FLEX, MINIJINJA, MINIZ_OXIDE, PULLDOWN_CMARK,
+    Places, REGEX_AUTOMATA, REGEX_SYNTAX, SERDE_JSON, TAFFY, TWOX_HASH, WEEZL,
 };
 
 use super::program::Input;
@@ -31,13 +31,16 @@ const fn driven(name: &'static str, of: Crate, probes: &'static str, work: u64) 
 pub const DEFLATE: Driven = driven("deflate", MINIZ_OXIDE, "miniz_oxide::**", 1);
 
 /// All of them.
-pub const DRIVEN: [Driven; 6] = [
+pub const DRIVEN: [Driven; 9] = [
     DEFLATE,
     Driven { with: &[REGEX_SYNTAX, AHO_CORASICK], ..driven("regexes", REGEX_AUTOMATA, REGEXES, 4) },
     driven("values", SERDE_JSON, "serde_json::**", 25),
     driven("lz4", LZ4_FLEX, "lz4_flex::**", 12),
     Driven { input: Input::Prose, ..driven("markdown", PULLDOWN_CMARK, "pulldown_cmark::**", 300) },
     Driven { input: Input::None, ..driven("layout", TAFFY, "taffy::**", 50) },
+    Driven { with: &[WEEZL], ..driven("pictures", GIF, "gif::**, weezl::**", 10) },
+    driven("templates", MINIJINJA, "minijinja::**", 20),
+    driven("hashes", TWOX_HASH, "twox_hash::**", 10),
 ];
 
 /// How often a state's key is asked for depends on a hash table, whose order differs from run to run.

@@ -6,7 +6,7 @@ use std::thread;
 use probe_runtime::probe;
 
 /// Computes for about two nanoseconds a step, without a probe.
-fn compute(steps: u64) -> u64 {
+pub fn compute(steps: u64) -> u64 {
     (0..steps).fold(black_box(0x9e37_79b9_7f4a_7c15), |state: u64, _| next(state))
 }
 

@@ -12,9 +12,13 @@ use probe_benches::{IS_PATCHED, Scale};
 
 mod cpu;
 mod driven;
+mod executor;
+mod interpreter;
 mod made;
 mod many;
+mod nesting;
 mod outline;
+mod paced;
 mod program;
 mod runs;
 mod subject;

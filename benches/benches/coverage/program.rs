@@ -8,7 +8,9 @@ use probe_programs::ALL;
 use probe_runtime::Error;
 use probe_tests::library::Library;
 
-use super::{made, many, outline, watched};
+use super::nesting::{descent, lengths};
+use super::paced::{churn, pauses};
+use super::{executor, interpreter, made, many, outline, watched};
 
 /// What a program works with besides an amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +50,7 @@ const fn library(name: &'static str, input: Input, work: u64) -> Program {
 }
 
 /// Those whose functions are this program's, or come with their input.
-pub const PROGRAMS: [Program; 12] = [
+pub const PROGRAMS: [Program; 18] = [
     made("bursts", "coverage::made::bursts::**", 100, |work, _| made::bursts::run(work)),
     made("phases", "coverage::made::phases::**", 100, |work, _| made::phases::run(work)),
     made("startup", "coverage::made::startup::**", 100, |work, _| made::startup::run(work)),
@@ -57,6 +59,12 @@ pub const PROGRAMS: [Program; 12] = [
     made("mixture-8", MIXTURE, 600, |work, _| made::mixture::run(work, 8)),
     Program { every: 20, ..made("mixture-long", MIXTURE, 30_000, |work, _| made::mixture::run(work, 1)) },
     made("many", "coverage::many::**", 100, |work, _| many::run(work)),
+    made("lengths", "coverage::nesting::lengths::**", 1_000, |work, _| lengths::run(work)),
+    made("descent", "coverage::nesting::descent::**", 1_000, |work, _| descent::run(work)),
+    made("pauses", "coverage::paced::pauses::**", 25, |work, _| pauses::run(work)),
+    made("churn", "coverage::paced::churn::**", 100, |work, _| churn::run(work)),
+    made("interpreter", "coverage::interpreter::**", 3_000, |work, _| _ = interpreter::run(work)),
+    made("executor", "coverage::executor::**", 4_000, |work, _| executor::run(work)),
     Program {
         input: Input::Text,
         ..made("outline", "coverage::outline::**", 15, |work, text| _ = outline::run(text, work))

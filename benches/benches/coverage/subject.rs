@@ -24,6 +24,8 @@ const ONLY: &str = "PROBE_BENCH_ONLY";
 const OTHERS: &str = "PROBE_BENCH_PROGRAM";
 /// The amount of work of those programs.
 const WORK: &str = "PROBE_BENCH_WORK";
+/// So many times as much work as a quarter of a second.
+const LONGER: &str = "PROBE_BENCH_LONGER";
 
 /// A program, and an amount of work.
 #[derive(Clone, Debug)]
@@ -141,9 +143,10 @@ pub fn subjects(scale: Scale) -> Vec<Subject> {
     let only = env::var(ONLY).ok();
     let is_asked = |name: &str| only.as_ref().is_none_or(|it| it.split(',').any(|it| it.trim() == name));
     let this = env::current_exe().expect("a program knows its path");
+    let longer = env::var(LONGER).map_or(1, |it| it.parse().expect("a number"));
     let subject = |name: &str, program: &Path, work: u64, every, input: Input| Subject {
         name: name.to_owned(),
-        work: if scale == Scale::Full { work } else { work.div_ceil(10) },
+        work: if scale == Scale::Full { longer * work } else { work.div_ceil(10) },
         every,
         threads: 1,
         how: How::Watched { program: program.to_owned(), input: file(input) },

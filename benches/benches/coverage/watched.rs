@@ -32,7 +32,8 @@ pub const QUIET: &str = "PROBE_BENCH_QUIET";
 
 /// Works while `by` is attached, and prints a line for each function that was called, with tabs between:
 /// its file, line and path; its calls and their error; [`EXACT`], [`ESTIMATED`] or [`AT_LEAST`];
-/// the time of all calls in nanoseconds and its error, or `-`. Numbers are whole, as in tables.
+/// the time of all calls in nanoseconds and its error, or `-`; and the mean of a call in the same way.
+/// Numbers are whole, as in tables.
 pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
     let others = env::var(PROBES);
     let probes = others.as_deref().unwrap_or(probes);
@@ -50,7 +51,7 @@ pub fn run(by: &str, probes: &str, work: impl FnOnce()) -> Result<(), Error> {
             }
             for it in counts.iter().filter(|it| it.probe.kind() == Kind::Entry && it.hits > 0) {
                 println!(
-                    "{}:{} {}\t{}\t0\t{EXACT}\t-\t-",
+                    "{}:{} {}\t{}\t0\t{EXACT}\t-\t-\t-\t-",
                     it.probe.file(),
                     it.probe.line(),
                     it.probe.path(),
@@ -118,10 +119,13 @@ fn print(it: &FunctionProfile) {
         ESTIMATED
     };
     print!("{name}\t{value}\t{error}\t{kind}");
-    match it.total() {
-        Some(total) => println!("\t{:.0}\t{:.0}", total.value, total.error),
-        None => println!("\t-\t-"),
+    for time in [it.total(), it.mean()] {
+        match time {
+            Some(time) => print!("\t{:.0}\t{:.0}", time.value, time.error),
+            None => print!("\t-\t-"),
+        }
     }
+    println!();
 }
 
 /// Whether a profile shows a lower bound of the calls only.
@@ -138,7 +142,8 @@ fn print_times(timed: &Latency, reading: f64) {
         let added = reading * it.calls() as f64;
         // Only what is measured alone has all of its time in itself.
         let kind = if it.own() < it.total() { RECURSIVE } else { EXACT };
-        println!("{name}\t{}\t0\t{kind}\t{:.0}\t{added:.0}", it.calls(), it.total() as f64 - added);
+        let total = it.total() as f64 - added;
+        println!("{name}\t{}\t0\t{kind}\t{total:.0}\t{added:.0}\t-\t-", it.calls());
     }
 }
 

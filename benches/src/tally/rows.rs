@@ -38,19 +38,23 @@ pub struct Shown {
     pub kind: Kind,
     /// The time of all calls, if it is shown.
     pub total: Option<Time>,
+    /// That of a call in the mean, if it is shown.
+    pub mean: Option<Time>,
 }
 
 /// What a run has shown, by function.
 pub type Rows = BTreeMap<String, Shown>;
 
-/// Lines of a name, its calls, their error, their kind, their time and its error, with tabs between.
+/// Lines of a name, its calls, their error, their kind, their time and its error, a call's mean time
+/// and its error, with tabs between.
 ///
 /// # Panics
 /// If they are no such lines, or name a function twice.
 pub fn rows(text: &str) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines() {
-        let [name, calls, error, kind, total, off] = line.split('\t').collect::<Vec<_>>()[..] else {
+        let [name, calls, error, kind, total, off, mean, off_mean] = line.split('\t').collect::<Vec<_>>()[..]
+        else {
             panic!("{line}")
         };
         let kind = match kind {
@@ -60,8 +64,9 @@ pub fn rows(text: &str) -> Rows {
             "recursive" => Kind::Recursive,
             _ => panic!("{line}"),
         };
-        let total = (total != "-").then(|| Time { value: whole(total), error: whole(off) });
-        add(&mut rows, name, Shown { calls: whole(calls), error: whole(error), kind, total });
+        let time = |it: &str, off| (it != "-").then(|| Time { value: whole(it), error: whole(off) });
+        let (total, mean) = (time(total, off), time(mean, off_mean));
+        add(&mut rows, name, Shown { calls: whole(calls), error: whole(error), kind, total, mean });
     }
     rows
 }
@@ -102,10 +107,10 @@ pub fn from_csv(text: &str) -> Rows {
             _ if number(&["own_ns"]) < number(&["busy_ns"]) => Kind::Recursive,
             _ => Kind::Exact,
         };
-        let total =
-            cell("total_ns").map(|total| Time { value: whole(total), error: error("total_error_ns") });
+        let time = |name: &str, off| Some(Time { value: whole(cell(name)?), error: error(off) });
+        let (total, mean) = (time("total_ns", "total_error_ns"), time("mean_ns", "mean_error_ns"));
         let name = format!("{}:{} {path}", text("file"), text("line"));
-        add(&mut rows, &name, Shown { calls, error: of_calls, kind, total });
+        add(&mut rows, &name, Shown { calls, error: of_calls, kind, total, mean });
     }
     rows
 }
@@ -144,17 +149,23 @@ fn cells(line: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn shown(calls: u64, error: u64, kind: Kind, total: Option<(u64, u64)>) -> Shown {
-        Shown { calls, error, kind, total: total.map(|(value, error)| Time { value, error }) }
+    type Numbers = (u64, u64);
+
+    fn shown(calls: Numbers, kind: Kind, total: Option<Numbers>, mean: Option<Numbers>) -> Shown {
+        let [total, mean] = [total, mean].map(|it| it.map(|(value, error)| Time { value, error }));
+        Shown { calls: calls.0, error: calls.1, kind, total, mean }
     }
 
     #[test]
     fn lines_are_read() {
-        let rows = rows("a b\t7\t0\texact\t-\t-\nc\t9\t2\testimated\t400\t30\nd\t1\tinf\tat least\t5\tinf\n");
+        let rows = rows(
+            "a b\t7\t0\texact\t-\t-\t-\t-\nc\t9\t2\testimated\t400\t30\t44\t3\n\
+             d\t1\tinf\tat least\t5\tinf\t-\t-\n",
+        );
         let expected = [
-            ("a b", shown(7, 0, Kind::Exact, None)),
-            ("c", shown(9, 2, Kind::Estimated, Some((400, 30)))),
-            ("d", shown(1, UNKNOWN, Kind::AtLeast, Some((5, UNKNOWN)))),
+            ("a b", shown((7, 0), Kind::Exact, None, None)),
+            ("c", shown((9, 2), Kind::Estimated, Some((400, 30)), Some((44, 3)))),
+            ("d", shown((1, UNKNOWN), Kind::AtLeast, Some((5, UNKNOWN)), None)),
         ];
         assert!(rows.iter().map(|(name, it)| (name.as_str(), *it)).eq(expected));
     }
@@ -165,14 +176,14 @@ mod tests {
                       b,entry,s.rs,9,1,0\n";
         assert_eq!(
             from_csv(counts),
-            Rows::from([("s.rs:3 a::<b, \"c\">".into(), shown(5, 0, Kind::Exact, None))])
+            Rows::from([("s.rs:3 a::<b, \"c\">".into(), shown((5, 0), Kind::Exact, None, None))])
         );
-        let profile = "function,file,line,future,calls,calls_error,total_ns,total_error_ns\n\
-                       a,s.rs,3,false,49.6,1.7,1000.4,12\nb,s.rs,4,false,3,0,,\nc,s.rs,5,false,7,,80,\n";
+        let profile = "function,file,line,future,calls,calls_error,mean_ns,mean_error_ns,total_ns,total_error_ns\n\
+                       a,s.rs,3,false,49.6,1.7,20.2,0.3,1000.4,12\nb,s.rs,4,false,3,0,,,,\nc,s.rs,5,false,7,,,,80,\n";
         let expected = [
-            ("s.rs:3 a".into(), shown(50, 2, Kind::Estimated, Some((1000, 12)))),
-            ("s.rs:4 b".into(), shown(3, 0, Kind::Exact, None)),
-            ("s.rs:5 c".into(), shown(7, UNKNOWN, Kind::AtLeast, Some((80, UNKNOWN)))),
+            ("s.rs:3 a".into(), shown((50, 2), Kind::Estimated, Some((1000, 12)), Some((20, 0)))),
+            ("s.rs:4 b".into(), shown((3, 0), Kind::Exact, None, None)),
+            ("s.rs:5 c".into(), shown((7, UNKNOWN), Kind::AtLeast, Some((80, UNKNOWN)), None)),
         ];
         assert_eq!(from_csv(profile), Rows::from(expected));
     }
@@ -180,6 +191,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "a is shown twice")]
     fn a_function_is_shown_once() {
-        rows("a\t1\t0\texact\t-\t-\na\t2\t0\texact\t-\t-\n");
+        rows("a\t1\t0\texact\t-\t-\t-\t-\na\t2\t0\texact\t-\t-\t-\t-\n");
     }
 }

@@ -14,6 +14,7 @@ struct Function {
     /// Nanoseconds in each exact run, and what was subtracted for measuring.
     exact: Vec<(f64, f64)>,
     shown: Vec<Time>,
+    means: Vec<Time>,
     calls: u64,
 }
 
@@ -31,6 +32,7 @@ struct Compared {
     /// What is shown, by the truth.
     ratio: Interval,
     within: usize,
+    means_within: usize,
 }
 
 impl Times {
@@ -56,6 +58,7 @@ impl Times {
     pub fn add(&mut self, shown: &Rows) {
         for (name, function) in &mut self.0 {
             function.shown.extend(shown.get(name).and_then(|it| it.total));
+            function.means.extend(shown.get(name).and_then(|it| it.mean));
         }
     }
 
@@ -78,7 +81,7 @@ impl Times {
 
     /// Goes above the rows that [`print`](Self::print) prints.
     pub const HEADING: &str = "program          function                                  calls   µs a call  truth ± %  runs ± % | \
-                               runs  of truth (95 in 100)    within %";
+                               runs  of truth (95 in 100)    within % | means within %";
 
     /// Prints a row for each function under [`HEADING`](Self::HEADING).
     #[expect(clippy::cast_precision_loss, reason = "far fewer calls than 2^52")]
@@ -87,7 +90,7 @@ impl Times {
             let path = name.rsplit_once(' ').map_or(name, |(_, path)| path);
             let end: String = path.chars().skip(path.chars().count().saturating_sub(36)).collect();
             println!(
-                "{program:<16} {end:<36} {:>10} {:>11.1} {:>10.1} {:>9.1} | {:>4} {:>6.3} ({:.3} to {:.3}) {:>8.1}",
+                "{program:<16} {end:<36} {:>10} {:>11.1} {:>10.1} {:>9.1} | {:>4} {:>6.3} ({:.3} to {:.3}) {:>8.1} | {:>5} {:>8.1}",
                 function.calls,
                 it.truth / function.calls as f64 / 1e3,
                 100.0 * it.doubt,
@@ -97,6 +100,8 @@ impl Times {
                 it.ratio.low,
                 it.ratio.high,
                 percent(it.within, function.shown.len()),
+                function.means.len(),
+                percent(it.means_within, function.means.len()),
             );
         }
     }
@@ -118,16 +123,22 @@ impl Function {
         let spread = 2.0 * 1.4826 * off;
         // The variance of a median is π/2 of the mean's.
         let of_runs = spread * (std::f64::consts::FRAC_PI_2 / self.exact.len() as f64).sqrt();
-        let is_within = |it: &&Time| match it.error {
+        let is_within = |it: Time, truth: f64, spread: f64| match it.error {
             UNKNOWN => it.value as f64 <= truth + spread,
             error => (it.value as f64 - truth).abs() <= (error as f64).hypot(spread),
         };
+        let calls = self.calls as f64;
         Compared {
             truth,
             spread: spread / truth,
             doubt: of_runs.hypot(added / 2.0) / truth,
             ratio: Interval::of(self.shown.iter().map(|it| it.value as f64 / truth).collect()),
-            within: self.shown.iter().filter(is_within).count(),
+            within: self.shown.iter().filter(|it| is_within(**it, truth, spread)).count(),
+            means_within: self
+                .means
+                .iter()
+                .filter(|it| is_within(**it, truth / calls, spread / calls))
+                .count(),
         }
     }
 }
@@ -145,15 +156,16 @@ mod tests {
         for value in [1_000, 990, 1_010, 5_000, 1_000] {
             times.add_exact("f", 10, Time { value, error: 20 });
         }
-        times.add(&rows("f\t10\t0\texact\t1050\t50\ng\t1\t0\texact\t7\t0\n"));
-        times.add(&rows("f\t10\t0\texact\t1100\t50\n"));
-        times.add(&rows("f\t10\t0\texact\t-\t-\n"));
+        times.add(&rows("f\t10\t0\texact\t1050\t50\t104\t3\ng\t1\t0\texact\t7\t0\t7\t0\n"));
+        times.add(&rows("f\t10\t0\texact\t1100\t50\t108\t6\n"));
+        times.add(&rows("f\t10\t0\texact\t-\t-\t-\t-\n"));
         // Lower bounds, one of them too high.
-        times.add(&rows("f\t10\t0\texact\t1020\tinf\n"));
-        times.add(&rows("f\t10\t0\texact\t1130\tinf\n"));
+        times.add(&rows("f\t10\t0\texact\t1020\tinf\t-\t-\n"));
+        times.add(&rows("f\t10\t0\texact\t1130\tinf\t-\t-\n"));
         let compared: Vec<_> = times.compared().collect();
         let [(name, function, it)] = &compared[..] else { panic!("one function") };
         assert_eq!((*name, function.shown.len(), it.within), ("f", 4, 2));
+        assert_eq!((function.means.len(), it.means_within), (2, 1));
         // The middle one of how far the runs are off is 10.
         assert!((it.truth - 1_000.0).abs() < 1e-9 && (it.spread - 0.029_652).abs() < 1e-9);
         assert!((it.ratio.median - 1.075).abs() < 1e-9);
