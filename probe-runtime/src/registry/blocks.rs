@@ -51,7 +51,7 @@ enum Refusal {
 /// Sites of one text, by their places in the list, with their probes.
 struct Wanted {
     text: Range<usize>,
-    sites: Vec<(usize, ProbeId)>,
+    sites: Vec<(u32, ProbeId)>,
 }
 
 impl Blocks {
@@ -85,10 +85,10 @@ impl Registry {
     }
 
     /// Whether a block does all that a hit of a probe does that is only counted. Fields are evaluated, whoever listens; and
-    /// through hits of C code one can unwind from every instruction.
+    /// through hits of C code one can unwind from every instruction. The probe has a counter of its own.
     fn may_have_blocks(&self, id: ProbeId) -> bool {
         let is_plain = |it: &Definition| it.field_count() == 0 && it.convention() == Convention::ColdBlock;
-        self.definition(id).is_some_and(is_plain)
+        id.index() < TALLIES && self.definition(id).is_some_and(is_plain)
     }
 
     /// Sites of these probes without blocks, text by text.
@@ -133,19 +133,21 @@ impl Registry {
 
     fn map_blocks(&mut self, wanted: &Wanted) -> Result<(), Refusal> {
         let slot = slot_offset().filter(|_| is_supported()).ok_or(Refusal::ForGood)?;
-        let places: Vec<_> = wanted
-            .sites
-            .iter()
-            .filter_map(|(at, id)| Some((*at, block(self.grouped.site(*at), *id)?)))
-            .collect();
-        let ends = || places.iter().flat_map(|(_, block)| [block.back - SITE_LEN, block.back, block.target]);
-        let (Some(first), Some(last)) = (ends().min(), ends().max()) else { return Ok(()) };
+        let sites = || wanted.sites.iter().map(|(at, id)| (self.grouped.site(*at), *id));
+        let (mut first, mut last) = (usize::MAX, 0);
+        for (site, _) in sites() {
+            (first, last) = (first.min(site.addr.0), last.max(site.addr.0 + SITE_LEN));
+            (first, last) = (first.min(site.target()), last.max(site.target()));
+        }
+        if last == 0 {
+            return Ok(());
+        }
         let mut is_near = true;
-        let pages = map_near(&(first..last), places.len() * LEN, |bytes, start| {
-            for ((at, bytes), (_, block)) in
-                (start..).step_by(LEN).zip(bytes.chunks_exact_mut(LEN)).zip(&places)
+        let pages = map_near(&(first..last), wanted.sites.len() * LEN, |bytes, start| {
+            for ((at, bytes), (site, id)) in
+                (start..).step_by(LEN).zip(bytes.chunks_exact_mut(LEN)).zip(sites())
             {
-                match block.code(at, slot) {
+                match block(site, id).and_then(|block| block.code(at, slot)) {
                     Some(code) => bytes.copy_from_slice(&code),
                     None => is_near = false,
                 }
@@ -158,7 +160,7 @@ impl Registry {
             unmap(&pages);
             return Err(Refusal::UntilObjectsChange);
         }
-        for (start, (at, _)) in (pages.start..).step_by(LEN).zip(&places) {
+        for (start, (at, _)) in (pages.start..).step_by(LEN).zip(&wanted.sites) {
             self.grouped.site_mut(*at).set_block(start);
         }
         self.blocks.mappings.push(pages);
@@ -177,8 +179,7 @@ impl Registry {
         let slot = slot_offset();
         let mut used = HashSet::new();
         for id in (0..self.len()).map(ProbeId::new) {
-            for at in self.grouped.range(id) {
-                let site = self.grouped.site_mut(at);
+            for site in self.grouped.sites_mut(id) {
                 let Some(&start) = known.get(&site.addr.0) else { continue };
                 let code = slot.and_then(|slot| block(*site, id)?.code(start, slot));
                 // SAFETY: a block of pages that are mapped.

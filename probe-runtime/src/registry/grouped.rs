@@ -2,8 +2,6 @@
 //!
 //! Cost: 16 bytes a site, 4 a probe; each change is a pass over all.
 
-use std::ops::Range;
-
 use super::ProbeId;
 use crate::patch::{Instruction, Site, SiteAddr};
 
@@ -44,26 +42,28 @@ impl Grouped {
         &self.sites[self.starts[first.index()] as usize..self.starts[last.index() + 1] as usize]
     }
 
-    /// The places of a probe's sites in the list.
+    /// A probe's sites, with their places in the list.
     #[inline]
-    pub(super) fn range(&self, id: ProbeId) -> Range<usize> {
-        self.starts[id.index()] as usize..self.starts[id.index() + 1] as usize
-    }
-
-    /// A probe's sites, with their places.
-    #[inline]
-    pub(super) fn places(&self, id: ProbeId) -> impl Iterator<Item = (usize, &Site)> {
-        self.range(id).map(|at| (at, &self.sites[at]))
+    pub(super) fn places(&self, id: ProbeId) -> impl Iterator<Item = (u32, &Site)> {
+        (self.starts[id.index()]..).zip(self.of_run(id, id))
     }
 
     /// The site at a place.
-    pub(super) fn site(&self, at: usize) -> Site {
-        self.sites[at]
+    #[inline]
+    pub(super) fn site(&self, at: u32) -> Site {
+        self.sites[at as usize]
     }
 
     /// The site at a place, to give it a block.
-    pub(super) fn site_mut(&mut self, at: usize) -> &mut Site {
-        &mut self.sites[at]
+    #[inline]
+    pub(super) fn site_mut(&mut self, at: u32) -> &mut Site {
+        &mut self.sites[at as usize]
+    }
+
+    /// A probe's sites, to give them blocks.
+    pub(super) fn sites_mut(&mut self, id: ProbeId) -> &mut [Site] {
+        let (start, end) = (self.starts[id.index()], self.starts[id.index() + 1]);
+        &mut self.sites[start as usize..end as usize]
     }
 
     /// All sites.

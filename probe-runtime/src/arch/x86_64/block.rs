@@ -63,84 +63,49 @@ pub(crate) struct Block {
     pub(crate) counter: i32,
 }
 
-const STEP_DOWN: &[u8] = &[0x48, 0x8d, 0x64, 0x24, 0x80];
-const STEP_UP: &[u8] = &[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0];
-const SAVE: &[u8] = &[0x51, 0x50, 0x9f, 0x0f, 0x90, 0xc0];
-const SLOT: &[u8] = &[0x64, 0x48, 0x8b, 0x0c, 0x25];
-const INC: &[u8] = &[0x48, 0xff, 0x81];
-const FLAGS: &[u8] = &[0x04, 0x7f, 0x9e];
-const RESTORE: &[u8] = &[0x58, 0x59];
-const JRCXZ: u8 = 0xe3;
-/// From the counter's instruction to `slow`.
-const TO_SLOW: u8 = 25;
-const JMP: u8 = 0xe9;
-const INT3: u8 = 0xcc;
-
-/// Bytes of a block as they are put together.
-struct Code {
-    bytes: [u8; LEN],
-    len: usize,
-    at: usize,
-    /// Whether all distances so far fit.
-    is_near: bool,
-}
-
-impl Code {
-    #[inline(always)]
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-
-    #[inline(always)]
-    fn add_word(&mut self, word: i32) {
-        self.add(&word.to_le_bytes());
-    }
-
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "compared afterwards")]
-    fn branch(&mut self, opcode: u8, to: usize) {
-        self.add(&[opcode]);
-        let distance = to.wrapping_sub(self.at + self.len + 4).cast_signed();
-        self.is_near &= distance as i32 as isize == distance;
-        self.add_word(distance as i32);
-    }
-}
+/// The code of all blocks, but for the words at the places below.
+#[rustfmt::skip]
+const CODE: [u8; LEN] = [
+    0x48, 0x8d, 0x64, 0x24, 0x80,
+    0x51, 0x50, 0x9f, 0x0f, 0x90, 0xc0,
+    0x64, 0x48, 0x8b, 0x0c, 0x25, 0, 0, 0, 0,
+    0xe3, 0x19,
+    0x48, 0xff, 0x81, 0, 0, 0, 0,
+    0x04, 0x7f, 0x9e,
+    0x58, 0x59, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0, 0xe9, 0, 0, 0, 0,
+    0x58, 0x59, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0, 0xe9, 0, 0, 0, 0,
+    0xcc, 0xcc,
+];
+/// Where the slot's place is said, the counter's, and the distances of both jumps.
+const SLOT: usize = 16;
+const COUNTER: usize = 25;
+const BACK: usize = 43;
+const TARGET: usize = 58;
+const WORD: usize = size_of::<i32>();
 
 impl Block {
     /// The code of a block at this address, for threads whose slot is so far from the thread
     /// pointer; `None` where something is out of reach.
     #[inline]
     pub(crate) fn code(self, at: usize, slot: i32) -> Option<[u8; LEN]> {
-        let mut code = Code { bytes: [INT3; LEN], len: 0, at, is_near: true };
-        code.add(STEP_DOWN);
-        code.add(SAVE);
-        code.add(SLOT);
-        code.add_word(slot);
-        code.add(&[JRCXZ, TO_SLOW]);
-        code.add(INC);
-        code.add_word(self.counter);
-        code.add(FLAGS);
-        code.add(RESTORE);
-        code.add(STEP_UP);
-        code.branch(JMP, self.back);
-        code.add(RESTORE);
-        code.add(STEP_UP);
-        code.branch(JMP, self.target);
-        code.is_near.then_some(code.bytes)
+        let distance =
+            |to: usize, from: usize| i32::try_from(to.wrapping_sub(at + from + WORD).cast_signed()).ok();
+        let (back, target) = (distance(self.back, BACK)?, distance(self.target, TARGET)?);
+        let mut code = CODE;
+        for (at, word) in [(SLOT, slot), (COUNTER, self.counter), (BACK, back), (TARGET, target)] {
+            code[at..at + WORD].copy_from_slice(&word.to_le_bytes());
+        }
+        Some(code)
     }
 
     /// What the block with these bytes, at this address, was made for; `None` for any other code.
     /// Whichever copy of this crate has made it: their slots and counters may differ.
     pub(crate) fn of(code: &[u8; LEN], at: usize) -> Option<Self> {
-        let word = |offset: usize| Some(i32::from_le_bytes(code.get(offset..offset + 4)?.try_into().ok()?));
-        let leads = |end: usize| Some((at + end).wrapping_add_signed(word(end - 4)? as isize));
-        let slot = STEP_DOWN.len() + SAVE.len() + SLOT.len();
-        let counter = slot + 4 + 2 + INC.len();
-        let back = counter + 4 + usize::from(TO_SLOW) - INC.len() - 4;
-        let target = back + RESTORE.len() + STEP_UP.len() + 5;
-        let block = Self { back: leads(back)?, target: leads(target)?, counter: word(counter)? };
-        (block.code(at, word(slot)?)? == *code).then_some(block)
+        let word =
+            |offset: usize| Some(i32::from_le_bytes(code.get(offset..offset + WORD)?.try_into().ok()?));
+        let leads = |offset: usize| Some((at + offset + WORD).wrapping_add_signed(word(offset)? as isize));
+        let block = Self { back: leads(BACK)?, target: leads(TARGET)?, counter: word(COUNTER)? };
+        (block.code(at, word(SLOT)?)? == *code).then_some(block)
     }
 }
 
