@@ -103,23 +103,25 @@ impl<'a> Batch<'a> {
     /// Switches sites in text that is open.
     #[inline(always)]
     fn write(&mut self, sites: &[Site]) {
-        // Three loops, so that the wanted mode is a constant in each.
-        match self.wanted {
-            Mode::Latent => self.write_each(sites, Mode::Latent),
-            Mode::Active => self.write_each(sites, Mode::Active),
-            Mode::Counting => self.write_each(sites, Mode::Counting),
+        // Four loops, so that both are constants in each: the wanted mode, and the one that sites
+        // are most likely in.
+        match (self.wanted, self.left.mode) {
+            (Mode::Latent, Some(Mode::Counting)) => self.write_each(sites, Mode::Latent, Mode::Counting),
+            (Mode::Latent, _) => self.write_each(sites, Mode::Latent, Mode::Active),
+            (Mode::Active, _) => self.write_each(sites, Mode::Active, Mode::Latent),
+            (Mode::Counting, _) => self.write_each(sites, Mode::Counting, Mode::Latent),
         }
     }
 
     #[inline(always)]
-    fn write_each(&mut self, sites: &[Site], wanted: Mode) {
+    fn write_each(&mut self, sites: &[Site], wanted: Mode, likely: Mode) {
         let (mut patched, mut unchanged) = (0, 0);
         let is_change = self.left.mode.map(|left| left.state() != wanted.state());
         for (at, site) in sites.iter().enumerate() {
             if let Some(later) = sites.get(at + AHEAD) {
                 prefetch_for_write(later.addr.word());
             }
-            match write_one(*site, wanted) {
+            match write_one(*site, wanted, likely) {
                 Ok(Done::Patched(found)) => {
                     patched += 1;
                     if is_change == Some(false) {
@@ -176,7 +178,7 @@ impl Batch<'_> {
             if let Some(refusal) = unsafe { settle(site, refusal) } {
                 return self.report.refuse(*refusal);
             }
-            match write_one(site, self.wanted) {
+            match write_one(site, self.wanted, self.wanted) {
                 Ok(Done::Patched(found)) => {
                     self.begin(site, found);
                     return self.report.add_patched(1);
@@ -215,9 +217,9 @@ enum Done {
     Nothing,
 }
 
-/// Switches one site, if one write does that.
+/// Switches one site, if one write does that. What it is likely to hold is looked for first.
 #[inline(always)]
-fn write_one(site: Site, wanted: Mode) -> Result<Done, Box<Refusal>> {
+fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal>> {
     if !site.addr.is_patchable() {
         return Ok(Done::Nothing);
     }
@@ -226,7 +228,12 @@ fn write_one(site: Site, wanted: Mode) -> Result<Done, Box<Refusal>> {
     let mut text = unsafe { read(word) };
     loop {
         let found = text.instruction(site.addr);
-        let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
+        let new = if wanted != likely && found == site.instruction(likely) {
+            site.instruction(wanted)
+        } else {
+            let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
+            new
+        };
         // SAFETY: as above; the text policy has made it writable.
         match unsafe { poke(word, text, text.with_instruction(site.addr, new)) } {
             Ok(()) if is_switch(found, wanted) => return Ok(Done::Patched(found)),
