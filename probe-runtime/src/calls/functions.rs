@@ -1,9 +1,14 @@
 //! Which probes are one function's: what a hit of each means.
 
+use std::cmp::Ordering;
 use std::fmt;
 
-use crate::abi::Kind;
+use crate::abi::{Definition, Kind};
+use crate::control::ProbeSet;
+use crate::registry::ProbeId;
+#[cfg(feature = "profiler")]
 use crate::registry::ProbeInfo;
+use crate::selector::Subject;
 
 /// A function with probes, as a selection has it.
 ///
@@ -157,17 +162,34 @@ impl Selected {
         Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
     }
 
+    /// What the probes of a set mean. Their definitions are read where they are: a list of
+    /// `ProbeInfo` would take ten times the memory.
+    pub(crate) fn of(probes: &ProbeSet) -> Self {
+        let has_address = |of: &Definition| of.fields().next() == Some(FUTURE);
+        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed::new(id, of, has_address(of)))))
+    }
+
+    #[cfg(feature = "profiler")]
     pub(crate) fn new(probes: &[ProbeInfo]) -> Self {
-        let marks_calls = |probe: &&ProbeInfo| !matches!(probe.kind(), Kind::Point | Kind::Replace);
-        let mut in_order: Vec<&ProbeInfo> = probes.iter().filter(marks_calls).collect();
-        crate::order::sort_by(&mut in_order, |a, b| place(a).cmp(&place(b)));
-        let numbers = probes.iter().map(|probe| probe.id().index() + 1).max().unwrap_or_default();
+        let has_address = |probe: &ProbeInfo| probe.fields().first().is_some_and(|it| it.name() == FUTURE);
+        Self::listed(probes.iter().map(|probe| Listed::new(probe.id(), probe, has_address(probe))))
+    }
+
+    fn listed<'a, S: Subject + 'a>(probes: impl Iterator<Item = Listed<'a, S>>) -> Self {
+        let mut numbers = 0;
+        let marks_calls = |probe: &Listed<'_, S>| {
+            numbers = numbers.max(probe.id.index() + 1);
+            !matches!(probe.of.kind(), Kind::Point | Kind::Replace)
+        };
+        let mut in_order: Vec<_> = probes.filter(marks_calls).collect();
+        crate::order::sort_by(&mut in_order, Listed::compare);
         let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
-        for probes in in_order.chunk_by(|a, b| place(a) == place(b)) {
-            let (path, file, line) = place(probes[0]);
-            let is_future = probes.iter().any(|probe| is_of_future(probe));
-            let function = Function { path: path.to_owned(), file: file.to_owned(), line, is_future };
-            let has = |kind: &Kind| probes.iter().any(|probe| probe.kind() == *kind);
+        for probes in in_order.chunk_by(|a, b| a.compare(b).is_eq()) {
+            let is_future = probes.iter().any(Listed::is_of_future);
+            let first = &probes[0];
+            let (path, file, line) = (first.path.to_owned(), first.of.file().to_owned(), first.of.line());
+            let function = Function { path, file, line, is_future };
+            let has = |kind: &Kind| probes.iter().any(|probe| probe.of.kind() == *kind);
             let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();
             if missing.is_empty() {
                 selected.add(function, probes);
@@ -178,28 +200,46 @@ impl Selected {
         selected
     }
 
-    fn add(&mut self, function: Function, probes: &[&ProbeInfo]) {
+    fn add<S: Subject>(&mut self, function: Function, probes: &[Listed<'_, S>]) {
         let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
         for probe in probes {
-            let step = step(probe.kind(), function.is_future);
-            self.acts[probe.id().index()] = Act { function: number, step };
+            let step = step(probe.of.kind(), function.is_future);
+            self.acts[probe.id.index()] = Act { function: number, step };
         }
         self.functions.push(function);
     }
 }
 
-/// What the probes of a function share.
-fn place(probe: &ProbeInfo) -> (&str, &str, u32) {
-    (probe.path(), probe.file(), probe.line())
+/// The first field of a future's exits.
+const FUTURE: &str = "future";
+
+/// A probe, as it is sorted: by what those of a function share.
+struct Listed<'a, S> {
+    id: ProbeId,
+    /// Whether its first field is a future's address.
+    has_address: bool,
+    of: &'a S,
+    path: &'a str,
 }
 
-/// An exit carries the future's address as its first field; that of a plain function has its outcome there.
-fn is_of_future(probe: &ProbeInfo) -> bool {
-    let has_address = probe.fields().first().is_some_and(|field| field.name() == "future");
-    match probe.kind() {
-        Kind::Suspend | Kind::Resume | Kind::Drop => true,
-        Kind::Exit => has_address,
-        _ => false,
+impl<'a, S: Subject> Listed<'a, S> {
+    fn new(id: ProbeId, of: &'a S, has_address: bool) -> Self {
+        Self { id, has_address, of, path: of.path() }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        let file = || self.of.file().cmp(other.of.file());
+        self.path.cmp(other.path).then_with(file).then_with(|| self.of.line().cmp(&other.of.line()))
+    }
+
+    /// An exit carries the future's address as its first field; that of a plain function has its
+    /// outcome there.
+    fn is_of_future(&self) -> bool {
+        match self.of.kind() {
+            Kind::Suspend | Kind::Resume | Kind::Drop => true,
+            Kind::Exit => self.has_address,
+            _ => false,
+        }
     }
 }
 

@@ -91,7 +91,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// # Errors
     /// [`Error::OutOfCounters`] if too much is counted already.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
-        let selected = Selected::new(&probes.probes());
+        let selected = Selected::of(probes);
         let memory = PerThread::new(selected.functions.len())?;
         Ok(Self {
             selected,

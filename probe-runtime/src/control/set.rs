@@ -9,6 +9,7 @@ use super::hold::Hold;
 use super::lock::operate;
 use super::retired::settle;
 use super::untyped::Untyped;
+use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 use crate::consumer::Consumer;
@@ -120,6 +121,18 @@ impl ProbeSet {
     /// The probes, as they are now, but for those that were unloaded since.
     pub fn probes(&self) -> Vec<ProbeInfo> {
         operate(|control| control.infos(&self.ids))
+    }
+
+    /// Runs `run` with the definitions of its probes that are loaded, which stay so meanwhile. Under
+    /// the control lock: it takes no other.
+    pub(crate) fn with_definitions<T>(
+        &self,
+        run: impl FnOnce(&mut dyn Iterator<Item = (ProbeId, &Definition)>) -> T,
+    ) -> T {
+        operate(|control| {
+            let definition = |id: &ProbeId| Some((*id, control.registry.definition(*id)?));
+            run(&mut self.ids.iter().filter_map(definition))
+        })
     }
 
     /// For how long text is writable; [`TextPolicy::Sealed`] if not said otherwise.
