@@ -55,6 +55,12 @@ impl Members {
         parts.sole(&self.parts).filter(|_| self.holds == 0).map(Part::attachment)
     }
 
+    /// The part of who listens, or would, as nobody else has one.
+    #[inline]
+    pub(super) fn sole_part<'a>(&self, parts: &'a Parts) -> Option<&'a Part> {
+        parts.sole(&self.parts)
+    }
+
     /// The attachments that have parts.
     pub(super) fn attachments(&self, parts: &Parts) -> impl Iterator<Item = usize> {
         parts.of(&self.parts).map(Part::attachment)

@@ -1,6 +1,6 @@
 //! Attachments' parts in probes: all in one piece of memory, chained by probe, oldest first. Pure.
 //!
-//! Cost: 40 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
+//! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
 //! attachment's. What is removed is used again.
 
 use crate::dispatch::Action;
@@ -23,6 +23,8 @@ pub(super) struct Part {
     /// While it is frozen, how many hits the probe's counter has counted for it; else the counter,
     /// less these.
     pub(super) tally: u64,
+    /// The one that came after it.
+    next: Link,
 }
 
 impl Part {
@@ -36,6 +38,7 @@ impl Part {
             is_frozen: action.counts(),
             is_mixed: false,
             tally: 0,
+            next: 0,
         }
     }
 
@@ -58,12 +61,6 @@ impl Part {
 /// Where a part is: its number and 1; 0 is none.
 type Link = u32;
 
-#[derive(Clone, Copy)]
-struct Node {
-    part: Part,
-    next: Link,
-}
-
 /// The parts in one probe.
 #[derive(Default)]
 pub(super) struct Chain {
@@ -79,7 +76,7 @@ impl Chain {
 /// The parts in all probes.
 #[derive(Default)]
 pub(super) struct Parts {
-    nodes: Vec<Node>,
+    all: Vec<Part>,
     /// Those that are in no chain.
     free: Chain,
     free_len: usize,
@@ -88,7 +85,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Makes room for so many more.
     pub(super) fn reserve(&mut self, more: usize) {
-        self.nodes.reserve(more.saturating_sub(self.free_len));
+        self.all.reserve(more.saturating_sub(self.free_len));
     }
 
     /// Those of a chain.
@@ -96,34 +93,34 @@ impl Parts {
     pub(super) fn of(&self, chain: &Chain) -> impl Iterator<Item = &Part> + Clone {
         let mut at = chain.first;
         std::iter::from_fn(move || {
-            let node = self.node(at)?;
-            at = node.next;
-            Some(&node.part)
+            let part = self.part(at)?;
+            at = part.next;
+            Some(part)
         })
     }
 
     /// The one part of a chain that has no other.
     #[inline]
     pub(super) fn sole(&self, chain: &Chain) -> Option<&Part> {
-        self.node(chain.first).filter(|node| node.next == 0).map(|node| &node.part)
+        self.part(chain.first).filter(|part| part.next == 0)
     }
 
     /// An attachment's part, to be changed.
     pub(super) fn find_mut(&mut self, chain: &Chain, attachment: usize) -> Option<&mut Part> {
         let mut at = chain.first;
-        while self.node(at)?.part.attachment() != attachment {
-            at = self.node(at)?.next;
+        while self.part(at)?.attachment() != attachment {
+            at = self.part(at)?.next;
         }
-        Some(&mut self.nodes[at as usize - 1].part)
+        Some(&mut self.all[at as usize - 1])
     }
 
     /// Changes each of a chain.
     #[inline]
     pub(super) fn change_each(&mut self, chain: &Chain, mut change: impl FnMut(&mut Part)) {
         let mut at = chain.first;
-        while let Some(node) = self.nodes.get_mut((at as usize).wrapping_sub(1)) {
-            at = node.next;
-            change(&mut node.part);
+        while let Some(part) = self.all.get_mut((at as usize).wrapping_sub(1)) {
+            at = part.next;
+            change(part);
         }
     }
 
@@ -131,52 +128,52 @@ impl Parts {
     pub(super) fn add(&mut self, chain: &mut Chain, part: Part) {
         let link = self.place(part);
         let (mut last, mut at) = (0, chain.first);
-        while let Some(node) = self.node(at) {
-            (last, at) = (at, node.next);
+        while let Some(part) = self.part(at) {
+            (last, at) = (at, part.next);
         }
         match last {
             0 => chain.first = link,
-            last => self.nodes[last as usize - 1].next = link,
+            last => self.all[last as usize - 1].next = link,
         }
     }
 
     fn place(&mut self, part: Part) -> Link {
-        let node = Node { part, next: 0 };
+        let part = Part { next: 0, ..part };
         let link = self.free.first;
         if link == 0 {
-            self.nodes.push(node);
-            return Link::try_from(self.nodes.len()).expect("fewer than 2^32 parts");
+            self.all.push(part);
+            return Link::try_from(self.all.len()).expect("fewer than 2^32 parts");
         }
-        let place = &mut self.nodes[link as usize - 1];
+        let place = &mut self.all[link as usize - 1];
         self.free.first = place.next;
         self.free_len -= 1;
-        *place = node;
+        *place = part;
         link
     }
 
     /// Removes an attachment's part, if there is one; returns it.
     pub(super) fn remove(&mut self, chain: &mut Chain, attachment: usize) -> Option<Part> {
         let (mut before, mut at) = (0, chain.first);
-        while let Some(Node { part, next }) = self.node(at).copied() {
+        while let Some(part) = self.part(at).copied() {
             if part.attachment() == attachment {
                 if before == 0 {
-                    chain.first = next;
+                    chain.first = part.next;
                 } else {
-                    self.nodes[before as usize - 1].next = next;
+                    self.all[before as usize - 1].next = part.next;
                 }
-                self.nodes[at as usize - 1].next = self.free.first;
+                self.all[at as usize - 1].next = self.free.first;
                 self.free.first = at;
                 self.free_len += 1;
                 return Some(part);
             }
-            (before, at) = (at, next);
+            (before, at) = (at, part.next);
         }
         None
     }
 
     #[inline]
-    fn node(&self, link: Link) -> Option<&Node> {
-        self.nodes.get((link as usize).wrapping_sub(1))
+    fn part(&self, link: Link) -> Option<&Part> {
+        self.all.get((link as usize).wrapping_sub(1))
     }
 }
 
@@ -203,7 +200,7 @@ mod tests {
         assert_eq!((part.is_frozen, part.counted(200), part.counted(201)), (false, 4, 5));
         let never = Part::new(0, Action::Call { suppressed: TallyAt::new(7), counted: None });
         assert!(!never.is_frozen && !Part::new(0, Action::Wrap).is_frozen);
-        assert!(size_of::<Node>() <= 40);
+        assert!(size_of::<Part>() <= 32);
     }
 
     proptest! {
@@ -231,7 +228,7 @@ mod tests {
                     let sole = parts.sole(chain).map(Part::attachment);
                     prop_assert_eq!(sole, list.first().copied().filter(|_| list.len() == 1));
                 }
-                prop_assert_eq!(parts.nodes.len(), most, "what is removed is used again");
+                prop_assert_eq!(parts.all.len(), most, "what is removed is used again");
             }
         }
     }

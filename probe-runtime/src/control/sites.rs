@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::attached::Policy;
 use super::members::claim;
 use super::state::Control;
-use super::switch::Run;
+use super::switch::{Run, runs};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument::{self, Discovery, Wanted};
@@ -95,7 +95,8 @@ impl Control {
         if policy.text != TextPolicy::Open {
             return Ok(Vec::new());
         }
-        let sites: Vec<Site> = ids.iter().flat_map(|id| self.registry.sites(*id)).copied().collect();
+        let mut sites: Vec<Site> = Vec::new();
+        runs(ids).iter().for_each(|run| sites.extend_from_slice(self.sites_of_run(run)));
         #[cfg(probe_discovers)]
         let sites = {
             let calls = ids.iter().flat_map(|id| self.registry.calls_of_run(id.index()..=id.index()));

@@ -107,7 +107,12 @@ impl Control {
         let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
         let (mut hooks, mut members) = (0, 0);
         for id in ids {
-            let len = self.members[id.index()].hooked(&self.parts, &is_paused).count();
+            let of_probe = &self.members[id.index()];
+            // Most have one.
+            let len = match of_probe.sole_part(&self.parts) {
+                Some(_) => 1,
+                None => of_probe.hooked(&self.parts, &is_paused).count(),
+            };
             hooks += usize::from(len != 0);
             members += len;
         }
@@ -115,14 +120,19 @@ impl Control {
         let mut hooks = (hooks != 0).then(|| Hooks::with_room(hooks, members, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
-            let parts = members.hooked(&self.parts, &is_paused);
-            let hook = parts.clone().next().and_then(|_| {
-                let listening = parts.filter_map(|part| {
-                    let attached = self.attachments[part.attachment()].as_ref()?;
-                    Some((part.action, &attached.subscription, part.is_counting))
-                });
-                hooks.as_mut().map(|hooks| hooks.add(id, self.tallies.of(id), listening))
-            });
+            let (counter, attachments) = (self.tallies.of(id), &self.attachments);
+            let listening = |part: &Part| {
+                let attached = attachments[part.attachment()].as_ref()?;
+                Some((part.action, &attached.subscription, part.is_counting))
+            };
+            let hook = if let Some(sole) = members.sole_part(&self.parts) {
+                hooks.as_mut().map(|hooks| hooks.add(id, counter, listening(sole).into_iter()))
+            } else {
+                let parts = members.hooked(&self.parts, &is_paused);
+                parts.clone().next().and_then(|_| {
+                    hooks.as_mut().map(|hooks| hooks.add(id, counter, parts.filter_map(listening)))
+                })
+            };
             old.extend(members.publish(hook, self.registry.definitions(id)));
         }
         // Those of one operation are retired together.
@@ -200,8 +210,11 @@ impl Control {
         ids.iter().zip(actions).for_each(|(id, action)| self.add_part(attachment, *id, action));
         self.publish(&ids);
         self.remember(&ids);
-        self.note_mode(attachment, &ids);
-        self.switch_each(&ids, &left, policy.access(), report);
+        let is_counted = self.switch_each(&ids, &left, policy.access(), report);
+        // Where it decides alone, the hooks of now are those of then.
+        if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Tally) {
+            attached.mode = is_counted.then_some(Mode::Counting);
+        }
         attachment
     }
 
@@ -214,20 +227,14 @@ impl Control {
         self.change(id, |members, parts| members.add(parts, part));
     }
 
-    /// Notes what the sites of an attachment are to be that only counts: where it decides alone, the hooks of then are those of
-    /// now.
-    fn note_mode(&mut self, attachment: usize, ids: &[ProbeId]) {
-        let is_counted = |id: &ProbeId| self.mode_of(*id) == Mode::Counting;
-        let mode = ids.iter().all(is_counted).then_some(Mode::Counting);
-        if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Tally) {
-            attached.mode = mode;
-        }
-    }
-
     /// Leaves out the probes that another runtime has taken.
     pub(super) fn exclude_taken(&self, ids: &[ProbeId], report: &mut Report) -> Arc<[ProbeId]> {
-        let is_taken = |id: &ProbeId| !self.registry.definitions(*id).all(claim);
-        let (taken, free): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_taken);
+        let is_free = |id: &ProbeId| self.registry.definitions(*id).all(claim);
+        // Most often, there is no other.
+        if ids.iter().all(is_free) {
+            return ids.into();
+        }
+        let (free, taken): (Vec<_>, Vec<_>) = ids.iter().copied().partition(is_free);
         self.refuse(&taken, &RefusalReason::Taken, report);
         self.refuse_taken(&taken, report);
         free.into()

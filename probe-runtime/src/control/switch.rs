@@ -58,7 +58,8 @@ impl Control {
         ids.iter().map(|id| self.left(*id)).collect()
     }
 
-    /// Makes the sites of these probes what their members want, whatever that is for each.
+    /// Makes the sites of these probes what their members want, whatever that is for each. Returns
+    /// whether hits of all of them are only counted now.
     ///
     /// `left` tells how the sites of each were left, as far as that is known: the report notes
     /// those that somebody else has switched since.
@@ -68,7 +69,7 @@ impl Control {
         left: &[Option<Mode>],
         access: Access,
         report: &mut Report,
-    ) {
+    ) -> bool {
         // A batch for each pair of what the sites were left as and what they are to be.
         let mut batches: Vec<(Option<Mode>, Mode, Vec<Run>)> = Vec::new();
         for (id, left) in ids.iter().zip(left.iter().copied().chain(iter::repeat(None))) {
@@ -89,6 +90,7 @@ impl Control {
         for (left, mode, runs) in &batches {
             self.change_runs(runs, *mode, access, *left, report);
         }
+        batches.iter().all(|(_, mode, _)| *mode == Mode::Counting)
     }
 }
 

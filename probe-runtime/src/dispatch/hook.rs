@@ -38,6 +38,7 @@ const _: () = {
     assert!(offset_of!(Hook, sole_tally) == 0);
     assert!(offset_of!(Hook, deliver) == 8);
     assert!(offset_of!(Hook, sole) == 16);
+    assert!(size_of::<Hook>() <= 64 && size_of::<Member>() <= 24);
 };
 
 // SAFETY: `members` point to members, which are there as long as it is, and `sole` to the

@@ -14,6 +14,7 @@
 
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};
+use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -46,15 +47,17 @@ pub(crate) const UNREAD: usize = offset_of!(Slot, unread);
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
 pub(crate) const ALSO_UNREAD: usize = offset_of!(Slot, reserved);
 
-/// One counter: its place in every slot.
+/// One counter: its place in every slot. Counted from 1, so that who may have none takes no more
+/// space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TallyAt(u32);
+pub(crate) struct TallyAt(NonZeroU32);
 
 impl TallyAt {
     /// The counter with this number, below [`TALLIES`].
     pub(crate) fn new(number: usize) -> Self {
         assert!(number < TALLIES, "there are {TALLIES} counters");
-        Self(u32::try_from(number).expect("a slot is smaller than 4 GiB"))
+        let from_one = u32::try_from(number + 1).expect("a slot is smaller than 4 GiB");
+        Self(NonZeroU32::new(from_one).expect("it is not 0"))
     }
 
     /// Bytes from the start of the slot; never 0.
@@ -64,7 +67,7 @@ impl TallyAt {
 
     #[inline(always)]
     fn number(self) -> usize {
-        self.0 as usize
+        self.0.get() as usize - 1
     }
 }
 
