@@ -12,9 +12,9 @@
 mod gaps;
 
 use std::ops::Range;
-use std::{fs, io, ptr, slice};
+use std::{io, ptr, slice};
 
-use crate::os::maps::Rights;
+use crate::os::maps::{Maps, Rights};
 use crate::os::text::{page_size, protect};
 use crate::os::{memory, text};
 
@@ -48,7 +48,7 @@ pub(crate) fn map_near(
 fn claim(reach: &Range<usize>, len: usize) -> io::Result<*mut u8> {
     let mut error = io::Error::new(io::ErrorKind::OutOfMemory, "no free page");
     for _ in 0..LOOKS {
-        let places = gaps::places(&fs::read("/proc/thread-self/maps")?, reach, len, page_size());
+        let places = gaps::places(&Maps::open()?.text()?, reach, len, page_size());
         for &place in places.iter().take(PLACES) {
             match memory::zeroed_at(place, len) {
                 Ok(start) => return Ok(start),

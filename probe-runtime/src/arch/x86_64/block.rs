@@ -112,8 +112,9 @@ impl Block {
 /// Whether this processor can execute blocks.
 pub(crate) fn is_supported() -> bool {
     static HAS_LAHF: OnceLock<bool> = OnceLock::new();
-    const EXTENDED: u32 = 0x8000_0000;
-    *HAS_LAHF.get_or_init(|| cpuid(EXTENDED, 0).eax > EXTENDED && cpuid(EXTENDED + 1, 0).ecx & 1 != 0)
+    // Every processor with 64-bit mode has the leaf: it says that there is one. Under a hypervisor
+    // each question takes microseconds.
+    *HAS_LAHF.get_or_init(|| cpuid(0x8000_0001, 0).ecx & 1 != 0)
 }
 
 /// How far a thread's pointer to its slot is from its thread pointer; `None` where no instruction
