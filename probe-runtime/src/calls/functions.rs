@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::abi::{Definition, Kind};
 use crate::control::ProbeSet;
@@ -43,8 +44,10 @@ use crate::selector::Subject;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    path: String,
-    file: String,
+    // Shared with copies, of which reports make one for each function that they show; the file's
+    // also with most other functions in it.
+    path: Arc<str>,
+    file: Arc<str>,
     line: u32,
     is_future: bool,
 }
@@ -157,7 +160,7 @@ impl Selected {
     /// A function of which nobody is told, with the probes 0 and 1 as its entry and exit.
     #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
-        let function = Function { path: String::new(), file: String::new(), line: 0, is_future: false };
+        let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
         let acts = [Step::Begin, Step::End].map(|step| Act { function: 0, step });
         Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
     }
@@ -187,7 +190,10 @@ impl Selected {
         for probes in in_order.chunk_by(|a, b| a.compare(b).is_eq()) {
             let is_future = probes.iter().any(Listed::is_of_future);
             let first = &probes[0];
-            let (path, file, line) = (first.path.to_owned(), first.of.file().to_owned(), first.of.line());
+            let (path, line) = (first.path.into(), first.of.line());
+            let last = selected.functions.last().map(|last| &last.file);
+            let file = first.of.file();
+            let file = last.filter(|last| ***last == *file).cloned().unwrap_or_else(|| file.into());
             let function = Function { path, file, line, is_future };
             let has = |kind: &Kind| probes.iter().any(|probe| probe.of.kind() == *kind);
             let missing: Vec<_> = needed(is_future).iter().copied().filter(|kind| !has(kind)).collect();

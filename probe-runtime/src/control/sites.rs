@@ -95,12 +95,17 @@ impl Control {
         if policy.text != TextPolicy::Open {
             return Ok(Vec::new());
         }
-        let mut sites: Vec<Site> = Vec::new();
-        runs(ids).iter().for_each(|run| sites.extend_from_slice(self.sites_of_run(run)));
+        let runs = runs(ids);
         #[cfg(probe_discovers)]
-        let sites = {
-            let calls = ids.iter().flat_map(|id| self.registry.calls_of_run(id.index()..=id.index()));
-            sites.into_iter().chain(calls.filter_map(Discovery::site)).collect::<Vec<_>>()
+        let calls: Vec<Site> = {
+            let calls = runs.iter().flat_map(|run| self.registry.calls_of_run(run.clone()));
+            calls.filter_map(Discovery::site).collect()
+        };
+        let sites = || {
+            let sites = runs.iter().flat_map(|run| self.sites_of_run(run));
+            #[cfg(probe_discovers)]
+            let sites = sites.chain(&calls);
+            sites
         };
         let open = |text: Range<usize>| {
             OpenText::new(text.clone()).map_err(|error| {
@@ -111,7 +116,7 @@ impl Control {
             })
         };
         // Where one can't be opened, those before it are dropped, and so sealed.
-        self.registry.text_of(&sites).into_iter().map(open).collect()
+        self.registry.text_of(sites).into_iter().map(open).collect()
     }
 
     pub(super) fn refuse(&self, ids: &[ProbeId], reason: &RefusalReason, report: &mut Report) {

@@ -22,7 +22,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::{io, iter};
 use std::ops::Range;
 
 use super::ProbeId;
@@ -107,7 +107,7 @@ impl Registry {
                     let known = all.iter().position(|wanted| wanted.text.contains(&addr));
                     now = known.unwrap_or(all.len());
                     if known.is_none() {
-                        let Some(text) = self.text_of(&[*site]).pop() else { continue };
+                        let Some(text) = self.text_of(|| iter::once(site)).pop() else { continue };
                         all.push(Wanted { text, sites: Vec::new() });
                     }
                 }

@@ -304,11 +304,14 @@ impl Registry {
     }
 
     /// The text segments that hold these sites.
-    pub(crate) fn text_of(&self, sites: &[Site]) -> Vec<Range<usize>> {
+    pub(crate) fn text_of<'a, Sites>(&self, sites: impl Fn() -> Sites) -> Vec<Range<usize>>
+    where
+        Sites: Iterator<Item = &'a Site>,
+    {
         let texts = self.objects.iter().flat_map(|object| &object.segments).filter(|segment| segment.is_text);
         texts
             .map(|segment| segment.range.clone())
-            .filter(|text| sites.iter().any(|site| text.contains(&site.addr.0)))
+            .filter(|text| sites().any(|site| text.contains(&site.addr.0)))
             .collect()
     }
 
