@@ -22,8 +22,8 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::collections::{HashMap, HashSet};
-use std::{io, iter};
 use std::ops::Range;
+use std::{io, iter};
 
 use super::ProbeId;
 use super::grouped::Grouped;

@@ -84,7 +84,15 @@ impl<'a> Rest<'a> {
 /// Where a separator is first. Segments are so short that `str::find` prepares for longer than it
 /// searches.
 fn find(text: &str, separator: &str) -> Option<usize> {
-    text.as_bytes().windows(separator.len()).position(|it| it == separator.as_bytes())
+    let (bytes, separator) = (text.as_bytes(), separator.as_bytes());
+    let mut from = 0;
+    loop {
+        let at = from + bytes[from..].iter().position(|byte| Some(byte) == separator.first())?;
+        if bytes[at..].starts_with(separator) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 impl Glob {
