@@ -243,6 +243,33 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert_eq!(read.holding(0x1000).unwrap(), None);
     }
 
+    #[test]
+    #[cfg_attr(miri, ignore = "fork(2)")]
+    fn the_first_thread_is_answered_and_so_are_others_once_it_has_ended() {
+        let has_answer = || {
+            Maps::open().is_ok_and(|mut maps| matches!(maps.holding(open as *const () as usize), Ok(Some(_))))
+        };
+        // SAFETY: the child's only thread calls what the C library keeps usable there, and ends by
+        // itself.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_answered = has_answer();
+            std::thread::spawn(move || {
+                while std::fs::read("/proc/self/maps").is_ok_and(|text| !text.is_empty()) {
+                    std::thread::yield_now();
+                }
+                // SAFETY: ends the process.
+                unsafe { libc::_exit(i32::from(!(is_answered && has_answer()))) };
+            });
+            // SAFETY: ends this thread alone, with what it has on its stack.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let mut status = 0;
+        // SAFETY: a number to be filled in.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
+    }
+
     proptest! {
         #[test]
         fn never_panics(text: Vec<u8>, addr: usize) {
