@@ -38,9 +38,9 @@ pub const DRIVEN: [Driven; 9] = [
     driven("lz4", LZ4_FLEX, "lz4_flex::**", 12),
     Driven { input: Input::Prose, ..driven("markdown", PULLDOWN_CMARK, "pulldown_cmark::**", 300) },
     Driven { input: Input::None, ..driven("layout", TAFFY, "taffy::**", 50) },
-    Driven { with: &[WEEZL], ..driven("pictures", GIF, "gif::**, weezl::**", 10) },
-    driven("templates", MINIJINJA, "minijinja::**", 20),
-    driven("hashes", TWOX_HASH, "twox_hash::**", 10),
+    Driven { with: &[WEEZL], ..driven("pictures", GIF, "gif::**, weezl::**", 20) },
+    driven("templates", MINIJINJA, "minijinja::**", 80),
+    driven("hashes", TWOX_HASH, "twox_hash::**", 30),
 ];
 
 /// How often a state's key is asked for depends on a hash table, whose order differs from run to run.

@@ -20,6 +20,7 @@ mod nesting;
 mod outline;
 mod paced;
 mod program;
+mod rivals;
 mod runs;
 mod subject;
 mod thousands;
@@ -45,6 +46,10 @@ fn main() -> ExitCode {
         }
         return ExitCode::SUCCESS;
     };
+    if by == rivals::RIVAL {
+        rivals::compete();
+        return ExitCode::SUCCESS;
+    }
     match program::child(&by) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -11,6 +11,7 @@ use probe_benches::Scale;
 use probe_benches::tally::times::Times;
 use probe_benches::tally::{Kind, Rows, Tally};
 
+use super::rivals::Rivals;
 use super::subject::{Subject, Watch, listed};
 use super::watched;
 
@@ -36,6 +37,7 @@ pub fn compare(scale: Scale, subjects: &[Subject]) {
     let threads: Vec<u64> = listed(watched::THREADS, "1");
     let all = threads.iter().flat_map(|threads| subjects.iter().map(|it| it.on(*threads)));
     let mut all: Vec<_> = all.filter_map(Runs::of).collect();
+    let _rivals = Rivals::start();
     let timer = Timer::start();
     let rounds = env::var(ROUNDS_VARIABLE).map_or(ROUNDS, |it| it.parse().expect("a number"));
     for round in 0..scale.of(rounds) {

@@ -1,0 +1,50 @@
+//! Processes that want the same processors, as on a busy machine.
+//!
+//! Each is in a session of its own, so that the scheduler gives its turns to whole programs
+//! (autogroup; a container's group is the same): the threads of one program run, and wait, together.
+
+use std::env;
+use std::os::unix::process::parent_id;
+use std::process::{Child, Command};
+
+use super::made::compute;
+use super::watched;
+
+/// So many of them run beside the programs.
+const RIVALS: &str = "PROBE_BENCH_RIVALS";
+/// What such a process is told to attach.
+pub const RIVAL: &str = "rival";
+
+/// They end with this.
+pub struct Rivals(Vec<Child>);
+
+impl Rivals {
+    /// As many as the variable says; none, if it is not set.
+    pub fn start() -> Self {
+        let number = env::var(RIVALS).map_or(0, |it| it.parse().expect("a number"));
+        let this = env::current_exe().expect("a program knows its path");
+        let start = |_| {
+            let mut command = Command::new("setsid");
+            command.arg(&this).env(watched::VARIABLE, RIVAL).spawn().expect("util-linux has it")
+        };
+        Self((0..number).map(start).collect())
+    }
+}
+
+impl Drop for Rivals {
+    fn drop(&mut self) {
+        for rival in &mut self.0 {
+            // One that has ended needs neither.
+            let _ = rival.kill();
+            let _ = rival.wait();
+        }
+    }
+}
+
+/// Computes until the bench has ended, however that was.
+pub fn compete() {
+    let bench = parent_id();
+    while parent_id() == bench {
+        compute(1_000_000);
+    }
+}
