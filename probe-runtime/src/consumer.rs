@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
+use crate::registry::ProbeId;
 
 /// Listens to probes. `Count` is a consumer, and you can write your own in the same way.
 ///
@@ -83,6 +84,13 @@ pub trait Consumer: Send + Sync + 'static {
         Ok(())
     }
 
+    /// What becomes of hits of this one of its probes at first, until its [`Switch`] changes it.
+    /// Asked once for each probe, after [`prepare`](Self::prepare).
+    fn start(&self, probe: ProbeId) -> Start {
+        let _ = probe;
+        Start::On
+    }
+
     /// Called when it is attached and its sites are active. Start a thread here; the thread may
     /// keep `switch` to make probes latent, and active again, while hits go on.
     /// [`attach`](crate::ProbeSet::attach) calls it once, on its own thread. It may use this crate.
@@ -148,6 +156,10 @@ macro_rules! pointed_at {
 
         fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
             (**self).prepare(probes)
+        }
+
+        fn start(&self, probe: ProbeId) -> Start {
+            (**self).start(probe)
         }
 
         fn attached(&self, switch: Switch) -> Result<(), Error> {
@@ -231,7 +243,7 @@ pub enum Wants {
     Tally,
     /// To be called, or to have hits counted instead: of each probe as
     /// [`Switch::count`](crate::Switch::count) and [`Switch::deliver`](crate::Switch::deliver) say
-    /// last; they are delivered at first.
+    /// last; they are delivered at first, if its [`start`](Consumer::start) does not say otherwise.
     Either,
 }
 
@@ -245,4 +257,44 @@ impl Wants {
             Self::Either => 1 + probes,
         }
     }
+}
+
+/// What a consumer begins with, in a probe.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+/// use probe_runtime::{Consumer, Error, Event, ProbeId, Start, Visibility, point, select};
+///
+/// /// Hears nothing before it is told to.
+/// #[derive(Default)]
+/// struct Later(AtomicU64);
+///
+/// impl Consumer for Later {
+///     fn start(&self, _: ProbeId) -> Start {
+///         Start::Off
+///     }
+///
+///     fn hit(&self, _: &Event<'_>) {
+///         self.0.fetch_add(1, Relaxed);
+///     }
+/// }
+///
+/// let step = || point!("later_step");
+/// let later = select("**::later_step")?.attach(Later::default())?;
+/// step();
+/// later.switch().on(&[later.probes()[0].id()], Visibility::Synchronous);
+/// step();
+/// assert_eq!(later.0.load(Relaxed), 1);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Start {
+    /// Hits are delivered, or counted for one that wants that only.
+    On,
+    /// Hits are counted, as after [`Switch::count`](crate::Switch::count): of a consumer that wants
+    /// [either](Wants::Either). For others the same as [`On`](Self::On).
+    Counted,
+    /// Its sites stay latent, unless others listen, as after [`Switch::off`](crate::Switch::off).
+    Off,
 }

@@ -129,7 +129,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     capture::failed_captures,
     clock::{Clock, Scale},
-    consumer::{Consumer, Wants},
+    consumer::{Consumer, Start, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
         Attachment, EnvGuard, Hold, ProbeSet, Replacement, Switch, init_from_env, probes, select,

@@ -7,6 +7,7 @@ use super::HeldText;
 use super::attached::{Attached, Growth, Policy};
 use super::attachment::Attachment;
 use super::lock::operate;
+use super::parts::Part;
 use super::ready;
 use super::retired::{Garbage, settle};
 use super::state::Control;
@@ -103,7 +104,7 @@ impl Control {
                 self.grow(attachment, id, tally);
                 if !is_part {
                     self.tallies.reserve(id);
-                    self.add_part(attachment, id, Action::Tally(TallyAt::new(tally)));
+                    self.add_part(id, Part::new(attachment, Action::Tally(TallyAt::new(tally))));
                 }
             }
             self.publish(&[id]);

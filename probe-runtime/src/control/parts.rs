@@ -3,6 +3,7 @@
 //! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
 //! attachment's. What is removed is used again.
 
+use crate::consumer::Start;
 use crate::dispatch::Action;
 
 /// One attachment's part in one probe.
@@ -40,6 +41,13 @@ impl Part {
             tally: 0,
             next: 0,
         }
+    }
+
+    /// The same as its consumer asks.
+    pub(super) fn starting(attachment: usize, action: Action, start: Start) -> Self {
+        let is_either = matches!(action, Action::Call { counted: Some(_), .. });
+        let (is_off, is_counting) = (start == Start::Off, is_either && start == Start::Counted);
+        Self { is_off, is_counting, ..Self::new(attachment, action) }
     }
 
     /// Freezes it, or thaws it, now that the probe's counter is at `sum`.

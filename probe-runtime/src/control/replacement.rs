@@ -152,7 +152,7 @@ impl Control {
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
         let policy = Policy { text, ..Policy::default() };
         let attached = Attached::new(ids, Wants::Tally, 0..0, subscription, policy, HeldText::default());
-        let number = self.enlist(attached, std::iter::once(Action::Wrap), &mut report);
+        let number = self.enlist(attached, std::iter::once(Action::Wrap), &[], &mut report);
         (Some(number), report)
     }
 }

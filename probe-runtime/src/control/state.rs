@@ -15,7 +15,7 @@ use super::retired::{Detached, Garbage};
 use super::strays::Unswitched;
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
-use crate::consumer::Wants;
+use crate::consumer::{Start, Wants};
 use crate::dispatch::{Action, Hooks, Limbo, Subscription, TallyAt};
 use crate::error::Error;
 #[cfg(probe_discovers)]
@@ -161,13 +161,15 @@ impl Control {
         attachment
     }
 
-    /// Attaches a consumer; returns the attachment's number and the report of its activation.
+    /// Attaches a consumer; returns the attachment's number and the report of its activation. `starts`
+    /// says what each probe begins with; [`Start::On`] if it says nothing.
     pub(super) fn attach(
         &mut self,
         ids: &[ProbeId],
         policy: Policy,
         subscription: &Arc<Subscription>,
         wants: Wants,
+        starts: &[(ProbeId, Start)],
     ) -> Result<(usize, Report), Error> {
         let mut report = Report::default();
         let ids = self.exclude_taken(ids, &mut report);
@@ -191,7 +193,7 @@ impl Control {
             }
         });
         let attached = Attached::new(ids, wants, tallies, subscription, policy, text);
-        let attachment = self.enlist(attached, actions, &mut report);
+        let attachment = self.enlist(attached, actions, starts, &mut report);
         Ok((attachment, report))
     }
 
@@ -201,13 +203,17 @@ impl Control {
         &mut self,
         attached: Attached,
         actions: impl Iterator<Item = Action>,
+        starts: &[(ProbeId, Start)],
         report: &mut Report,
     ) -> usize {
         let (ids, policy) = (Arc::clone(&attached.ids), attached.policy);
         let left = self.left_each(&ids);
         let attachment = self.place(attached);
         self.parts.reserve(ids.len());
-        ids.iter().zip(actions).for_each(|(id, action)| self.add_part(attachment, *id, action));
+        for (id, action) in ids.iter().zip(actions) {
+            let start = starts.binary_search_by_key(id, |(id, _)| *id).map_or(Start::On, |at| starts[at].1);
+            self.add_part(*id, Part::starting(attachment, action, start));
+        }
         self.publish(&ids);
         self.remember(&ids);
         let is_counted = self.switch_each(&ids, &left, policy.access(), report);
@@ -219,10 +225,10 @@ impl Control {
     }
 
     /// Adds an attachment's part in a probe.
-    pub(super) fn add_part(&mut self, attachment: usize, id: ProbeId, action: Action) {
-        let part = Part::new(attachment, action);
-        if let Some(attached) = self.attached(attachment) {
+    pub(super) fn add_part(&mut self, id: ProbeId, part: Part) {
+        if let Some(attached) = &mut self.attachments[part.attachment()] {
             attached.frozen.set(attached.frozen.get() + usize::from(part.is_frozen));
+            attached.off += usize::from(part.is_off);
         }
         self.change(id, |members, parts| members.add(parts, part));
     }
