@@ -101,10 +101,10 @@ fn what_is_seldom_is_counted_and_timed_at_each_call() {
     let of_cold = profile.function("profiler::cold").unwrap();
     assert_eq!((of_cold.calls(), of_cold.samples(), of_cold.counted()), (exactly(5.0), 5, 5));
     assert_eq!((of_cold.mean(), of_cold.total()), (Some(exactly(1001.0)), Some(exactly(5005.0))));
-    assert_eq!((of_cold.own(), of_cold.min(), of_cold.max()), (Some(5000.0), 1001, 1001));
+    assert_eq!(of_cold.own(), Some(exactly(5000.0)));
     // Of most of its calls, nobody knows how long they took.
     let of_hot = profile.function("profiler::hot").unwrap();
-    assert_eq!((of_hot.calls(), of_hot.samples(), of_hot.max()), (exactly(30.0), 5, 1));
+    assert_eq!((of_hot.calls(), of_hot.samples()), (exactly(30.0), 5));
     let total = of_hot.total().unwrap();
     assert!(total.is_at_least() && (total.value - 5.0).abs() < 1e-9, "{total:?}");
     // Once it is few of them, they are taken for no longer.
@@ -142,10 +142,10 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
     // A window has a hundred calls at most, and is paid for.
     assert!((100..20_000).contains(&of_hot.counted()), "{profiler}");
     assert!(profile.cost().calls < 20_000, "{profiler}");
-    assert_eq!((of_hot.min(), of_hot.max()), (10_000, 10_000));
     let mean = of_hot.mean().unwrap();
-    assert!((mean.value - 10_000.0).abs() < 1e-6 && mean.error < 1e-3, "{mean:?}");
-    let own = of_hot.own().unwrap();
+    // Longer calls may have been missed by so many windows.
+    assert!((mean.value - 10_000.0).abs() < 1e-6 && mean.error < 1000.0, "{mean:?}");
+    let own = of_hot.own().unwrap().value;
     assert!((own / (10_000.0 * value) - 1.0).abs() < 1e-6, "{own}");
 }
 
@@ -168,11 +168,13 @@ fn what_is_inside_of_calls_is_not_their_own() {
         }
     }
     let profile = profiler.profile();
-    let own = |path: &str| profile.function(path).unwrap().own().unwrap();
+    let own = |path: &str| profile.function(path).unwrap().own().unwrap().value;
     let calls = |path: &str| profile.function(path).unwrap().calls();
     assert_eq!(["profiler::cold", "profiler::nested"].map(calls), [exactly(500_000.0), exactly(1000.0)]);
     assert!((own("profiler::cold") / 5e8 - 1.0).abs() < 1e-3, "{profiler}");
-    assert!((own("profiler::hot") / 5e5 - 1.0).abs() < 1e-3, "{profiler}");
+    // Calls of a nanosecond: longer ones may have been missed by so many windows.
+    let of_hot = profile.function("profiler::hot").unwrap().own().unwrap();
+    assert!(of_hot.is_at_least() && (0.95..=1.0).contains(&(of_hot.value / 5e5)), "{profiler}");
     assert!((own("profiler::nested") / 1e4 - 1.0).abs() < 0.01, "{profiler}");
 }
 
@@ -185,7 +187,7 @@ fn recursion_is_paired() {
     let profile = profiler.profile();
     assert_eq!((profile[0].counted(), profile[0].samples()), (3, 3));
     assert_eq!(profile[0].total(), Some(exactly(60.0)), "10 + 20 + 30");
-    assert_eq!((profile[0].own(), profile[0].min(), profile[0].max()), (Some(30.0), 10, 30));
+    assert_eq!(profile[0].own(), Some(exactly(30.0)));
     drop(profiler);
     // Deeper than what is timed at once: exits find their entries all the same.
     let profiler = begun();
@@ -193,7 +195,9 @@ fn recursion_is_paired() {
     nested(1);
     let profile = profiler.profile();
     assert_eq!((profile[0].counted(), profile[0].samples()), (101, 65));
-    assert_eq!((profile[0].min(), profile[0].max()), (10, 1000));
+    // Of the 36 innermost of a hundred calls, nothing is known.
+    let total = profile[0].total().unwrap();
+    assert!(total.is_at_least() && (total.value - 43_850.0).abs() < 1e-6, "{total:?}");
 }
 
 /// A call that is timed inside of one of the same function that is not: the first exit is the inner one's.
@@ -205,7 +209,7 @@ fn a_call_inside_of_one_that_is_not_timed_ends_first() {
     pass(FIRST);
     profiler.look();
     // More than may be timed until the next look that reads all functions.
-    (0..1100).for_each(|_| around(&|| ()));
+    (0..1100).for_each(|_| around(&|| pass(3000)));
     around(&|| {
         pass(20_000_000);
         profiler.look();
@@ -214,7 +218,8 @@ fn a_call_inside_of_one_that_is_not_timed_ends_first() {
     });
     let profile = profiler.profile();
     assert_eq!((profile[0].counted(), profile[0].samples()), (1102, 1001));
-    assert_eq!((profile[0].min(), profile[0].max()), (0, 10));
+    let total = profile[0].total().unwrap();
+    assert!(total.is_at_least() && (total.value - 3_000_010.0).abs() < 1e-6, "{total:?}");
 }
 
 #[test]
@@ -225,13 +230,13 @@ fn reports_say_it_all() {
     pass(999_999_000);
     let profile = profiler.profile();
     assert_eq!(profile.left_out().len(), 1);
-    let row = "4,0,4,250,0,1000,1000,0,4,4,250,250,,";
+    let row = "4,0,4,250,0,1000,0,1000,0,4,4,,";
     let csv = profile.to_csv();
     let (heading, rows) = csv.split_once('\n').unwrap();
     assert_eq!(
         heading,
-        "function,file,line,future,calls,calls_error,calls_per_second,mean_ns,mean_error_ns,self_ns,total_ns,\
-         total_error_ns,counted,samples,min_ns,max_ns,polls,polls_error"
+        "function,file,line,future,calls,calls_error,calls_per_second,mean_ns,mean_error_ns,self_ns,self_error_ns,\
+         total_ns,total_error_ns,counted,samples,polls,polls_error"
     );
     assert!(rows.starts_with("profiler::hot,tests/tests/profiler.rs,"), "{rows}");
     assert!(rows.ends_with(&format!(",false,{row}\n")), "{rows}");

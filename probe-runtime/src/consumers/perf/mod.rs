@@ -25,12 +25,13 @@ use sampled::Sampled;
 use super::profiler::{Budget, Profiler};
 use super::shown::Shown;
 use crate::calls::{Calls, Ended, Meter, OnceCalls};
-use crate::consumer::{Consumer, Wants};
+use crate::consumer::{Consumer, Start, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::os::perf::process;
 use crate::per_thread::Local;
+use crate::registry::ProbeId;
 
 /// Counts events of the processor and the kernel for each function: cycles, instructions, misses.
 /// If a machine has no counters, as virtual ones often don't, it counts the thread's CPU time, page
@@ -299,6 +300,10 @@ impl Consumer for Perf {
             Some(sampled) => sampled.prepare(probes, cost),
             None => self.calls.prepare(probes),
         }
+    }
+
+    fn start(&self, probe: ProbeId) -> Start {
+        self.profiler().map_or(Start::On, |profiler| profiler.start(probe))
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {

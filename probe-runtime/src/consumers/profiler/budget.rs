@@ -109,6 +109,10 @@ impl Bucket {
         Self { limit: budget.0, ticks_per_second, level: 0.0, spent: 0.0 }
     }
 
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.limit == Limit::Unlimited
+    }
+
     /// What comes in while so many ticks pass on the clock, and on processors.
     pub(super) fn income(&self, elapsed: f64, cpu: f64) -> f64 {
         match self.limit {

@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
-use super::budget::{Bucket, Budget};
+use super::Options;
+use super::budget::Bucket;
 use super::costs::{Costs, Rehearsed};
 use super::course::{Course, Known};
 use super::part::Seen;
@@ -18,6 +19,8 @@ use super::stretch::Windows;
 use super::survey::{QUOTA, Surveys};
 use super::time::{Time, Used};
 use crate::control::Switch;
+use crate::dispatch::slots;
+use crate::error::Error;
 use crate::os::fork::process;
 use crate::patch::Visibility;
 
@@ -35,7 +38,7 @@ pub(super) struct Core {
 pub(super) struct Running {
     pub(super) courses: Vec<Course>,
     pub(super) loads: Loads,
-    /// Functions that windows are for, and those of them whose calls are counted there.
+    /// Functions that windows are for, and those of this window whose calls are counted there.
     pub(super) in_windows: Vec<usize>,
     pub(super) estimated: Vec<usize>,
     pub(super) windows: Windows,
@@ -77,21 +80,11 @@ pub(super) struct Cost {
     pub(super) beginning: Option<(f64, f64)>,
 }
 
-/// How a profiler begins.
-pub(super) struct Beginning {
-    pub(super) budget: Budget,
-    /// The mean time from window to window, in nanoseconds, if all of it is affordable.
-    pub(super) epoch: f64,
-    /// Nanoseconds a tick.
-    pub(super) scale: f64,
-    pub(super) rehearsed: Rehearsed,
-    /// What this thread had used when preparing began.
-    pub(super) prepared: Used,
-    pub(super) has_daemon: bool,
-}
-
 /// The beginning, in which attaching has its part, takes so many nanoseconds.
 const BEGINNING: f64 = 250e6;
+
+/// While the income of so many nanoseconds is owed, little is spent.
+const OWED: f64 = 100e6;
 
 /// Hits are rehearsed again after so many nanoseconds.
 const REHEARSED: f64 = 1e9;
@@ -126,43 +119,16 @@ impl Core {
         self.process == process()
     }
 
-    /// All of its sites are active: hits count from here on.
-    pub(super) fn begin(&self, beginning: Beginning, switch: Switch) {
+    /// Its sites are as they are to be at first: the entries are counted, all others are latent.
+    pub(super) fn begin(&self, mut running: Running) {
         let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
-        let Beginning { budget, epoch, scale, rehearsed, prepared, has_daemon } = beginning;
-        let now = self.time.now();
-        let functions = sampler.functions().len();
-        let bucket = Bucket::new(budget, 1e9 / scale);
-        let mut running = Running {
-            courses: vec![Course::default(); functions],
-            loads: Loads::new(functions, bucket.a_second()),
-            in_windows: Vec::new(),
-            estimated: Vec::new(),
-            windows: Windows::new(now, epoch / scale, scale, |ticks, calls| bucket.price(ticks, calls)),
-            surveys: Surveys::new(now, scale),
-            income: bucket.income(1.0, 1.0),
-            bucket,
-            switch,
-            time: self.time,
-            scale,
-            rehearsed,
-            rehearsed_at: now,
-            process: process(),
-            used: prepared,
-            has_daemon,
-            began: now,
-            asked: now,
-            totals: (0, 0),
-            cost: Cost::default(),
-            refused: 0,
-            has_given_up: false,
-        };
         // What costs nothing is not put off.
-        let is_free = budget == Budget::UNLIMITED;
-        let mode = if is_free { Mode::Timed } else { Mode::Counted };
+        let is_free = running.bucket.is_unlimited();
         sampler.give_quota(if is_free { u32::MAX } else { QUOTA });
-        let all: Vec<_> = (0..functions).collect();
-        running.change(sampler, &all, &vec![mode; functions]);
+        if is_free {
+            let all: Vec<_> = (0..running.courses.len()).collect();
+            running.change(sampler, &all, &vec![Mode::Timed; all.len()]);
+        }
         running.book(sampler);
         running.plan();
         // The daemon is another thread.
@@ -178,11 +144,14 @@ impl Core {
         }
         let all: Vec<_> = (0..running.courses.len()).collect();
         let readings = running.read(sampler, &all);
+        running.book_counted(&readings);
         let costs = running.costs();
+        #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
+        let threads = slots().count() as f64;
         let known = |(course, seen): (&Course, Seen)| {
             let mut course = course.clone();
             running.windows.read_on(&mut course, seen, now);
-            (course.known(costs), seen)
+            (course.known(costs, threads), seen)
         };
         running.courses.iter().zip(readings).map(known).collect()
     }
@@ -231,15 +200,58 @@ impl Core {
 }
 
 impl Running {
+    /// `used` is what this thread had used when attaching began, and `scale` the nanoseconds of a
+    /// tick, well enough to plan with. A hit of a timed call takes `besides` nanoseconds more.
+    pub(super) fn new(
+        core: &Core,
+        options: Options,
+        switch: Switch,
+        used: Used,
+        scale: f64,
+        besides: f64,
+    ) -> Result<Self, Error> {
+        let (time, now) = (core.time, core.time.now());
+        let functions = core.sampler.get().map_or(0, |it| it.functions().len());
+        let bucket = Bucket::new(options.budget, 1e9 / scale);
+        let epoch = options.epoch.as_secs_f64() * 1e9;
+        Ok(Self {
+            courses: vec![Course::default(); functions],
+            loads: Loads::new(functions, bucket.a_second()),
+            in_windows: Vec::new(),
+            estimated: Vec::new(),
+            windows: Windows::new(now, functions, epoch / scale, scale, |ticks, calls| {
+                bucket.price(ticks, calls)
+            }),
+            surveys: Surveys::new(now, scale),
+            income: bucket.income(1.0, 1.0),
+            bucket,
+            switch,
+            time,
+            scale,
+            rehearsed: Rehearsed::new(time, scale, besides)?,
+            rehearsed_at: now,
+            process: process(),
+            used,
+            has_daemon: !options.is_stepped,
+            began: now,
+            asked: now,
+            totals: (0, 0),
+            cost: Cost::default(),
+            refused: 0,
+            has_given_up: false,
+        })
+    }
+
     pub(super) fn costs(&self) -> Costs {
         self.rehearsed.costs()
     }
 
     /// What calls cost, in units of the budget.
     pub(super) fn prices(&self) -> Prices {
-        let costs = self.costs();
-        let price = |ticks| self.bucket.price(ticks, 1.0);
-        Prices { counted: price(costs.counted_among_many), timed: price(2.0 * costs.hit()) }
+        let (costs, price) = (self.costs(), |ticks| self.bucket.price(ticks, 1.0));
+        let counted = price(costs.counted);
+        let cold = price(costs.counted_where(1.0)) - counted;
+        Prices { counted, cold, timed: price(2.0 * costs.hit()) }
     }
 
     /// What was seen of these functions until now.
@@ -284,11 +296,34 @@ impl Running {
         (self.asked, self.used, self.totals) = (now, used, (hits, timed));
     }
 
-    /// The same for calls that the runtime has counted.
-    pub(super) fn book_counted(&mut self, calls: f64) {
-        let cost = calls * self.costs().counted_among_many;
-        self.cost.hits += cost;
-        self.bucket.book(0.0, self.bucket.price(cost, calls));
+    /// The same for calls that the runtime has counted, with the readings of all functions. Of
+    /// functions that are counted in windows only, these do so.
+    #[expect(clippy::cast_precision_loss, reason = "a number of calls")]
+    pub(super) fn book_counted(&mut self, readings: &[Seen]) {
+        let (mut all, mut ticks, costs) = (0.0, 0.0, self.costs());
+        for (course, seen) in self.courses.iter_mut().zip(readings) {
+            let new = |now: u64, then: &mut u64| now.saturating_sub(std::mem::replace(then, now));
+            let (calls, delivered) = &mut course.booked;
+            let (calls, delivered) = (new(seen.calls, calls), new(seen.delivered, delivered));
+            self.cost.calls += calls;
+            if course.mode != Mode::Sampled {
+                let counted = calls.saturating_sub(delivered) as f64;
+                all += counted;
+                ticks += counted * costs.counted_where(course.cold);
+            }
+        }
+        self.spend(all, ticks);
+    }
+
+    /// How much is owed: nothing, or as much as the income of [`OWED`] and more, or in between.
+    pub(super) fn owed(&self) -> f64 {
+        (-self.bucket.level / (self.income * OWED / self.scale).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+    }
+
+    /// Hits have taken so much time, of so many calls.
+    pub(super) fn spend(&mut self, calls: f64, ticks: f64) {
+        self.cost.hits += ticks;
+        self.bucket.book(0.0, self.bucket.price(ticks, calls));
     }
 
     /// Now and then, what hits take is tried: first when that is paid for.

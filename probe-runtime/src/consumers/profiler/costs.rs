@@ -5,8 +5,8 @@
 //! from the thread that looks, as far as the budget pays for it. That runs beside the program, since
 //! a processor that two threads share takes longer. The cost is the median of the last rehearsals.
 //!
-//! In a program, a hit takes longer than here if its code has left the caches ([`AMONG_MANY`]). It
-//! takes less if the processor executes it beside the function's own work ([`BESIDE`]). Delivered hits
+//! In a program, a hit takes longer than here if its code has left the caches ([`COLD`]). It takes
+//! less if the processor executes it beside the function's own work ([`BESIDE`]). Delivered hits
 //! are [in order](crate::Consumer::needs_order), so they take the same beside any work, within a
 //! tenth. Without such order, [`DOUBT`] holds for them.
 
@@ -29,25 +29,24 @@ const DOUBT: f64 = 0.4;
 /// readings is in order, if the machine has order.
 const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
 
-/// The part of its time that a hit takes which a site's own code counts, beside other work: all that
-/// it does may be done meanwhile. (Measured with the example `options`, 100 million of them a second,
-/// on an AMD EPYC.)
-const BESIDE: f64 = 0.3;
-/// How many times as much such a hit takes, of many functions that take turns: their code and their
-/// counters leave the caches. Budgets go by that. (Between 1 and 8 in the bench `coverage`.)
-const AMONG_MANY: f64 = 3.0;
+/// The part of its time that a hit takes which a site's own code counts, beside other work. (In the
+/// bench `coverage`, the programs' hits take between 0.4 and 0.9 of a rehearsed one, on an AMD EPYC.)
+const BESIDE: f64 = 0.8;
+/// What such a hit takes more where its code and its counter have left the nearest cache, in
+/// nanoseconds: two loads from the next one, and more where that is full.
+const COLD: f64 = 10.0;
 
 /// How many rehearsals are remembered.
 const KEPT: usize = 15;
 /// Without any, [`Costs`] are guessed, in nanoseconds.
-const GUESS: [f64; 5] = [0.5, 1.5, 15.0, 15.0, 20.0];
+const GUESS: [f64; 4] = [1.5, 15.0, 15.0, 20.0];
 
 /// The costs of hits, in ticks.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
-    /// A counted hit, of few functions, and of many.
+    /// A counted hit, and what it takes more where nothing is in the nearest cache.
     pub(super) counted: f64,
-    pub(super) counted_among_many: f64,
+    cold: f64,
     /// A delivered hit, without reading the clock.
     pub(super) delivered: f64,
     /// Additional work at either hit of a timed call: reading the clock.
@@ -69,86 +68,35 @@ impl Costs {
         2.0 * self.hit() - self.inside
     }
 
-    fn of([counted, counted_among_many, delivered, reading, inside]: [f64; 5]) -> Self {
-        Self { counted, counted_among_many, delivered, reading, inside, doubt: 0.0 }
-    }
-
-    fn numbers(self) -> [f64; 5] {
-        [self.counted, self.counted_among_many, self.delivered, self.reading, self.inside]
+    /// A counted hit where so much of what it needs is out of the nearest cache, from 0 to 1.
+    pub(super) fn counted_where(self, cold: f64) -> f64 {
+        self.counted + self.cold * cold
     }
 }
 
 /// The costs of hits, as known by now.
-#[derive(Debug)]
 pub(super) struct Rehearsed {
     /// `None` for a given clock: hits take no time there.
-    rehearsal: Option<Rehearsal>,
+    alone: Option<Alone>,
+    /// What is done besides at either hit of a timed call, in ticks.
     besides: f64,
-    /// What is known by now.
+    /// What a counted hit takes more where nothing is in the nearest cache.
+    cold: f64,
+    last: VecDeque<[f64; 4]>,
     costs: Costs,
 }
 
-impl Rehearsed {
-    /// Costs for ticks of so many nanoseconds.
-    pub(super) fn new(time: Time, scale: f64) -> Result<Self, Error> {
-        let rehearsal =
-            if let Time::Machine(clock) = time { Some(Rehearsal::new(clock, scale)?) } else { None };
-        Ok(Self { rehearsal, besides: 0.0, costs: Costs::default() }.and_besides(0.0))
-    }
-
-    /// The costs with additional work at either hit of a timed call, in ticks.
-    pub(super) fn and_besides(self, besides: f64) -> Self {
-        let mut with = Self { besides, ..self };
-        with.work_out();
-        with
-    }
-
-    /// Rehearses once more.
-    pub(super) fn again(&mut self) {
-        self.rehearsal.iter_mut().for_each(Rehearsal::again);
-        self.work_out();
-    }
-
-    /// Whether costs are not guessed any more.
-    pub(super) fn is_known(&self) -> bool {
-        self.rehearsal.as_ref().is_none_or(|it| !it.last.is_empty())
-    }
-
-    /// What hits cost, as known by now.
-    pub(super) fn costs(&self) -> Costs {
-        self.costs
-    }
-
-    fn work_out(&mut self) {
-        let costs = self.rehearsal.as_ref().map(Rehearsal::costs).unwrap_or_default();
-        let doubt = DOUBT_OF_TIMES * costs.inside + DOUBT * self.besides;
-        let (reading, inside) = (costs.reading + self.besides, costs.inside + self.besides);
-        // Once more, inside.
-        self.costs = Costs { reading, inside, doubt, ..costs };
-    }
-}
-
-/// The consumer that rehearses.
-#[derive(Debug)]
-struct Rehearsal {
+/// What is rehearsed with: neither of the two times, or all calls are timed.
+struct Alone {
     clock: Clock,
-    /// Neither of them times, or all calls are timed.
-    idle: Arc<Alone>,
-    busy: Arc<Alone>,
-    last: VecDeque<Costs>,
-    guess: Costs,
+    idle: Arc<Lone>,
+    busy: Arc<Lone>,
 }
 
-/// A sampler of its own.
-struct Alone(Sampler);
+/// A sampler of its own, as a consumer.
+struct Lone(Sampler);
 
-impl fmt::Debug for Alone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Alone")
-    }
-}
-
-impl Consumer for Alone {
+impl Consumer for Lone {
     fn needs_order(&self) -> bool {
         true
     }
@@ -158,32 +106,68 @@ impl Consumer for Alone {
     }
 }
 
-impl Rehearsal {
-    fn new(clock: Clock, scale: f64) -> Result<Self, Error> {
-        let alone =
-            |is_timed| Sampler::rehearsed(is_timed, Time::Machine(clock)).map(|it| Arc::new(Alone(it)));
-        let in_ticks = |nanoseconds| nanoseconds / scale;
-        let guess = Costs::of(GUESS.map(in_ticks));
-        Ok(Self { clock, idle: alone(false)?, busy: alone(true)?, last: VecDeque::new(), guess })
+impl Rehearsed {
+    /// Costs for ticks of so many nanoseconds, guessed at first; `besides` is what else is done at
+    /// either hit of a timed call, in nanoseconds.
+    pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
+        let lone = |is_timed| Sampler::rehearsed(is_timed, time).map(|it| Arc::new(Lone(it)));
+        let alone = match time {
+            Time::Machine(clock) => Some(Alone { clock, idle: lone(false)?, busy: lone(true)? }),
+            Time::Given(_) => None,
+        };
+        let (guess, cold) =
+            if alone.is_some() { (GUESS.map(|it| it / scale), COLD / scale) } else { ([0.0; 4], 0.0) };
+        let besides = besides / scale;
+        let mut new = Self { alone, besides, cold, last: VecDeque::new(), costs: Costs::default() };
+        new.know(guess);
+        Ok(new)
+    }
+
+    /// Whether costs are not guessed any more.
+    pub(super) fn is_known(&self) -> bool {
+        self.alone.is_none() || !self.last.is_empty()
+    }
+
+    /// What hits cost, as known by now.
+    pub(super) fn costs(&self) -> Costs {
+        self.costs
     }
 
     /// Rehearses once more. If that is impossible now, nothing changes.
-    fn again(&mut self) {
-        if let Some(costs) = self.rehearse() {
-            self.last.push_back(costs);
-            if self.last.len() > KEPT {
-                self.last.pop_front();
-            }
+    pub(super) fn again(&mut self) {
+        let Some(costs) = self.alone.as_ref().and_then(Alone::rehearse) else { return };
+        self.last.push_back(costs);
+        if self.last.len() > KEPT {
+            self.last.pop_front();
         }
+        let of_all = |at| middle(self.last.iter().map(|costs: &[f64; 4]| costs[at]).collect());
+        self.know([0, 1, 2, 3].map(|at| of_all(at).unwrap_or_default()));
     }
 
-    fn rehearse(&self) -> Option<Costs> {
+    fn know(&mut self, [counted, delivered, reading, inside]: [f64; 4]) {
+        let doubt = DOUBT_OF_TIMES * inside + DOUBT * self.besides;
+        // Once more, inside.
+        let (reading, inside) = (reading + self.besides, inside + self.besides);
+        self.costs = Costs { counted, cold: self.cold, delivered, reading, inside, doubt };
+    }
+}
+
+impl fmt::Debug for Rehearsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rehearsed")
+            .field("last", &self.last)
+            .field("costs", &self.costs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Alone {
+    fn rehearse(&self) -> Option<[f64; 4]> {
         let clock = self.clock;
-        let [counted, counted_among_many] = if Switch::counts_in_place() {
-            let counted = BESIDE * hits_in_place(clock)? / 2.0;
-            [counted, AMONG_MANY * counted]
+        let counted = if Switch::counts_in_place() {
+            BESIDE * hits_in_place(clock)? / 2.0
         } else {
-            [hits_that_count(clock)? / 2.0; 2]
+            hits_that_count(clock)? / 2.0
         };
         let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
         let seen = || self.busy.0.seen(&[0])[0];
@@ -196,21 +180,8 @@ impl Rehearsal {
             before = after;
         };
         let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
-        Some(Costs {
-            counted,
-            counted_among_many,
-            delivered,
-            reading: (timed - delivered).max(0.0),
-            inside: middle(inside)?,
-            doubt: 0.0,
-        })
-    }
-
-    /// The costs as known.
-    fn costs(&self) -> Costs {
-        let of_all = |at: usize| middle(self.last.iter().map(|costs| costs.numbers()[at]).collect());
-        let all = [0, 1, 2, 3, 4].map(of_all);
-        if all.contains(&None) { self.guess } else { Costs::of(all.map(Option::unwrap_or_default)) }
+        let reading = (timed - delivered).max(0.0);
+        Some([counted, delivered, reading, middle(inside)?])
     }
 }
 
@@ -226,21 +197,19 @@ mod tests {
 
     #[test]
     fn hits_take_time() {
-        let mut rehearsal = Rehearsal::new(Clock::new(), 0.5).unwrap();
-        (0..20).for_each(|_| rehearsal.again());
-        let Costs { counted, delivered, inside, .. } = rehearsal.costs();
-        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{rehearsal:?}");
-        assert!(rehearsal.last.len() <= KEPT);
-        rehearsal.last.clear();
-        assert!((rehearsal.costs().counted - 1.0).abs() < 1e-9, "0.5 ns, a guess");
+        let mut rehearsed = Rehearsed::new(Time::Machine(Clock::new()), 0.5, 0.0).unwrap();
+        assert!((rehearsed.costs().counted - 3.0).abs() < 1e-9, "1.5 ns, a guess");
+        (0..20).for_each(|_| rehearsed.again());
+        let Costs { counted, delivered, inside, .. } = rehearsed.costs();
+        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{rehearsed:?}");
+        assert!(rehearsed.last.len() <= KEPT);
     }
 
     #[test]
     fn what_is_besides_is_once_inside() {
-        let rehearsed = Rehearsed::new(Time::Given(|| 0), 1.0).unwrap();
-        assert_eq!(rehearsed.costs(), Costs::default());
-        let rehearsed = rehearsed.and_besides(10.0);
-        let doubt = DOUBT * 10.0;
-        assert_eq!(rehearsed.costs(), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });
+        let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs();
+        assert_eq!(costs(0.0), Costs::default());
+        let doubt = DOUBT * 20.0;
+        assert_eq!(costs(10.0), Costs { reading: 20.0, inside: 20.0, doubt, ..Costs::default() });
     }
 }

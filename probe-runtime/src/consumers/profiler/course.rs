@@ -1,9 +1,9 @@
 //! What is known of one function: sums from the beginning until its last reading. Pure.
 
 use super::costs::Costs;
-use super::estimate::{Estimated, Rates, Ratio};
+use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
-use super::plan::Mode;
+use super::plan::{Chosen, Mode};
 
 /// The course of a function.
 #[derive(Clone, Default, Debug)]
@@ -13,19 +13,26 @@ pub(super) struct Course {
     pub(super) last: Seen,
     /// Calls while each was counted.
     counted: f64,
-    /// Of these, calls while each was to be timed, and those that were not; the others' times.
+    /// Of these, those that were timed while each was to be.
     timed: Times,
-    skipped: f64,
     /// Calls while they were counted in windows only, and for how long that was the case.
     pub(super) rates: Rates,
-    pub(super) sampled: f64,
-    pub(super) sampled_from: u64,
+    sampled: f64,
+    /// For how long not each call was timed; and until when that is known.
+    untimed: f64,
+    from: u64,
+    /// Windows for it, on threads that have hit any.
+    looks: f64,
     /// Until when windows stand for that time.
     pub(super) covered: u64,
-    /// When all functions were read last: calls, and those that were delivered; and calls a tick,
-    /// then or when each was counted last.
-    pub(super) surveyed: (u64, u64),
+    /// Calls when all functions were surveyed last; and when accounts were made up, with those that
+    /// were delivered.
+    pub(super) surveyed: u64,
+    pub(super) booked: (u64, u64),
+    /// Calls a tick, when it was surveyed, or counted, last.
     pub(super) rate: f64,
+    /// How much of what counting it needs is out of the nearest cache, from 0 to 1.
+    pub(super) cold: f64,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
@@ -41,7 +48,6 @@ struct Times {
     begun: f64,
     ended: f64,
     time: f64,
-    squares: f64,
     hits: f64,
 }
 
@@ -53,13 +59,11 @@ impl Times {
             begun: since(|it| it.begun),
             ended: since(|it| it.ended),
             time: since(|it| it.time),
-            squares: (seen.squares - last.squares).max(0.0),
             hits: since(|it| it.hits),
         };
         self.begun += new.begun;
         self.ended += new.ended;
         self.time += new.time;
-        self.squares += new.squares;
         self.hits += new.hits;
         new
     }
@@ -73,10 +77,6 @@ impl Times {
     fn mean(&self, costs: Costs) -> f64 {
         (self.time / self.ended.max(1.0) - self.of_hits(costs)).max(0.0)
     }
-
-    fn deviation(&self) -> f64 {
-        (self.squares / self.ended.max(1.0) - (self.time / self.ended.max(1.0)).powi(2)).max(0.0).sqrt()
-    }
 }
 
 /// What is known of a function: times in ticks.
@@ -84,17 +84,14 @@ impl Times {
 pub(super) struct Known {
     pub(super) calls: Estimated,
     pub(super) mean: Option<Estimated>,
-    pub(super) own: Option<f64>,
+    pub(super) own: Option<Estimated>,
     pub(super) total: Option<Estimated>,
     pub(super) samples: f64,
 }
 
-/// Calls that were not timed, up to this part of those that were, are taken for no longer.
-const FEW: f64 = 0.25;
-/// The part of their time that calls of windows may have gone on without ending: to be told from a
-/// function that takes too long, and for a mean.
+/// The part of their time that calls of windows may have gone on without ending, to be told from a
+/// function that takes too long.
 const LONG: f64 = 0.05;
-const UNENDED: f64 = 0.02;
 /// How uncertain it is what hits inside of a call took of it.
 const HITS: f64 = 0.2;
 /// So many tell.
@@ -103,7 +100,7 @@ const TELLING: f64 = 10.0;
 impl Course {
     /// From here on, it is in this mode.
     pub(super) fn begin(&mut self, mode: Mode, now: u64) {
-        (self.mode, self.sampled_from, self.covered) = (mode, now, now);
+        (self.mode, self.from, self.covered) = (mode, now, now);
         // Calls under way are forgotten.
         self.timed.begun = self.timed.ended;
         self.is_long &= mode != Mode::Timed;
@@ -111,15 +108,20 @@ impl Course {
 
     /// Reads on. `weight` is what a call of the last window stands for, which was so long.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    pub(super) fn read(&mut self, seen: Seen, weight: f64, length: f64) {
+    pub(super) fn read(&mut self, seen: Seen, now: u64, weight: f64, length: f64) {
         let calls = seen.calls.saturating_sub(self.last.calls) as f64;
-        if self.mode != Mode::Sampled {
+        let passed = now.saturating_sub(std::mem::replace(&mut self.from, now)) as f64;
+        if self.mode == Mode::Sampled {
+            self.sampled += passed;
+        } else {
             self.counted += calls;
         }
         if self.mode == Mode::Timed {
             let new = self.timed.add(&seen, &self.last);
-            self.skipped += calls - new.begun;
+            // More than the quota.
+            self.untimed += if new.begun < calls { passed } else { 0.0 };
         } else {
+            self.untimed += passed;
             let new = self.in_windows.add(&seen, &self.last);
             self.windows.add(weight, new.ended, new.time);
             self.unended += (new.begun - new.ended).max(0.0) * length;
@@ -130,6 +132,20 @@ impl Course {
             }
         }
         self.last = seen;
+    }
+
+    /// What is to be chosen anew; calls up to so many ticks are not to be timed each.
+    pub(super) fn now(&self, short: f64) -> Chosen {
+        let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
+        let ended = of_both(|it| it.ended);
+        let is_short = ended >= TELLING && of_both(|it| it.time) < short * ended;
+        Chosen { mode: self.mode, cold: self.cold, is_short }
+    }
+
+    /// A window for it is over, as just read.
+    #[expect(clippy::cast_precision_loss, reason = "threads")]
+    pub(super) fn looked(&mut self) {
+        self.looks += self.last.threads.max(1) as f64;
     }
 
     /// Calls so far.
@@ -149,13 +165,23 @@ impl Course {
     }
 
     /// All that is known by the last reading.
-    pub(super) fn known(&self, costs: Costs) -> Known {
+    /// So many threads there are, or were.
+    pub(super) fn known(&self, costs: Costs, threads: f64) -> Known {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
-        let (mean, total) = self.times(calls, costs);
-        let is_known = !self.is_long && !calls.is_at_least();
-        let own = mean.filter(|_| is_known).and_then(|_| self.own(calls.value, costs));
-        Known { calls, mean, own, total, samples }
+        let known = Known { calls, samples, ..Known::default() };
+        let ended = calls.value - self.under_way();
+        if samples == 0.0 || ended < 1.0 {
+            return known;
+        }
+        let (sure, total) = self.total(calls, ended, costs, threads);
+        let Some(total) = total.or_at_least(sure) else { return known };
+        let own = self.own(ended, costs).filter(|_| !self.is_long);
+        let own = own.and_then(|own| {
+            Estimated { value: own, error: total.error }
+                .or_at_least(Estimated { value: own, error: sure.error })
+        });
+        Known { mean: Some(total.times(1.0 / ended)), own, total: Some(total), ..known }
     }
 
     /// Calls that are being timed.
@@ -168,54 +194,47 @@ impl Course {
         if self.unended > 0.0 { self.unended / (self.unended + self.in_windows.time) } else { 0.0 }
     }
 
-    /// The mean time of a call, and the time of all that have ended.
-    fn times(&self, calls: Estimated, costs: Costs) -> (Option<Estimated>, Option<Estimated>) {
-        let timed = &self.timed;
-        // Where none was timed, nothing tells of those that were not.
-        let skipped = if timed.ended > 0.0 { self.skipped.max(0.0) } else { 0.0 };
-        let ended = calls.value - self.under_way();
-        let rest = ended - timed.ended - skipped;
-        let rest = Estimated { value: rest.max(0.0), error: calls.known_error().unwrap_or_default() };
+    /// The time of all calls that have ended: as those say that were timed, and with what the others
+    /// may have taken.
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    fn total(&self, calls: Estimated, ended: f64, costs: Costs, threads: f64) -> (Estimated, Estimated) {
+        let (timed, samples) = (&self.timed, self.timed.ended + self.in_windows.ended);
+        let rest = (ended - timed.ended).max(0.0);
         let each = timed.mean(costs);
-        let of_timed = Estimated {
-            value: (timed.ended + skipped) * each,
-            error: 2.0 * timed.deviation() * (skipped.sqrt() + skipped / timed.ended.max(1.0).sqrt()),
-        };
-        let of_rest = match self.windows.mean() {
-            _ if rest.value < 1.0 => Some(Estimated::default()),
-            Some(mean) if self.lost() <= UNENDED => {
+        let (of_rest, more) = match self.windows.mean() {
+            _ if rest < 1.0 => (Estimated::default(), 0.0),
+            Some(mean) => {
                 let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
-                Some(Estimated { value, ..mean }.times(rest.value))
+                (Estimated { value, ..mean }.times(rest), self.hidden())
             }
-            _ if rest.value <= FEW * timed.ended => {
-                Some(Estimated { value: each, error: each + 2.0 * timed.deviation() }.times(rest.value))
+            None => {
+                // All the time in which they can have been.
+                let room = self.untimed * threads + self.last.spanned as f64;
+                let value = (rest * each).min(room);
+                (Estimated { value, error: value }, room - value)
             }
-            _ => None,
         };
-        let samples = timed.ended + self.in_windows.ended;
-        if samples == 0.0 || ended < 1.0 {
-            return (None, None);
-        }
         let hits = (timed.hits + self.in_windows.hits) / samples;
-        let doubt = Estimated { value: 0.0, error: ended * (costs.doubt + HITS * hits * costs.hit()) };
-        let Some(of_rest) = of_rest else {
-            let least = Estimated::at_least(timed.ended * each);
-            return (None, (timed.ended > 0.0).then_some(least));
-        };
-        let of_so_many = of_timed.plus(of_rest).plus(doubt);
-        let mean = of_so_many.times(1.0 / ended);
-        let total = match calls.known_error() {
-            Some(_) => of_so_many.plus(Estimated { value: 0.0, error: rest.error * mean.value }),
-            None => Estimated::at_least(of_so_many.value - of_so_many.error),
-        };
-        // One that may be nothing, or twice as much, says nothing.
-        let says = |it: &Estimated| it.value > 0.0 && (it.is_at_least() || it.error <= it.value);
-        (Some(mean).filter(says), Some(total).filter(says))
+        let doubt = ended * (costs.doubt + HITS * hits * costs.hit());
+        let sure = Estimated { value: timed.ended * each, error: doubt }.plus(of_rest);
+        let by_calls = calls.known_error().unwrap_or_default() * sure.value / ended;
+        let sure = sure.or_more(by_calls);
+        // Calls inside of calls take more than all the time.
+        let is_bounded = !calls.is_at_least() && (self.last.nested == 0 || rest < 1.0);
+        (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
+    }
+
+    /// What calls may have taken, at most, that were longer than any that was timed in windows.
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    fn hidden(&self) -> f64 {
+        let Seen { windows, late, threads, .. } = self.last;
+        let met = (self.looks - windows as f64).max(0.0) + late as f64;
+        hidden(met, self.looks) * self.untimed * threads.max(1) as f64
     }
 
     /// The part of all its calls' time that is in no other function with probes.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    fn own(&self, calls: f64, costs: Costs) -> Option<f64> {
+    fn own(&self, ended: f64, costs: Costs) -> Option<f64> {
         let Seen { whole, own, inside, below, below_calls, .. } = self.last;
         if whole == 0 {
             return None;
@@ -223,6 +242,6 @@ impl Course {
         let own = own as f64 - whole as f64 * costs.inside - inside as f64 * costs.outside();
         let each = own.max(0.0) / whole as f64;
         let below = (below as f64 - below_calls as f64 * costs.inside).max(0.0);
-        Some((each * (calls - self.under_way()) - below).max(0.0))
+        Some((each * ended - below).max(0.0))
     }
 }

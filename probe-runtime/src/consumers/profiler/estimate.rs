@@ -8,8 +8,13 @@
 //!   what it stands for. (The same, 6: ratio estimates; 9: calls of a window are a cluster.)
 //!
 //! Errors come from the spread between windows, and reach as far as Student's distribution says for
-//! their number. (A stretch has one window, so the spread of all is taken for that within a
-//! stretch: too wide, if anything.) Too few windows say nothing: then an estimate is a lower bound.
+//! half of their number, or for as many as would say as much if they were alike: few that are unlike
+//! the others lean to one side. (A stretch has one window, so the spread of all is taken for that
+//! within a stretch: too wide, if anything.) Too few windows say nothing: then an estimate is a lower
+//! bound.
+//! - What no window has seen may be there all the same. Windows begin at random instants, so the part
+//!   of them that begins inside of calls that are longer than any timed one is the part of time that
+//!   such calls take ([`hidden`]).
 
 /// A number and its error.
 ///
@@ -81,22 +86,47 @@ impl Estimated {
         Self { value: self.value * factor, error: self.error * factor }
     }
 
+    /// The same, or more by so much.
+    pub(super) fn or_more(self, by: f64) -> Self {
+        Self { error: self.error + by, ..self }
+    }
+
     /// The sum of two that have nothing to do with each other.
     pub(super) fn plus(self, other: Self) -> Self {
         Self { value: self.value + other.value, error: self.error.hypot(other.error) }
     }
+
+    /// What is left of one that may be nothing, or twice as much: what it is at least, as it was
+    /// before it became so uncertain; `None` if that is nothing.
+    pub(super) fn or_at_least(self, before: Self) -> Option<Self> {
+        let least = before.value - before.error;
+        match () {
+            () if self.value > 0.0 && self.error <= self.value => Some(self),
+            () => (least > 0.0).then(|| Self::at_least(least)),
+        }
+    }
+}
+
+/// How many of so many numbers would say as much, if they were alike; from their sum, and the sum of
+/// their squares. (Kish, *Survey Sampling*, 1965, 11.7.)
+fn alike(sum: f64, squares: f64) -> f64 {
+    if squares > 0.0 { sum * sum / squares } else { 0.0 }
+}
+
+/// The part of time, at most, that is in what `seen` of `looks` at random instants have met: in 95 of
+/// 100 cases. (That is 3 / `looks` if it was never met.)
+pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
+    if looks > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / looks).min(1.0) } else { 1.0 }
 }
 
 /// How many standard errors it takes to cover 95 of 100 cases, after so many degrees of freedom.
 fn reach(freedom: f64) -> f64 {
     const FIRST: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
-    if freedom <= 4.0 {
-        return match freedom {
-            it if it < 2.0 => FIRST[0],
-            it if it < 3.0 => FIRST[1],
-            it if it < 4.0 => FIRST[2],
-            _ => FIRST[3],
-        };
+    if freedom < 4.0 {
+        let freedom = freedom.max(1.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 3")]
+        let (below, part) = (freedom as usize, freedom.fract());
+        return FIRST[below - 1] * (FIRST[below] / FIRST[below - 1]).powf(part);
     }
     // Within 0.01 of Student's.
     1.96 + 2.37 / freedom + 2.82 / freedom.powi(2) + 2.56 / freedom.powi(3)
@@ -109,6 +139,7 @@ pub(super) struct Rates {
     time: f64,
     times_squared: f64,
     sum: f64,
+    shares_squared: f64,
     squares: f64,
     /// Calls that windows have counted.
     counted: f64,
@@ -131,6 +162,7 @@ impl Rates {
         self.time += stands_for;
         self.times_squared += stands_for * stands_for;
         self.sum += stands_for * rate;
+        self.shares_squared += (stands_for * rate).powi(2);
         self.squares += stands_for * rate * rate;
         self.counted += calls;
         self.disturbed += calls * (took / left - 1.0);
@@ -146,8 +178,8 @@ impl Rates {
         // Windows of whole calls are no better than their number.
         let spread = spread.max(rate * rate / self.counted * self.windows);
         let deviation = (spread * self.times_squared).sqrt() / self.time;
-        // Rates of bursts lean to one side: as if there were half as many.
-        let by_chance = reach(self.windows / 2.0) * deviation;
+        let alike = alike(self.sum, self.shares_squared) - 1.0;
+        let by_chance = reach(alike.min(self.windows / 2.0)) * deviation;
         let by_hits = DOUBT * rate * self.disturbed / self.counted;
         let seen = Estimated { value: rate, error: by_chance.hypot(by_hits) }.times(time);
         // Of what no window stands for yet, nothing is known.
@@ -182,25 +214,34 @@ impl Ratio {
 
     /// The mean time of a call; `None` if windows say too little.
     pub(super) fn mean(&self) -> Option<Estimated> {
-        if self.windows < 2.0 {
+        if self.windows < LEAST_WINDOWS {
             return None;
         }
         let mean = self.time / self.calls;
         let spread = self.time_squared - 2.0 * mean * self.product + mean * mean * self.calls_squared;
-        // As many windows as would say as much, if they were alike.
-        let alike = (self.calls * self.calls / self.calls_squared).min(self.windows);
+        let alike = alike(self.calls, self.calls_squared).min(alike(self.time, self.time_squared));
         let deviation = (spread.max(0.0) * self.windows / (self.windows - 1.0)).sqrt() / self.calls;
-        Some(Estimated { value: mean, error: reach(alike - 1.0) * deviation })
+        Some(Estimated { value: mean, error: reach((alike - 1.0).min(self.windows / 2.0)) * deviation })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
     use super::*;
 
     #[test]
     fn students_distribution() {
-        for (freedom, expected) in [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (30.0, 2.042)] {
+        for (freedom, expected) in [
+            (0.5, 12.706),
+            (1.0, 12.706),
+            (2.0, 4.303),
+            (3.0, 3.182),
+            (4.0, 2.776),
+            (9.0, 2.262),
+            (30.0, 2.042),
+        ] {
             assert!((reach(freedom) - expected).abs() < 0.01, "{freedom}: {}", reach(freedom));
         }
     }
@@ -213,7 +254,7 @@ mod tests {
         }
         assert_eq!(rates.over(300.0), None, "too few");
         rates.add(20.0, 2.0, 0.0, 100.0);
-        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, and so 10 ± 4.30 * 2.04.
+        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, half of the windows: 10 ± 4.30 * 2.04.
         let Estimated { value, error } = rates.over(400.0).unwrap();
         assert!((value - 4000.0).abs() < 1e-9 && (error / 400.0 - 8.78).abs() < 0.01, "{error}");
         // Nobody has looked at the last fifth.
@@ -230,12 +271,29 @@ mod tests {
     fn times_are_weighted_by_calls() {
         let mut ratio = Ratio::default();
         ratio.add(10.0, 0.0, 0.0);
-        ratio.add(10.0, 4.0, 40.0);
+        (0..3).for_each(|_| ratio.add(10.0, 4.0, 40.0));
         assert_eq!(ratio.mean(), None);
         ratio.add(10.0, 4.0, 40.0);
         assert_eq!(ratio.mean(), Some(Estimated::exactly(10.0)));
-        ratio.add(80.0, 1.0, 110.0);
+        ratio.add(160.0, 1.0, 110.0);
         let Estimated { value, error } = ratio.mean().unwrap();
         assert!((value - 60.0).abs() < 1e-9 && error > 60.0, "one of them is unlike the others: {error}");
+    }
+
+    #[test]
+    fn what_was_never_met_may_be_hidden() {
+        assert_eq!([hidden(0.0, 300.0), hidden(25.0, 100.0)], [0.01, 0.38]);
+        assert_eq!([hidden(0.0, 0.0), hidden(50.0, 50.0)], [1.0, 1.0]);
+    }
+
+    #[test]
+    fn what_says_too_little_is_a_lower_bound() {
+        let sure = Estimated { value: 10.0, error: 2.0 };
+        assert_eq!(sure.or_more(8.0).or_at_least(sure), Some(Estimated { value: 10.0, error: 10.0 }));
+        assert_eq!(sure.or_more(8.1).or_at_least(sure), Some(Estimated::at_least(8.0)));
+        assert_eq!(
+            Estimated { error: 10.0, ..sure }.or_more(1.0).or_at_least(Estimated { error: 10.0, ..sure }),
+            None
+        );
     }
 }

@@ -30,9 +30,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use self::core::{Beginning, Core};
+use self::core::{Core, Running};
 pub use budget::Budget;
-use costs::Rehearsed;
 use daemon::Daemon;
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
@@ -45,20 +44,20 @@ use super::shown::Shown;
 #[cfg(feature = "perf")]
 use crate::calls::Function;
 use crate::clock::Clock;
-use crate::consumer::{Consumer, Wants};
+use crate::consumer::{Consumer, Start, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;
-use crate::patch::Visibility;
+use crate::registry::ProbeId;
 
 /// Counts the calls of all functions, and times them, within a [budget](Self::budget). Safe to
 /// leave on.
 ///
-/// What is called seldom is timed at each call. What is called more often is counted at each call,
-/// and timed in *windows*: 60 µs in which all calls that begin are timed, to their ends; 2 ms for
-/// those that take long. Calls are exact for both. Only of what is called so often that counting would exceed the budget, calls are
-/// counted in windows, too, and estimated. Windows stand at random instants: in each stretch of
-/// time one, anywhere in it. So what they see stands for all time, whatever the program does then.
+/// Each call of most functions is counted. Functions that are called seldom, and take 2 µs or more,
+/// are timed at each call. The others are timed in *windows*: 60 µs in which all calls that begin
+/// are timed, to their ends; 2 ms for those that take long. If counting each call of a function
+/// would exceed the budget, windows count its calls, too. Each stretch of time has one window,
+/// anywhere in it by chance. So windows stand for all time, whatever the program does.
 ///
 /// Unlike a profiler that samples instants, it sees every function that is called, also short and
 /// rare ones.
@@ -69,25 +68,27 @@ use crate::patch::Visibility;
 ///
 /// | column | of |
 /// |---|---|
-/// | `calls`, `±` | calls that began, and how sure that is; `exact` if each was counted. `≥` before a lower bound, where nothing is known above. A future's call is all of its polls |
+/// | `calls`, `±` | calls that began, and how sure that is; `exact` if each was counted. A future's call is all of its polls |
 /// | `rate` | calls a second, since it was attached |
 /// | `mean` | a call, from entry to exit; of a future, its polls without the waits between them |
-/// | `self` | all calls, without what they spent in calls of other functions in the table; an estimate from calls that were timed with all that is in them |
+/// | `self` | all calls, without what they spent in calls of other functions in the table |
 /// | `total`, `±` | all calls that have ended, from entry to exit |
 /// | `samples` | calls that were timed; of a future, polls |
 /// | `polls`, `±` | polls that began, if there are futures |
 ///
-/// Errors cover the truth in 95 of 100 cases. They come from the spread between windows, and from
-/// what is not known of the time that hits take. Calls of a function inside of itself count each.
+/// Errors cover the truth in 95 of 100 cases. They come from the spread between windows, from what
+/// hits may take, and from what no window has seen: calls that take long, but seldom. The more
+/// windows there were, the less can be hidden. Where an error would be as large as its number, or
+/// nothing is known above it, `≥` stands before a lower bound, and `-` where nothing is known. So a
+/// run of some seconds tells more than one of a tenth of a second. Calls of a function inside of
+/// itself count each; the time of those is a lower bound where not each was timed.
 ///
 /// What remains uncertain:
 /// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
 ///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
 ///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
-/// - In a window, a call that ends later than another 60 µs (2 ms) after it is forgotten. Where such
-///   calls may have taken more than a fiftieth of the time, times are lower bounds, or not shown.
-/// - `self` has no error of its own. It is as uncertain as the times of the calls inside are. Where
-///   calls take long and are timed in windows, their inner calls may count for their callers, too.
+/// - `self` is shown with the error of `total`. Where calls are timed in windows of 2 ms, their
+///   inner calls may count for their callers, too.
 /// - While the attachment is [paused](crate::Attachment::pause), or a probe is
 ///   [held](crate::ProbeSet::hold), calls are not seen, and `rate` goes by all the time.
 ///
@@ -98,19 +99,19 @@ use crate::patch::Visibility;
 /// seals it.
 ///
 /// # Budget
-/// It begins with nothing, and is paid as the program uses CPU time: attaching, rehearsing, reading
-/// and switching are paid of it, as measured, and hits, by their number and the time that one takes
-/// on this machine. Windows are as rare as it takes to pay for them, but there are at least some
-/// three a second, so that a budget of less than some 0.05 % is exceeded. What was spent for a
-/// surprise (a function that begins to be called 100 million times a second) is saved afterwards.
-/// The table says what profiling has cost, and how much of the first quarter of a second, if that was
-/// more than the budget: attaching to thousands of functions takes milliseconds at once.
+/// It begins with nothing, and grows with the CPU time that the program uses. Attaching, rehearsing,
+/// reading and switching are paid of it, as measured, and hits, by their number and the time that
+/// one takes on this machine. Windows are as rare as it takes to pay for them, but there are at
+/// least some three a second, so that a budget of less than some 0.05 % is exceeded. What a surprise
+/// has cost (a function that begins to be called 100 million times a second) is saved afterwards.
+/// The table says what profiling has cost, and how much of the first quarter of a second, if that
+/// was more than the budget: attaching to thousands of functions takes milliseconds at once.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
 /// - A delivered call: some 20 ns a hit, of which 5 are for order.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - Memory: for each thread 4 KiB, and some 140 bytes for each function; and a counter for each
+/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; and a counter for each
 ///   probe.
 ///
 /// Hits take no lock, no locked instruction, no heap, and no system call. See the figures
@@ -149,18 +150,10 @@ pub struct Profiler {
     // Ends before what it looks at.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
-    /// What was measured before the sites are active.
-    prepared: Mutex<Option<Prepared>>,
+    /// What had been used when attaching began, and the nanoseconds of a tick.
+    prepared: Mutex<(Used, f64)>,
     /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
     besides: OnceLock<f64>,
-}
-
-struct Prepared {
-    /// What had been used before.
-    used: Used,
-    /// Nanoseconds a tick.
-    scale: f64,
-    rehearsed: Rehearsed,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -269,24 +262,21 @@ impl Consumer for Profiler {
         let used = self.core.time.used();
         // A consumer is attached once.
         let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
-        let scale = rough_scale(self.core.time);
-        let prepared = Prepared { used, scale, rehearsed: Rehearsed::new(self.core.time, scale)? };
-        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = Some(prepared);
+        let prepared = (used, rough_scale(self.core.time));
+        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
         Ok(())
     }
 
+    fn start(&self, probe: ProbeId) -> Start {
+        let begins = self.core.sampler.get().is_some_and(|sampler| sampler.begins(probe));
+        if begins { Start::Counted } else { Start::Off }
+    }
+
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        if let Some(sampler) = self.core.sampler.get() {
-            switch.off(sampler.idle(), Visibility::Eventual);
-        }
-        let prepared = self.prepared.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Prepared { used, scale, rehearsed }) = prepared else { return Ok(()) };
-        let Options { epoch, budget, is_stepped } = self.options;
-        let rehearsed = rehearsed.and_besides(self.besides.get().copied().unwrap_or_default() / scale);
-        let (epoch, has_daemon) = (epoch.as_secs_f64() * 1e9, !is_stepped);
-        let beginning = Beginning { budget, epoch, scale, rehearsed, prepared: used, has_daemon };
-        self.core.begin(beginning, switch);
-        if has_daemon {
+        let (used, scale) = *self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let besides = self.besides.get().copied().unwrap_or_default();
+        self.core.begin(Running::new(&self.core, self.options, switch, used, scale, besides)?);
+        if !self.options.is_stepped {
             let daemon = Daemon::start(&self.core)?;
             *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);
         }

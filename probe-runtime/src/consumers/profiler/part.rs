@@ -9,89 +9,83 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// One thread's sums of one function. Times in ticks, as they were measured.
-#[repr(C)]
-pub(super) struct Part {
-    /// The mode, or window, and the generation that `untimed` is of; and the thread.
-    key: AtomicU64,
-    thread: AtomicU64,
-    /// Calls under way that are not timed.
-    untimed: AtomicU32,
-    /// Delivered hits: calls that began, and polls; of these, polls after a future's first.
-    pub(super) calls: AtomicU64,
-    pub(super) resumed: AtomicU64,
-    begun: AtomicU64,
-    ended: AtomicU64,
-    time: AtomicU64,
-    /// As the bits of an `f64`.
-    squares: AtomicU64,
-    hits: AtomicU64,
-    /// Inverted, so that zero means none.
-    shortest: AtomicU64,
-    longest: AtomicU64,
+/// Declares what is summed of a function: by each thread, and then over all threads.
+macro_rules! sums {
+    ($($(#[$doc:meta])* $name:ident)*) => {
+        /// One thread's sums of one function. Times in ticks, as they were measured.
+        #[repr(C)]
+        pub(super) struct Part {
+            /// The mode, or window, and the generation that `untimed` is of; and the thread.
+            key: AtomicU64,
+            thread: AtomicU64,
+            /// Calls under way that are not timed.
+            untimed: AtomicU32,
+            /// Timed calls that have ended.
+            ended: AtomicU64,
+            /// The longest of their times.
+            longest: AtomicU64,
+            $($(#[$doc])* $name: AtomicU64,)*
+        }
+
+        /// The sums of one function over all threads.
+        #[derive(Clone, Copy, PartialEq, Default, Debug)]
+        pub(super) struct Seen {
+            /// Calls that began, and polls: counted by the runtime, or delivered.
+            pub(super) calls: u64,
+            /// Timed calls that have ended.
+            pub(super) ended: u64,
+            /// Threads on which windows were hit.
+            pub(super) threads: u64,
+            $($(#[$doc])* pub(super) $name: u64,)*
+        }
+
+        impl Seen {
+            /// Adds the sums of a thread.
+            pub(super) fn add(&mut self, part: &Part) {
+                if part.delivered.load(Relaxed) == 0 {
+                    return;
+                }
+                // First: a call that has ended has a time, and was delivered.
+                self.ended += part.ended.load(Acquire);
+                self.threads += u64::from(part.windows.load(Relaxed) != 0);
+                $(self.$name += part.$name.load(Relaxed);)*
+            }
+        }
+    };
+}
+
+sums! {
+    /// Delivered hits: calls that began, and polls.
+    delivered
+    /// Of these, or of all, polls after a future's first.
+    resumed
+    /// Timed calls: begun.
+    begun
+    /// The time of those that have ended, and the hits inside.
+    time
+    hits
+    /// How long calls went on for, while each is timed, that had begun before that.
+    spanned
+    /// Windows in which it was hit, on a thread; those of them in which a call ended that had begun
+    /// before, and had gone on for longer than any that was timed; calls that were timed inside of
+    /// others of the function.
+    windows
+    late
+    nested
     /// Calls that were timed with all that is in them, weighted: their number, their time in no
     /// timed call right inside, and the number of those.
-    whole: AtomicU64,
-    own: AtomicU64,
-    inside: AtomicU64,
+    whole
+    own
+    inside
     /// Calls right inside that are timed in windows, while this one is always: weighted.
-    below: AtomicU64,
-    below_calls: AtomicU64,
+    below
+    below_calls
 }
 
 // SAFETY: atomics only.
 unsafe impl Zeroed for Part {}
 
-/// The sums of one function on all threads.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub(super) struct Seen {
-    /// Calls that began, and polls: counted by the runtime, or delivered.
-    pub(super) calls: u64,
-    /// Those of them that are polls after a future's first.
-    pub(super) resumed: u64,
-    /// Those that were delivered.
-    pub(super) delivered: u64,
-    /// Timed calls: begun, and ended; the time of these, its squares, the hits inside.
-    pub(super) begun: u64,
-    pub(super) ended: u64,
-    pub(super) time: u64,
-    pub(super) squares: f64,
-    pub(super) hits: u64,
-    /// Inverted, as in the parts.
-    pub(super) shortest: u64,
-    pub(super) longest: u64,
-    pub(super) whole: u64,
-    pub(super) own: u64,
-    pub(super) inside: u64,
-    pub(super) below: u64,
-    pub(super) below_calls: u64,
-}
-
 impl Seen {
-    /// Adds the sums of a thread.
-    pub(super) fn add(&mut self, part: &Part) {
-        let of = |number: &AtomicU64| number.load(Relaxed);
-        if of(&part.calls) == 0 {
-            return;
-        }
-        // In this order: a call with a time has begun, and one that has begun was delivered.
-        let ended = part.ended.load(Acquire);
-        self.ended += ended;
-        self.time += of(&part.time);
-        self.squares += f64::from_bits(of(&part.squares));
-        self.hits += of(&part.hits);
-        self.begun += of(&part.begun).max(ended);
-        self.resumed += of(&part.resumed);
-        self.delivered += of(&part.calls);
-        self.shortest = self.shortest.max(of(&part.shortest));
-        self.longest = self.longest.max(of(&part.longest));
-        self.whole += of(&part.whole);
-        self.own += of(&part.own);
-        self.inside += of(&part.inside);
-        self.below += of(&part.below);
-        self.below_calls += of(&part.below_calls);
-    }
-
     /// Calls that were not later polls of a future.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn first_calls(&self) -> f64 {
@@ -106,19 +100,41 @@ impl Seen {
 }
 
 impl Part {
-    /// Forgets what was under way in another mode, window or generation, or on another thread.
+    /// Forgets what was under way in another mode, window or generation, or on another thread; tells
+    /// if that is so.
     #[inline(always)]
-    pub(super) fn belongs_to(&self, key: u64, thread: u64) {
-        if self.key.load(Relaxed) != key || self.thread.load(Relaxed) != thread {
+    pub(super) fn belongs_to(&self, key: u64, thread: u64) -> bool {
+        let is_new = self.key.load(Relaxed) != key || self.thread.load(Relaxed) != thread;
+        if is_new {
             self.key.store(key, Relaxed);
             self.thread.store(thread, Relaxed);
             self.untimed.store(0, Relaxed);
+        }
+        is_new
+    }
+
+    /// A window is hit.
+    #[inline(always)]
+    pub(super) fn hit_window(&self) {
+        add(&self.windows, 1);
+    }
+
+    /// A call has ended that began so long ago, or more: before calls were timed.
+    pub(super) fn end_spanning(&self, ago: u64) {
+        add(&self.spanned, ago);
+    }
+
+    /// A call has ended that was under way when its window began, so long ago.
+    #[inline(always)]
+    pub(super) fn end_late(&self, ago: u64) {
+        if ago > self.longest.load(Relaxed) {
+            add(&self.late, 1);
         }
     }
 
     #[inline(always)]
     pub(super) fn count(&self, is_resumed: bool) {
-        add(&self.calls, 1);
+        add(&self.delivered, 1);
         if is_resumed {
             add(&self.resumed, 1);
         }
@@ -145,8 +161,11 @@ impl Part {
     }
 
     #[inline(always)]
-    pub(super) fn begin_timed(&self) {
+    pub(super) fn begin_timed(&self, is_nested: bool) {
         add(&self.begun, 1);
+        if is_nested {
+            add(&self.nested, 1);
+        }
     }
 
     /// A timed call has ended, with so many hits inside.
@@ -154,12 +173,6 @@ impl Part {
     pub(super) fn end_timed(&self, elapsed: u64, hits: u64) {
         add(&self.time, elapsed);
         add(&self.hits, hits);
-        #[expect(clippy::cast_precision_loss, reason = "of an error")]
-        let squares = f64::from_bits(self.squares.load(Relaxed)) + (elapsed as f64).powi(2);
-        self.squares.store(squares.to_bits(), Relaxed);
-        if !elapsed > self.shortest.load(Relaxed) {
-            self.shortest.store(!elapsed, Relaxed);
-        }
         if elapsed > self.longest.load(Relaxed) {
             self.longest.store(elapsed, Relaxed);
         }

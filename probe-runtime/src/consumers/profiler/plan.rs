@@ -1,7 +1,7 @@
 //! Which functions are timed at each call, counted at each call, or counted in windows. Pure.
 //!
-//! A function's *load* is what its calls cost, as a part of what may be spent: its calls lately,
-//! over the income of the same time. Functions are taken in the order of their loads, the smallest
+//! A function's *load* is what its calls cost, as a part of what may be spent: its calls lately, over
+//! the income of the same time. Functions are taken in the order of their loads, the smallest
 //! first, so that as many as can be are measured whole:
 //!
 //! ```text
@@ -28,39 +28,65 @@ pub(super) enum Mode {
 /// and to pay for having begun.
 const TIMED: f64 = 0.2;
 const COUNTED: f64 = 0.3;
-/// In the beginning, as much may be spent as if so many nanoseconds had passed: some calls at once
-/// are no reason to count a function in windows ever after.
-const AT_FIRST: f64 = 50e6;
-/// Calls are forgotten by half when so much income has come in as in this time, in nanoseconds.
+/// Calls are forgotten by half when so many nanoseconds of one processor have been used, or a
+/// quarter of all so far: what happened in the first millisecond says little of the tenth.
 const HALF: f64 = 1e9;
+const OF_ALL: f64 = 0.25;
+/// So many functions that are called between two calls of one drive its counter, and the code that
+/// counts, from the nearest cache.
+const CACHED: f64 = 256.0;
 
 /// What a call costs, in units of the budget.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Prices {
+    /// One that is counted where all is in the nearest cache, and what it costs more where nothing is.
     pub(super) counted: f64,
+    pub(super) cold: f64,
     /// Both hits of a call that is timed.
     pub(super) timed: f64,
+}
+
+/// How a function is measured.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct Chosen {
+    pub(super) mode: Mode,
+    /// How much of what counting it needs is out of the nearest cache, from 0 to 1.
+    pub(super) cold: f64,
+    /// Whether its calls are too short to be timed each.
+    pub(super) is_short: bool,
+}
+
+/// What there is to spend until functions are chosen anew.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Purse {
+    /// What comes in until then.
+    pub(super) income: f64,
+    /// What may be spent beyond, once.
+    pub(super) credit: f64,
+    /// How many more functions may be timed than now.
+    pub(super) promoted: usize,
 }
 
 /// What functions have cost lately.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Loads {
     calls: Vec<f64>,
+    /// What has come in while they were called, and in all; and in a second of one processor.
     income: f64,
-    /// What half of this is forgotten after.
-    half: f64,
+    all: f64,
+    a_second: f64,
 }
 
 impl Loads {
-    /// `a_second` is the income of a second of one processor.
     pub(super) fn new(functions: usize, a_second: f64) -> Self {
-        let income = a_second * AT_FIRST / 1e9;
-        Self { calls: vec![0.0; functions], income, half: a_second * HALF / 1e9 }
+        Self { calls: vec![0.0; functions], income: 0.0, all: 0.0, a_second }
     }
 
     /// So much has come in, in which each function had so many calls.
     pub(super) fn add(&mut self, income: f64, calls: impl Iterator<Item = f64>) {
-        let kept = if self.half > 0.0 { (-income / self.half).exp2() } else { 1.0 };
+        self.all += income;
+        let half = (self.a_second * HALF / 1e9).min(OF_ALL * self.all);
+        let kept = if half > 0.0 { (-income / half).exp2() } else { 1.0 };
         self.income = self.income * kept + income;
         self.calls.iter_mut().zip(calls).for_each(|(all, calls)| *all = *all * kept + calls);
     }
@@ -70,40 +96,51 @@ impl Loads {
         self.calls[function] > 0.0
     }
 
-    /// The mode that each function is to have. At most `promoted` more functions are timed than now.
-    pub(super) fn choose(&self, modes: &[Mode], prices: Prices, promoted: usize) -> Vec<Mode> {
-        if self.income <= 0.0 {
-            return modes.to_vec();
+    /// How each function is to be measured.
+    pub(super) fn choose(&self, now: &[Chosen], prices: Prices, purse: Purse) -> Vec<Chosen> {
+        if self.income <= 0.0 || purse.income <= 0.0 {
+            return now.to_vec();
         }
-        let (mut called, idle): (Vec<_>, Vec<_>) = (0..modes.len()).partition(|it| self.is_called(*it));
+        let (mut called, idle): (Vec<_>, Vec<_>) = (0..now.len()).partition(|it| self.is_called(*it));
         crate::order::sort_by(&mut called, |a, b| self.calls[*a].total_cmp(&self.calls[*b]));
-        let mut left = promoted;
-        let mut may_time = |mode: Mode| {
-            let is_promoted = mode != Mode::Timed;
-            let may = !is_promoted || left > 0;
+        let mut left = purse.promoted;
+        let mut may_time = |now: Chosen| {
+            let is_promoted = now.mode != Mode::Timed;
+            let may = !now.is_short && (!is_promoted || left > 0);
             left -= usize::from(is_promoted && may);
             may
         };
-        let mut chosen = modes.to_vec();
-        let (mut timed, mut counted) = (0.0, 0.0);
-        for function in called {
-            let (mode, calls) = (modes[function], self.calls[function] / self.income);
-            let price = |than: Mode, price: f64| calls * price * if mode < than { 2.0 } else { 1.0 };
-            let as_timed = timed + price(Mode::Timed, prices.timed);
-            let as_counted = counted + price(Mode::Counted, prices.counted);
-            chosen[function] = if as_timed <= TIMED && may_time(mode) {
-                timed += calls * prices.timed;
+        let mut chosen = now.to_vec();
+        let credit = purse.credit / purse.income;
+        let (mut timed, mut counted, mut slower) = (0.0, 0.0, 0.0);
+        #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
+        for (at, function) in called.iter().copied().enumerate() {
+            let (before, calls) = (now[function], self.calls[function]);
+            // Called between two calls of this one: all that are called more often, and of the others as
+            // many as their calls say.
+            let between = (called.len() - at) as f64 + slower / calls;
+            slower += calls;
+            let cold = (between / CACHED).min(1.0);
+            let price = prices.counted + prices.cold * cold;
+            let wary = |than: Mode| if before.mode < than { 2.0 } else { 1.0 };
+            let as_timed = calls * prices.timed / self.income;
+            // As few as it may be called: some calls by chance are no reason to count it in windows ever
+            // after.
+            let as_counted = (calls - 2.0 * calls.sqrt()).max(0.0) * price / self.income;
+            let mode = if timed + as_timed * wary(Mode::Timed) <= TIMED && may_time(before) {
+                timed += as_timed;
                 Mode::Timed
-            } else if as_counted <= COUNTED {
-                counted += calls * prices.counted;
+            } else if counted + as_counted * wary(Mode::Counted) <= COUNTED + credit {
+                counted += as_counted;
                 Mode::Counted
             } else {
                 Mode::Sampled
             };
+            chosen[function] = Chosen { mode, cold, ..before };
         }
         // What is not called costs nothing.
         for function in idle {
-            chosen[function] = if may_time(modes[function]) { Mode::Timed } else { Mode::Counted };
+            chosen[function].mode = if may_time(now[function]) { Mode::Timed } else { Mode::Counted };
         }
         chosen
     }
@@ -111,36 +148,65 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
     use super::Mode::{Counted, Sampled, Timed};
     use super::*;
 
-    const PRICES: Prices = Prices { counted: 1.0, timed: 50.0 };
+    const PRICES: Prices = Prices { counted: 1.0, cold: 0.0, timed: 50.0 };
+    const PURSE: Purse = Purse { income: 1000.0, credit: 0.0, promoted: 9 };
 
     fn loads(calls: &[f64]) -> Loads {
-        let mut loads = Loads::new(calls.len(), 0.0);
-        loads.half = 1e9;
+        let mut loads = Loads::new(calls.len(), 1e9);
         loads.add(1000.0, calls.iter().copied());
         loads
     }
 
+    fn modes(loads: &Loads, now: &[Mode], prices: Prices, purse: Purse) -> Vec<Mode> {
+        let now: Vec<_> = now.iter().map(|mode| Chosen { mode: *mode, ..Chosen::default() }).collect();
+        loads.choose(&now, prices, purse).into_iter().map(|it| it.mode).collect()
+    }
+
     #[test]
     fn what_is_called_seldom_comes_first() {
-        // 200 for times: four calls; 300 for counts.
-        let loads = loads(&[100.0, 2.0, 0.0, 210.0, 2.0, 1.0]);
-        let new = loads.choose(&[Counted; 6], PRICES, 9);
+        // 200 for times: four calls; 300 for counts: of 100 there may be 80, of 260 there are 227.
+        let loads = loads(&[100.0, 2.0, 0.0, 260.0, 2.0, 1.0]);
+        let new = modes(&loads, &[Counted; 6], PRICES, PURSE);
         assert_eq!(new, [Counted, Counted, Timed, Sampled, Counted, Timed], "twice the room to come in");
-        let kept = loads.choose(&[Counted, Timed, Timed, Counted, Counted, Timed], PRICES, 9);
+        let kept = modes(&loads, &[Counted, Timed, Timed, Counted, Counted, Timed], PRICES, PURSE);
         assert_eq!(kept, [Counted, Timed, Timed, Sampled, Counted, Timed]);
-        let none = loads.choose(&[Counted; 6], PRICES, 0);
+        let none = modes(&loads, &[Counted; 6], PRICES, Purse { promoted: 0, ..PURSE });
         assert_eq!(none, [Counted, Counted, Counted, Sampled, Counted, Counted]);
+        // A credit is as good as income, once.
+        let credit = modes(&loads, &[Counted; 6], PRICES, Purse { credit: 200.0, ..PURSE });
+        assert_eq!(credit, [Counted, Counted, Timed, Counted, Counted, Timed]);
+    }
+
+    #[test]
+    fn short_calls_are_not_timed_each() {
+        let now = [Chosen { is_short: true, ..Chosen::default() }, Chosen::default()];
+        let chosen = loads(&[1.0, 1.0]).choose(&now, PRICES, PURSE);
+        assert_eq!([chosen[0].mode, chosen[1].mode], [Counted, Timed]);
+    }
+
+    #[test]
+    fn what_is_called_among_many_costs_more() {
+        let cold = Prices { cold: 8.0, ..PRICES };
+        let few = loads(&[10.0, 30.0]).choose(&[Chosen::default(); 2], cold, PURSE);
+        assert_eq!([few[0].cold, few[1].cold], [2.0 / CACHED, (1.0 + 10.0 / 30.0) / CACHED]);
+        let many =
+            loads(&[16.0; 512]).choose(&[Chosen::default(); 512], cold, Purse { promoted: 0, ..PURSE });
+        assert!(many.iter().all(|it| it.cold == 1.0), "{many:?}");
+        assert_eq!(many.iter().filter(|it| it.mode == Counted).count(), 300 / (9 * 8));
     }
 
     #[test]
     fn what_was_long_ago_is_forgotten() {
         let mut loads = loads(&[400.0, 0.0]);
-        loads.add(1e9 - 1000.0, [0.0, 7.0].into_iter());
-        assert!((200.0..200.01).contains(&loads.calls[0]), "{loads:?}");
-        assert!(loads.is_called(1) && (999_999_000.0..1e9).contains(&loads.income), "{loads:?}");
-        assert_eq!(Loads::new(1, 0.0).choose(&[Sampled], PRICES, 9), [Sampled]);
+        // Twice a half.
+        loads.add(1000.0, [0.0, 7.0].into_iter());
+        assert!((loads.calls[0] - 100.0).abs() < 1e-9 && loads.is_called(1), "{loads:?}");
+        assert!((loads.income - 1250.0).abs() < 1e-9, "{loads:?}");
+        assert_eq!(modes(&Loads::new(1, 0.0), &[Sampled], PRICES, PURSE), [Sampled]);
     }
 }

@@ -160,15 +160,14 @@ impl fmt::Display for Profile {
         let mut table = Table::new(&heading[..if has_futures { 11 } else { 9 }]);
         let labels = labels(called().map(|it| it.function().into()).collect());
         for (it, label) in called().zip(labels) {
-            let time =
-                |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |it| Time(whole(it)).to_string());
             let none = || ["-".to_owned(), String::new()];
+            let time = |time: Option<Estimated>| {
+                time.map_or_else(none, |it| it.cells(|it| Time(whole(it)).to_string()))
+            };
             let number = |it: Estimated| it.cells(|it| whole(it).to_string());
             let [calls, calls_error] = number(it.calls());
-            let total = it.total().map(|it| it.cells(|it| Time(whole(it)).to_string()));
-            let [total, total_error] = total.unwrap_or_else(none);
+            let [[mean, _], [own, _], [total, total_error]] = [it.mean(), it.own(), it.total()].map(time);
             let rate = format!("{} /s", whole(it.rate()));
-            let (mean, own) = (time(it.mean().map(|mean| mean.value)), time(it.own()));
             let samples = it.samples().to_string();
             let mut row = vec![label, calls, calls_error, rate, mean, own, total, total_error, samples];
             if has_futures {

@@ -84,50 +84,52 @@ pub(super) struct Sampler {
     selected: Selected,
     /// Of each function.
     probes: Vec<Probes>,
-    idle: Vec<ProbeId>,
     /// Of each function: changes with its mode.
     modes: Vec<AtomicU32>,
+    /// Since when it has that.
+    since: Vec<AtomicU64>,
     window: Window,
     /// How many calls each thread may time of functions that are always timed; above, its number.
     quota: AtomicU64,
     memory: PerThread<Head, Part>,
     time: Time,
-    since: Since,
+    made: Since,
 }
 
 impl Sampler {
     pub(super) fn new(probes: &ProbeSet, time: Time) -> Result<Self, Error> {
         let selected = Selected::new(&probes.probes());
         let mut of_functions = vec![Probes::default(); selected.functions.len()];
-        let mut idle = Vec::new();
         for id in probes.ids() {
-            match selected.acts.get(id.index()) {
-                Some(Act { step: Step::Nothing | Step::Cancel, .. }) | None => idle.push(*id),
-                Some(act) => of_functions[act.function as usize].add(*id, act.step),
+            if let Some(Act { function, step }) =
+                selected.acts.get(id.index()).filter(|act| is_of_call(act.step))
+            {
+                of_functions[*function as usize].add(*id, *step);
             }
         }
-        Self::of(selected, of_functions, idle, time)
+        Self::of(selected, of_functions, time)
     }
 
     /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1.
     pub(super) fn rehearsed(is_timed: bool, time: Time) -> Result<Self, Error> {
-        let sampler = Self::of(Selected::rehearsed(), vec![Probes::default()], Vec::new(), time)?;
+        let sampler = Self::of(Selected::rehearsed(), vec![Probes::default()], time)?;
         sampler.set_mode(0, if is_timed { Mode::Timed } else { Mode::Counted });
         sampler.give_quota(u32::MAX);
         Ok(sampler)
     }
 
-    fn of(selected: Selected, probes: Vec<Probes>, idle: Vec<ProbeId>, time: Time) -> Result<Self, Error> {
+    fn of(selected: Selected, probes: Vec<Probes>, time: Time) -> Result<Self, Error> {
         let functions = selected.functions.len();
         let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
+        let since = (0..functions).map(|_| AtomicU64::new(0)).collect();
         let (window, quota) = (Window::default(), AtomicU64::new(0));
         let memory = PerThread::new(functions)?;
-        Ok(Self { selected, probes, idle, modes, window, quota, memory, time, since: Since::now() })
+        Ok(Self { selected, probes, modes, since, window, quota, memory, time, made: Since::now() })
     }
 
     /// The period from its beginning until now.
     pub(super) fn period(&self) -> Period {
-        self.since.period()
+        self.made.period()
     }
 
     pub(super) fn functions(&self) -> &[Function] {
@@ -159,9 +161,9 @@ impl Sampler {
         self.probes[function].resuming
     }
 
-    /// Probes without a meaning here: points, drops of futures, and those of left-out functions.
-    pub(super) fn idle(&self) -> &[ProbeId] {
-        &self.idle
+    /// Whether calls, or polls, begin at this probe.
+    pub(super) fn begins(&self, probe: ProbeId) -> bool {
+        self.selected.acts.get(probe.index()).is_some_and(|act| begins(act.step))
     }
 
     /// Hits that found no memory.
@@ -175,6 +177,7 @@ impl Sampler {
         let low = if mode == Mode::Timed { ALWAYS } else { 0 };
         let last = self.modes[function].load(Relaxed);
         if last & ALWAYS != low {
+            self.since[function].store(self.time.now(), Relaxed);
             self.modes[function].store((last | ALWAYS).wrapping_add(1) | low, Release);
         }
     }
@@ -224,8 +227,7 @@ impl Sampler {
     #[inline(always)]
     pub(super) fn hit(&self, event: &Event<'_>) -> Option<Timed> {
         let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
-        // Dropping a future is no poll; its probe is off.
-        if matches!(step, Step::Nothing | Step::Cancel) {
+        if !is_of_call(step) {
             return None;
         }
         let function = function as usize;
@@ -239,7 +241,9 @@ impl Sampler {
         }
         let mode = self.modes.get(function)?.load(Acquire);
         let key = self.key(mode, event.generation());
-        part.belongs_to(key, local.thread());
+        if part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0 {
+            part.hit_window();
+        }
         head.belongs_to(local.thread());
         let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if let Some(stack_pointer) = mark {
@@ -264,11 +268,12 @@ impl Sampler {
         }
         if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
             frame.note(call.function, call.key, head.hits.load(Relaxed), part.untimed(), call.mark);
+            let is_nested = part.untimed() != 0 || head.find(call.function, call.key, 0).is_some();
             // As late as possible: the work before is not the call's.
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
-                part.begin_timed();
+                part.begin_timed(is_nested);
                 head.push();
                 return Some(depth);
             }
@@ -292,10 +297,20 @@ impl Sampler {
             return Some(depth);
         }
         let is_untimed = part.end_untimed();
-        let (_, deadline) = self.window.span();
-        if !call.is_always() && deadline != 0 && (!is_untimed || self.time.now() < deadline) {
-            // It began before the window: what was timed in it is none of who is around it.
-            head.pending.drop_of(call.era());
+        let (begin, deadline) = self.window.span();
+        let now = self.time.now();
+        if call.is_always() {
+            if !is_untimed {
+                part.end_spanning(now.saturating_sub(self.since[call.function].load(Relaxed)));
+            }
+        } else if deadline != 0 {
+            if !is_untimed {
+                part.end_late(now.saturating_sub(begin));
+            }
+            if !is_untimed || now < deadline {
+                // It began before the window: what was timed in it is none of who is around it.
+                head.pending.drop_of(call.era());
+            }
         }
         None
     }
@@ -386,6 +401,13 @@ fn add_below(pending: &Pending, parts: &[Part]) {
 #[inline(always)]
 fn begins(step: Step) -> bool {
     matches!(step, Step::Begin | Step::Enter | Step::Resume)
+}
+
+/// Whether a call or a poll begins or ends. Dropping a future is neither; its probe stays off, as
+/// points do.
+#[inline(always)]
+fn is_of_call(step: Step) -> bool {
+    !matches!(step, Step::Nothing | Step::Cancel)
 }
 
 impl Probes {

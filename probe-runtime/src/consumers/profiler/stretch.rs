@@ -17,7 +17,6 @@
 
 use super::course::Course;
 use super::part::Seen;
-use super::plan::Mode;
 
 /// The length of a window's parts, in nanoseconds; counting takes several times as long.
 const WINDOW: f64 = 60e3;
@@ -31,9 +30,10 @@ const LONG: f64 = 32.0;
 const LONGEST: f64 = 250e6;
 /// The part of the income for windows.
 const WINDOWS: f64 = 0.3;
-/// By how much rarer they are while the income of so many nanoseconds, or more, is owed.
+/// By how much rarer they are while much is owed.
 const RARER: f64 = 3.0;
-const OWED: f64 = 100e6;
+/// What switching a function for a window takes, in nanoseconds, before it is known.
+const SWITCHED: f64 = 1000.0;
 /// At most so many functions in a window: by chance, others in the next.
 const MOST: usize = 256;
 
@@ -77,8 +77,16 @@ pub(super) enum Phase {
 }
 
 impl Windows {
-    /// `price` says what so many ticks, and so many calls, cost.
-    pub(super) fn new(now: u64, epoch: f64, scale: f64, price: impl Fn(f64, f64) -> f64) -> Self {
+    /// For so many functions. `price` says what so many ticks, and so many calls, cost.
+    pub(super) fn new(
+        now: u64,
+        functions: usize,
+        epoch: f64,
+        scale: f64,
+        price: impl Fn(f64, f64) -> f64,
+    ) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "at most `MOST`")]
+        let switching = functions.min(MOST) as f64 * SWITCHED / scale;
         let window = WINDOW / scale;
         Self {
             phase: Phase::Rest,
@@ -90,7 +98,7 @@ impl Windows {
             opens: now,
             is_long: false,
             missed: [0.0; 2],
-            cost: price(2.0 * window, 100.0),
+            cost: price(2.0 * window + switching, 100.0),
             began_at: 0.0,
             warm: WARM,
             inside: Vec::new(),
@@ -123,21 +131,15 @@ impl Windows {
     }
 
     /// What is known of a function by now, if its last reading is this.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: u64) {
-        course.read(seen, self.weight, self.length());
-        if course.mode == Mode::Sampled {
-            course.sampled += now.saturating_sub(course.sampled_from) as f64;
-            course.sampled_from = now;
-        }
+        course.read(seen, now, self.weight, self.length());
     }
 
     /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
     /// window, whatever happens meanwhile: else windows would not stand for all time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-    pub(super) fn plan(&mut self, now: u64, income: f64, level: f64) {
+    pub(super) fn plan(&mut self, now: u64, income: f64, owed: f64) {
         let income = income.max(f64::MIN_POSITIVE);
-        let owed = (-level / (income * OWED / self.scale)).clamp(0.0, 1.0);
         let paid = self.cost / (WINDOWS * income) * (1.0 + RARER * owed);
         // Not in step with anything that the program does.
         let length = paid.min(LONGEST / self.scale).max(self.epoch) * (0.5 + self.chance());
@@ -223,7 +225,7 @@ mod tests {
     #[test]
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn windows_are_anywhere_in_their_stretches() {
-        let mut windows = Windows::new(1, 1e7, 1.0, |ticks, _| ticks);
+        let mut windows = Windows::new(1, 0, 1e7, 1.0, |ticks, _| ticks);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
         for round in 1..=1000 {
             // Late by some: the next stretch begins where the last has ended all the same.
@@ -241,22 +243,21 @@ mod tests {
 
     #[test]
     fn stretches_pay_for_their_windows() {
-        let mut windows = Windows::new(0, 1e7, 1.0, |ticks, _| ticks);
-        let mut is_about = |level, expected: u64| {
-            windows.plan(windows.to, 0.01, level);
+        let mut windows = Windows::new(0, 0, 1e7, 1.0, |ticks, _| ticks);
+        let mut is_about = |owed, expected: u64| {
+            windows.plan(windows.to, 0.01, owed);
             let length = windows.to - windows.from;
             assert!((expected / 2..=3 * expected / 2).contains(&length), "{length}");
         };
         // 120 µs at 0.3 of 1 %.
         is_about(0.0, 40_000_000);
-        // The income of 50 ms is owed.
-        is_about(-5e5, 100_000_000);
-        is_about(-1e9, 160_000_000);
+        is_about(0.5, 100_000_000);
+        is_about(1.0, 160_000_000);
     }
 
     #[test]
     fn a_call_stands_for_those_of_other_stretches_and_functions() {
-        let mut windows = Windows::new(0, 6e6, 1.0, |_, _| 0.0);
+        let mut windows = Windows::new(0, 0, 6e6, 1.0, |_, _| 0.0);
         (windows.from, windows.to) = (0, 6_000_000);
         windows.reach();
         assert_eq!(windows.choose([vec![], vec![]]), None);

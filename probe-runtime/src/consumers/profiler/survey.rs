@@ -1,10 +1,10 @@
 //! Surveys: all functions are read, and their modes chosen anew ([`plan`](super::plan)).
 //!
 //! From 0.3 ms on, ever less often, and no more often than a part of the budget pays for; not while
-//! there is a window.
+//! there is a window. Later on they are made where a window begins anyway: waking up is dear.
 
 use super::core::Running;
-use super::plan::Mode;
+use super::plan::{Mode, Purse};
 use super::sampler::Sampler;
 use crate::patch::Visibility;
 
@@ -13,11 +13,18 @@ const FIRST: f64 = 300e3;
 const LATER: f64 = 3.0;
 /// Until so many nanoseconds apart, they may cost more: what is hot costs more still.
 const EARLY: f64 = 10e6;
-/// The longest time from one to the next, in nanoseconds.
+/// Later, the least and the most from one to the next.
+const LATE: f64 = 20e6;
 const LONGEST: f64 = 4e9;
 /// How many times the income they may cost, at first and then.
 const AT_FIRST: f64 = 5.0;
 const SURVEYS: f64 = 0.2;
+/// In the beginning, hits may cost the income of so many nanoseconds beyond their share: some calls
+/// at once are no reason to count a function in windows ever after.
+const CREDIT: f64 = 20e6;
+/// Calls of so many nanoseconds are not timed each, however few they are: they can become so many by
+/// the next survey that telling them takes as long as they do.
+const SHORT: f64 = 2e3;
 /// What it takes to switch a function, in nanoseconds, before it is known.
 const SWITCHED: f64 = 400.0;
 /// Calls that all threads may time until the next one, at least.
@@ -28,63 +35,82 @@ pub(super) const QUOTA: u32 = 1000;
 pub(super) struct Surveys {
     last: u64,
     between: f64,
+    /// What the last one has cost.
+    price: f64,
     /// Nanoseconds a tick.
     scale: f64,
 }
 
 impl Surveys {
     pub(super) fn new(now: u64, scale: f64) -> Self {
-        Self { last: now, between: FIRST / scale, scale }
+        Self { last: now, between: FIRST / scale, price: 0.0, scale }
     }
 
-    /// When the next one is due.
+    /// When one is made, whatever else there is to do.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment")]
     pub(super) fn next(&self) -> u64 {
         self.last + self.between as u64
     }
 
-    /// One has taken place, at a price.
-    fn plan(&mut self, now: u64, price: f64, income: f64) {
+    /// Whether half of the time has passed: it is made if there is something to do.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    fn is_near(&self, now: u64) -> bool {
+        2.0 * now.saturating_sub(self.last) as f64 >= self.between
+    }
+
+    /// One is made.
+    fn plan(&mut self, now: u64, income: f64) {
         let later = LATER * self.between;
-        let paid = |share: f64| price / (share * income).max(f64::MIN_POSITIVE);
-        let [early, longest] = [EARLY, LONGEST].map(|it| it / self.scale);
-        let is_early = later < early;
-        self.between =
-            if is_early { later.max(paid(AT_FIRST)) } else { paid(SURVEYS).max(early) }.min(longest);
-        self.last = now;
+        let paid = |share: f64| self.price / (share * income).max(f64::MIN_POSITIVE);
+        let [early, late, longest] = [EARLY, LATE, LONGEST].map(|it| it / self.scale);
+        let between = if later < early { later.max(paid(AT_FIRST)) } else { paid(SURVEYS).max(late) };
+        (self.last, self.between) = (now, between.min(longest));
     }
 }
 
 impl Running {
+    /// A window is about to begin.
+    pub(super) fn survey_first(&mut self, sampler: &Sampler) {
+        if self.surveys.is_near(self.time.now()) {
+            self.survey(sampler);
+        }
+    }
+
     /// Reads all functions, and chooses their modes anew.
     #[expect(clippy::cast_precision_loss, reason = "amounts, and a time")]
     pub(super) fn survey(&mut self, sampler: &Sampler) {
-        let own_before = self.cost.own;
         self.book(sampler);
+        let own_before = self.cost.own;
         let now = self.time.now();
         let all: Vec<_> = (0..self.courses.len()).collect();
         let readings = self.read(sampler, &all);
+        self.book_counted(&readings);
         let elapsed = now.saturating_sub(self.surveys.last) as f64;
-        let (mut counted, mut lately) = (0.0, Vec::with_capacity(all.len()));
+        let mut lately = Vec::with_capacity(all.len());
         for (course, seen) in self.courses.iter_mut().zip(readings) {
-            let (before, delivered_before) = course.surveyed;
-            let calls = seen.calls.saturating_sub(before);
-            course.surveyed = (seen.calls, seen.delivered);
+            let calls = seen.calls.saturating_sub(std::mem::replace(&mut course.surveyed, seen.calls));
             self.windows.read_on(course, seen, now);
             // Else windows say.
             if course.mode != Mode::Sampled {
-                counted += calls.saturating_sub(seen.delivered.saturating_sub(delivered_before)) as f64;
                 course.rate = calls as f64 / elapsed.max(1.0);
             }
-            self.cost.calls += calls;
             lately.push(course.rate * elapsed);
         }
-        self.book_counted(counted);
         self.loads.add(self.income * elapsed, lately.into_iter());
-        let modes: Vec<_> = self.courses.iter().map(|it| it.mode).collect();
+        self.surveys.plan(now, self.income);
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
-        let chosen = self.loads.choose(&modes, prices, times(self.bucket.level, arming));
+        let credit = self.bucket.a_second() * CREDIT / 1e9;
+        let purse = Purse {
+            income: self.income * self.surveys.between / (1.0 + self.owed()),
+            credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls as f64)).max(0.0),
+            promoted: times(self.bucket.level, arming),
+        };
+        let short = SHORT / self.scale;
+        let now: Vec<_> = self.courses.iter().map(|it| it.now(short)).collect();
+        let chosen = self.loads.choose(&now, prices, purse);
+        self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.cold = chosen.cold);
+        let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
         let changed: Vec<_> = all.into_iter().filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
@@ -94,8 +120,7 @@ impl Running {
         let least = times(f64::from(QUOTA), threads.max(1) as f64);
         sampler.give_quota(quota.max(least).try_into().unwrap_or(u32::MAX));
         self.book(sampler);
-        let price = self.bucket.price(self.cost.own - own_before, 0.0);
-        self.surveys.plan(now, price, self.income);
+        self.surveys.price = self.bucket.price(self.cost.own - own_before, 0.0);
     }
 
     /// Gives these functions the modes that were chosen, of all.
@@ -143,11 +168,12 @@ impl Running {
     /// Notes which functions windows are for, so that not all are looked at each time.
     fn list(&mut self) {
         let (courses, loads) = (&self.courses, &self.loads);
-        let of = |mode: Mode| (0..courses.len()).filter(move |it| courses[*it].mode == mode);
-        let estimated: Vec<_> = of(Mode::Sampled).collect();
-        let counted = of(Mode::Counted).filter(|it| loads.is_called(*it));
-        let in_windows = counted.chain(estimated.iter().copied()).collect();
-        (self.estimated, self.in_windows) = (estimated, in_windows);
+        let is_for = |it: &usize| match courses[*it].mode {
+            Mode::Timed => false,
+            Mode::Counted => loads.is_called(*it),
+            Mode::Sampled => true,
+        };
+        self.in_windows = (0..courses.len()).filter(is_for).collect();
     }
 }
 

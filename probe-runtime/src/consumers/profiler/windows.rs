@@ -15,9 +15,8 @@ use crate::registry::ProbeId;
 /// The weight of the last window in what is known of windows lately.
 const LATELY: f64 = 0.25;
 
-/// How many times as long as beside other work counted hits take in windows, which are of what is
-/// called most: between once and four times, where a program waits for each (a tight recursion).
-const WAITED_FOR: f64 = 2.0;
+/// The part of what counted hits may take that they do take of a window's time: between 0.1 and 0.9.
+const OF_WINDOWS: f64 = 0.5;
 
 impl Running {
     /// Does what is due.
@@ -50,7 +49,7 @@ impl Running {
 
     /// Plans the next stretch.
     pub(super) fn plan(&mut self) {
-        self.windows.plan(self.time.now(), self.income, self.bucket.level);
+        self.windows.plan(self.time.now(), self.income, self.owed());
     }
 
     /// Functions that a window of a kind is for.
@@ -59,11 +58,14 @@ impl Running {
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
+        self.survey_first(sampler);
         self.book(sampler);
         self.windows.reach();
         self.windows.began_at = self.bucket.spent;
         let Some(all) = self.windows.choose([self.due(false), self.due(true)]) else { return self.plan() };
         self.windows.begin(all);
+        let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
+        self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
         if self.estimated.is_empty() {
             return self.begin_timing(sampler);
         }
@@ -87,22 +89,21 @@ impl Running {
             .zip(before)
             .map(|(seen, before)| seen.calls.saturating_sub(*before) as f64)
             .collect();
-        let all: f64 = calls.iter().sum();
+        let of_each = |(function, calls): (&usize, &f64)| {
+            calls * self.costs().counted_where(self.courses[*function].cold)
+        };
         let (_, _, threads) = sampler.totals();
-        let costs = all * WAITED_FOR * self.costs().counted;
+        let costs = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         // Of all threads that have hit, as many as that takes were at work.
-        let hits = costs / (costs / took).clamp(1.0, threads.max(1) as f64);
-        let to = self.windows.to;
+        let hits = OF_WINDOWS * costs / (costs / took).clamp(1.0, threads.max(1) as f64);
+        let (to, all) = (self.windows.to, calls.iter().sum());
         for (function, calls) in self.estimated.iter().zip(calls) {
             let course = &mut self.courses[*function];
             course.rates.add(calls, took, hits, to.saturating_sub(course.covered) as f64);
             course.covered = to;
             course.rate += LATELY * (calls / took - course.rate);
         }
-        self.book_counted(all);
-        let is_inside = |it: &usize| self.windows.inside.contains(it);
-        let others: Vec<_> = self.estimated.iter().copied().filter(|it| !is_inside(it)).collect();
-        self.switch_off(&sampler.entries(&others));
+        self.spend(all, costs);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
@@ -122,16 +123,16 @@ impl Running {
         let inside = std::mem::take(&mut self.windows.inside);
         sampler.close();
         self.switch.count(&sampler.entries(&inside));
-        let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
-        let estimated: Vec<_> = inside.iter().copied().filter(is_estimated).collect();
-        self.switch_off(&[sampler.exits(&inside), sampler.entries(&estimated)].concat());
+        self.switch_off(&[sampler.exits(&inside), sampler.entries(&self.estimated)].concat());
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
-            self.windows.read_on(&mut self.courses[*function], seen, now);
+            let course = &mut self.courses[*function];
+            self.windows.read_on(course, seen, now);
+            course.looked();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
-        self.windows.cost += LATELY * (spent - self.windows.cost);
+        self.windows.cost = spent.max(self.windows.cost + LATELY * (spent - self.windows.cost));
         self.windows.is_long ^= true;
         self.plan();
     }

@@ -3,7 +3,7 @@
 use super::super::course::Known;
 use super::super::estimate::Estimated;
 use super::super::part::Seen;
-use super::rounded::{nanoseconds, whole};
+use super::rounded::whole;
 use crate::calls::Function;
 use crate::consumers::report::{Cell, FixedColumns, Row};
 
@@ -30,36 +30,33 @@ pub struct FunctionProfile {
     polls: Option<Estimated>,
     rate: f64,
     mean: Option<Estimated>,
-    own: Option<f64>,
+    own: Option<Estimated>,
     total: Option<Estimated>,
     counted: u64,
     samples: u64,
-    min: u64,
-    max: u64,
 }
 
 impl FunctionProfile {
     /// `scale` is nanoseconds a tick, `elapsed` is in nanoseconds.
     pub(super) fn new(function: &Function, known: &Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
-        // What is known is of entries; those of a future are polls. The share of first polls, as
-        // far as it was seen, turns polls into calls.
+        // What is known is of entries; those of a future are polls. Of polls that were not seen, nothing
+        // tells which were the first.
         let (polls, first) = (known.calls, seen.first_polls());
-        let seen_calls = Estimated { value: seen.first_calls(), ..polls };
-        let is_known = polls.is_exact() || polls.is_at_least();
-        let calls = if is_known { seen_calls } else { polls.times(first) };
-        let extreme = |ticks| if seen.ended == 0 { 0 } else { whole(nanoseconds(ticks, scale)) };
+        let calls = match () {
+            () if !function.is_future() => polls,
+            () if polls.is_exact() => Estimated::exactly(seen.first_calls()),
+            () => Estimated::at_least(seen.first_calls()),
+        };
         Self {
             function: function.clone(),
             calls,
             polls: function.is_future().then_some(polls),
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
             mean: known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first)),
-            own: known.own.map(|it| it * scale),
+            own: known.own.map(|it| it.times(scale)),
             total: known.total.map(|it| it.times(scale)),
             counted: seen.calls,
             samples: whole(known.samples),
-            min: extreme(!seen.shortest),
-            max: extreme(seen.longest),
         }
     }
 
@@ -94,10 +91,9 @@ impl FunctionProfile {
         self.mean
     }
 
-    /// The time of all its calls, in nanoseconds, without what they spent in calls of other
-    /// functions that are profiled, as far as calls were timed with all that is in them; `None` if
-    /// none was. It is as uncertain as the times of all these calls together.
-    pub fn own(&self) -> Option<f64> {
+    /// The time of all calls that have ended, in nanoseconds, without what they spent in calls of
+    /// other functions that are profiled; `None` if no call was timed with all that is in it.
+    pub fn own(&self) -> Option<Estimated> {
         self.own
     }
 
@@ -116,19 +112,9 @@ impl FunctionProfile {
         self.samples
     }
 
-    /// The shortest call (of a future, poll) that was timed; 0 if none was.
-    pub fn min(&self) -> u64 {
-        self.min
-    }
-
-    /// The longest call (of a future, poll) that was timed; 0 if none was.
-    pub fn max(&self) -> u64 {
-        self.max
-    }
-
     /// What functions are sorted by.
     pub(super) fn weight(&self) -> f64 {
-        self.own.or(self.total.map(|total| total.value)).unwrap_or_default()
+        self.own.or(self.total).unwrap_or_default().value
     }
 
     pub(crate) fn row(&self) -> Row<'_> {
@@ -148,13 +134,12 @@ const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
         ("calls_per_second", |it| it.rate.into()),
         ("mean_ns", |it| it.mean.map(|mean| mean.value).into()),
         ("mean_error_ns", |it| it.mean.and_then(Estimated::known_error).into()),
-        ("self_ns", |it| it.own.into()),
+        ("self_ns", |it| it.own.map(|own| own.value).into()),
+        ("self_error_ns", |it| it.own.and_then(Estimated::known_error).into()),
         ("total_ns", |it| it.total.map(|total| total.value).into()),
         ("total_error_ns", |it| it.total.and_then(Estimated::known_error).into()),
         ("counted", |it| it.counted.into()),
         ("samples", |it| it.samples.into()),
-        ("min_ns", |it| (it.samples != 0).then_some(it.min).into()),
-        ("max_ns", |it| (it.samples != 0).then_some(it.max).into()),
         ("polls", |it| it.polls.map(|polls| polls.value).into()),
         ("polls_error", |it| it.polls.and_then(Estimated::known_error).into()),
     ],
