@@ -7,6 +7,7 @@ use super::parts::{Chain, Part, Parts};
 use crate::abi::Definition;
 use crate::arch::backend;
 use crate::dispatch::{Action, Published, Subscription, TallyAt};
+use crate::patch::Mode;
 use crate::registry::ProbeState;
 
 /// Who listens to one probe, and who holds it off.
@@ -103,10 +104,20 @@ impl Members {
         }
     }
 
-    /// Whether all that a hit does now is to be counted there.
+    /// What the sites of a probe with this counter are to be.
     #[inline]
-    pub(super) fn only_counts_at(&self, counter: TallyAt) -> bool {
-        self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(counter))
+    pub(super) fn mode(
+        &self,
+        parts: &Parts,
+        counter: Option<TallyAt>,
+        is_paused: impl Fn(usize) -> bool,
+    ) -> Mode {
+        let only_counts = |at| self.hook.as_ref().is_some_and(|hook| hook.only_counts_at(at));
+        match self.state(parts, is_paused) {
+            ProbeState::Active if counter.is_some_and(only_counts) => Mode::Counting,
+            ProbeState::Active => Mode::Active,
+            _ => Mode::Latent,
+        }
     }
 
     pub(super) fn hold(&mut self) {

@@ -19,10 +19,11 @@ impl Control {
     /// The sites of these probes that are not as they were left, in ascending order.
     pub(super) fn strays(&self, ids: &[ProbeId]) -> Vec<(ProbeId, Refusal)> {
         let mut strays = Vec::new();
+        let left_each = self.left_each(ids);
         for left in [Some(Mode::Counting), Some(Mode::Active), Some(Mode::Latent), None] {
-            let ids = ids.iter().filter(|id| self.left(**id) == left);
+            let ids = ids.iter().zip(&left_each).filter(|(_, it)| **it == left);
             let mut sites: Vec<_> =
-                ids.flat_map(|id| self.registry.sites(*id).iter().map(|site| (*site, *id))).collect();
+                ids.flat_map(|(id, _)| self.registry.sites(*id).iter().map(|site| (*site, *id))).collect();
             self.look_at(&mut sites, left, &mut strays);
         }
         // Hooks switch those of their own accord.

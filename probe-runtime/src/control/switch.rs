@@ -3,9 +3,9 @@
 use std::iter;
 use std::ops::RangeInclusive;
 
-use super::state::Control;
+use super::state::{Control, is_paused};
 use crate::patch::{Access, Mode, Report};
-use crate::registry::{ProbeId, ProbeState};
+use crate::registry::ProbeId;
 
 /// Neighbouring probes, whose sites lie side by side.
 pub(super) type Run = RangeInclusive<usize>;
@@ -29,28 +29,16 @@ fn extend(runs: &mut Vec<Run>, id: ProbeId) {
 impl Control {
     /// How the last operation left the sites of a probe; `None` where nobody here has switched
     /// them: another copy of this crate may have.
+    #[inline]
     pub(super) fn left(&self, id: ProbeId) -> Option<Mode> {
-        match self.state_of(id) {
-            ProbeState::Active | ProbeState::Held => Some(self.mode_of(id)),
-            _ => None,
-        }
+        let members = self.members(id).filter(|members| members.has_parts())?;
+        Some(members.mode(&self.parts, self.tallies.of(id), is_paused(&self.attachments)))
     }
 
     /// What the sites of a probe are to be.
     #[inline]
     pub(super) fn mode_of(&self, id: ProbeId) -> Mode {
-        match self.state_of(id) {
-            ProbeState::Active if self.is_only_counted(id) => Mode::Counting,
-            ProbeState::Active => Mode::Active,
-            _ => Mode::Latent,
-        }
-    }
-
-    /// Whether all that a hit of a probe does now is to be counted by the probe's own counter.
-    #[inline]
-    fn is_only_counted(&self, id: ProbeId) -> bool {
-        let counter = self.tallies.of(id);
-        counter.is_some_and(|at| self.members(id).is_some_and(|members| members.only_counts_at(at)))
+        self.left(id).unwrap_or(Mode::Latent)
     }
 
     /// The same of each of these probes.
