@@ -1,20 +1,47 @@
 //! Text tables: columns that line up, words to the left, numbers to the right.
 
-use std::fmt;
+use std::{fmt, iter};
 
 /// Rows under a heading.
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    columns: usize,
+    /// All cells, one after the other: a row has some ten, and tables have thousands of rows.
+    text: String,
+    cells: Vec<Cell>,
+}
+
+/// Where a cell ends, and how many characters it has.
+struct Cell {
+    end: usize,
+    width: usize,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|name| (*name).to_owned()).collect()] }
+        let mut table = Self { columns: heading.len(), text: String::new(), cells: Vec::new() };
+        heading.iter().for_each(|name| table.cell(name));
+        table
     }
 
     /// A row with as many cells as the heading has.
     pub(crate) fn row(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        assert_eq!(row.len(), self.columns, "a cell for each column");
+        row.into_iter().for_each(|cell| self.cell(&cell));
+    }
+
+    fn cell(&mut self, cell: &str) {
+        self.text.push_str(cell);
+        self.cells.push(Cell { end: self.text.len(), width: cell.chars().count() });
+    }
+
+    /// The cells' text and width, row by row.
+    fn cells(&self) -> impl Iterator<Item = (&str, usize)> {
+        let mut start = 0;
+        self.cells.iter().map(move |cell| {
+            let text = &self.text[start..cell.end];
+            start = cell.end;
+            (text, cell.width)
+        })
     }
 }
 
@@ -26,23 +53,32 @@ fn is_number(cell: &str) -> bool {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width =
-            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let numeric =
-            |column: usize| self.rows.len() > 1 && self.rows[1..].iter().all(|row| is_number(&row[column]));
-        let last = self.rows[0].len() - 1;
-        let columns: Vec<_> = (0..=last).map(|column| (width(column), numeric(column))).collect();
-        for (at, row) in self.rows.iter().enumerate() {
-            if at != 0 {
-                writeln!(f)?;
+        let mut widths = vec![0; self.columns];
+        let mut are_numbers = vec![self.cells.len() > self.columns; self.columns];
+        for (at, (cell, width)) in self.cells().enumerate() {
+            let column = at % self.columns;
+            widths[column] = width.max(widths[column]);
+            are_numbers[column] &= at < self.columns || is_number(cell);
+        }
+        let mut line = String::new();
+        for (at, (cell, width)) in self.cells().enumerate() {
+            let column = at % self.columns;
+            let fill = iter::repeat_n(' ', widths[column] - width);
+            if column != 0 {
+                line.push_str("  ");
+            } else if at != 0 {
+                line.push('\n');
             }
-            for (column, (cell, (width, numeric))) in row.iter().zip(&columns).enumerate() {
-                let gap = if column == 0 { "" } else { "  " };
-                match (numeric, column == last) {
-                    (true, _) => write!(f, "{gap}{cell:>width$}")?,
-                    (false, false) => write!(f, "{gap}{cell:<width$}")?,
-                    (false, true) => write!(f, "{gap}{cell}")?,
-                }
+            if are_numbers[column] {
+                line.extend(fill);
+                line.push_str(cell);
+            } else {
+                line.push_str(cell);
+                line.extend(fill.filter(|_| column + 1 != self.columns));
+            }
+            if column + 1 == self.columns {
+                f.write_str(&line)?;
+                line.clear();
             }
         }
         Ok(())
@@ -64,5 +100,14 @@ mod tests {
              app::handle  entry     7  ≤ 1.50 µs\n\
              app::é       point  1234          -"
         );
+    }
+
+    #[test]
+    fn a_heading_alone_is_words_and_long_names_have_room() {
+        assert_eq!(Table::new(&["probe", "hits"]).to_string(), "probe  hits");
+        let name = "long_".repeat(20);
+        let mut table = Table::new(&["probe", "hits"]);
+        table.row(vec![name.clone(), "7".into()]);
+        assert_eq!(table.to_string(), format!("probe{}  hits\n{name}     7", " ".repeat(95)));
     }
 }
