@@ -248,16 +248,19 @@ impl Tally {
         };
         self.shown += 1;
         self.covered += u32::from(is_within);
+        let is_within = |it: Estimated, truth: f64| {
+            let off = it.value - truth;
+            // As far as floating point goes.
+            let error = it.error + 1e-9 * truth;
+            if it.is_at_least() { off <= 1e-9 * truth } else { off.abs() <= error }
+        };
         if let Some(total) = shown.total() {
             self.times += 1;
-            let off = total.value - time as f64;
-            self.times_covered +=
-                u32::from(if total.is_at_least() { off <= 0.5 } else { off.abs() <= total.error + 0.5 });
+            self.times_covered += u32::from(is_within(total, time as f64));
         }
         if let Some(mean) = shown.mean() {
             self.means += 1;
-            let off = (mean.value - time as f64 / calls as f64).abs();
-            self.means_covered += u32::from(off <= mean.error + 1e-6 * mean.value);
+            self.means_covered += u32::from(is_within(mean, time as f64 / calls as f64));
         }
     }
 }
@@ -300,16 +303,8 @@ fn runs(program: fn(&mut Run<'_>), budget: f64) -> [Tally; FUNCTIONS.len()] {
     tallies
 }
 
-/// What is held against the truth.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Calls,
-    /// Calls, and their times.
-    All,
-}
-
 /// Each function's numbers, on a small budget and on a larger one.
-fn are_covered(program: fn(&mut Run<'_>), held: Held) {
+fn are_covered(program: fn(&mut Run<'_>)) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missed = String::new();
     for budget in [2_000.0, 20_000.0] {
@@ -317,7 +312,7 @@ fn are_covered(program: fn(&mut Run<'_>), held: Held) {
             println!("{budget} calls/s, {path}: {it:?}");
             assert_eq!(u64::from(it.shown), RUNS);
             let missed_times = (it.times - it.times_covered).max(it.means - it.means_covered);
-            if it.covered < LEAST || held == Held::All && missed_times > it.shown - LEAST {
+            if it.covered < LEAST || missed_times > it.shown - LEAST {
                 writeln!(missed, "{budget} calls/s, {path}: {it:?}").unwrap();
             }
         }
@@ -327,45 +322,42 @@ fn are_covered(program: fn(&mut Run<'_>), held: Held) {
 
 #[test]
 fn calls_in_a_random_order() {
-    are_covered(mixture, Held::All);
+    are_covered(mixture);
 }
 
 #[test]
 fn all_calls_at_the_start() {
-    are_covered(startup, Held::All);
+    are_covered(startup);
 }
 
 #[test]
 fn bursts_between_silences() {
-    are_covered(bursts, Held::All);
+    are_covered(bursts);
 }
 
 #[test]
 fn each_phase_has_its_function() {
-    are_covered(phases, Held::All);
+    are_covered(phases);
 }
 
 #[test]
 fn bursts_as_regular_as_a_clock() {
-    are_covered(periods, Held::All);
+    are_covered(periods);
 }
-
-// Few windows see a call that is both rare and long, so the times of the next two are not held against
-// the truth.
 
 #[test]
 fn calls_of_two_lengths_inside_of_calls() {
-    are_covered(lengths, Held::Calls);
+    are_covered(lengths);
 }
 
 #[test]
 fn functions_that_call_each_other() {
-    are_covered(descents, Held::Calls);
+    are_covered(descents);
 }
 
 #[test]
 fn work_between_pauses() {
-    are_covered(pauses, Held::All);
+    are_covered(pauses);
 }
 
 /// What is estimated says something: an error beyond all numbers would cover any truth.
