@@ -20,7 +20,7 @@ use crate::registry::ProbeId;
 
 /// Calls in a round, and rounds.
 const CALLS: u32 = 64;
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 11;
 
 /// The process whose thread has hooked the definitions. A forked child takes over from a thread that
 /// it does not have.

@@ -30,8 +30,8 @@ const LONG: f64 = 32.0;
 const LONGEST: f64 = 250e6;
 /// The part of the income for windows.
 const WINDOWS: f64 = 0.3;
-/// By how much rarer they are while much is owed.
-const RARER: f64 = 3.0;
+/// By how much rarer they are, and surveys, while much is owed.
+pub(super) const RARER: f64 = 3.0;
 /// What switching a function for a window takes, in nanoseconds, before it is known.
 const SWITCHED: f64 = 1000.0;
 /// At most so many functions in a window: by chance, others in the next.

@@ -6,6 +6,7 @@
 use super::core::Running;
 use super::plan::{Mode, Purse};
 use super::sampler::Sampler;
+use super::stretch::RARER;
 use crate::patch::Visibility;
 
 /// When all functions are read first, in nanoseconds, and how much later each time.
@@ -14,7 +15,7 @@ const LATER: f64 = 3.0;
 /// Until so many nanoseconds apart, they may cost more: what is hot costs more still.
 const EARLY: f64 = 10e6;
 /// Later, the least and the most from one to the next.
-const LATE: f64 = 20e6;
+const LATE: f64 = 40e6;
 const LONGEST: f64 = 4e9;
 /// How many times the income they may cost, at first and then.
 const AT_FIRST: f64 = 5.0;
@@ -58,12 +59,16 @@ impl Surveys {
         2.0 * now.saturating_sub(self.last) as f64 >= self.between
     }
 
-    /// One is made.
-    fn plan(&mut self, now: u64, income: f64) {
+    /// One is made. `owed` says how much is, from 0 to 1.
+    fn plan(&mut self, now: u64, income: f64, owed: f64) {
         let later = LATER * self.between;
         let paid = |share: f64| self.price / (share * income).max(f64::MIN_POSITIVE);
         let [early, late, longest] = [EARLY, LATE, LONGEST].map(|it| it / self.scale);
-        let between = if later < early { later.max(paid(AT_FIRST)) } else { paid(SURVEYS).max(late) };
+        let between = if later < early {
+            later.max(paid(AT_FIRST))
+        } else {
+            paid(SURVEYS).max(late) * (1.0 + RARER * owed)
+        };
         (self.last, self.between) = (now, between.min(longest));
     }
 }
@@ -97,7 +102,7 @@ impl Running {
             lately.push(course.rate * elapsed);
         }
         self.loads.add(self.income * elapsed, lately.into_iter());
-        self.surveys.plan(now, self.income);
+        self.surveys.plan(now, self.income, self.owed());
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let credit = self.bucket.a_second() * CREDIT / 1e9;
