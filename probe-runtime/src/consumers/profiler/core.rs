@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Options;
 use super::budget::Bucket;
 use super::costs::{Costs, Rehearsed};
-use super::course::{Course, Known};
+use super::course::{Course, Known, Moment};
 use super::part::Seen;
 use super::plan::{Loads, Mode, Prices};
 use super::sampler::Sampler;
@@ -138,12 +138,12 @@ impl Core {
 
     /// All that is known of each function now.
     pub(super) fn known(&self, sampler: &Sampler, running: &mut Running) -> Vec<(Known, Seen)> {
-        let now = self.now_for(running);
         if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
             running.rehearsed.again();
         }
         let all: Vec<_> = (0..running.courses.len()).collect();
         let readings = running.read(sampler, &all);
+        let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used().by_all) };
         running.book_counted(&readings);
         let costs = running.costs();
         #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
@@ -313,6 +313,21 @@ impl Running {
             }
         }
         self.spend(all, ticks);
+    }
+
+    /// For how many ticks the program has worked, if the process has used so much: without what the
+    /// profiler has used by the last time that accounts were made up.
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    fn worked(&self, used_by_all: u64) -> f64 {
+        self.cost.used - self.cost.own + used_by_all.saturating_sub(self.used.by_all) as f64 / self.scale
+    }
+
+    /// Now, on the thread that looks.
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    pub(super) fn moment(&self) -> Moment {
+        let used = self.time.used();
+        let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64 / self.scale;
+        Moment { time: self.time.now(), worked: self.worked(used.by_all) - own }
     }
 
     /// How much is owed: nothing, or as much as the income of [`OWED`] and more, or in between.

@@ -5,6 +5,13 @@ use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
 use super::plan::{Chosen, Mode};
 
+/// A moment: in ticks, and for how many the program has worked by then, on all processors.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct Moment {
+    pub(super) time: u64,
+    pub(super) worked: f64,
+}
+
 /// The course of a function.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Course {
@@ -15,12 +22,14 @@ pub(super) struct Course {
     counted: f64,
     /// Of these, those that were timed while each was to be.
     timed: Times,
-    /// Calls while they were counted in windows only, and for how long that was the case.
+    /// Calls while they were counted in windows only; for how long that was so, and the program has
+    /// worked then.
     pub(super) rates: Rates,
     sampled: f64,
+    worked: f64,
     /// For how long not each call was timed; and until when that is known.
     untimed: f64,
-    from: u64,
+    from: Moment,
     /// Windows for it, on threads that have hit any.
     looks: f64,
     /// Until when windows stand for that time.
@@ -94,13 +103,16 @@ pub(super) struct Known {
 const LONG: f64 = 0.05;
 /// How uncertain it is what hits inside of a call took of it.
 const HITS: f64 = 0.2;
+/// How many times the error of their number, by chance, calls that windows have seen are uncertain by:
+/// some are longer than others.
+const BELOW: f64 = 3.0;
 /// So many tell.
 const TELLING: f64 = 10.0;
 
 impl Course {
     /// From here on, it is in this mode.
-    pub(super) fn begin(&mut self, mode: Mode, now: u64) {
-        (self.mode, self.from, self.covered) = (mode, now, now);
+    pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
+        (self.mode, self.from, self.covered) = (mode, now, now.time);
         // Calls under way are forgotten.
         self.timed.begun = self.timed.ended;
         self.is_long &= mode != Mode::Timed;
@@ -108,11 +120,13 @@ impl Course {
 
     /// Reads on. `weight` is what a call of the last window stands for, which was so long.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    pub(super) fn read(&mut self, seen: Seen, now: u64, weight: f64, length: f64) {
+    pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64, length: f64) {
         let calls = seen.calls.saturating_sub(self.last.calls) as f64;
-        let passed = now.saturating_sub(std::mem::replace(&mut self.from, now)) as f64;
+        let from = std::mem::replace(&mut self.from, now);
+        let passed = now.time.saturating_sub(from.time) as f64;
         if self.mode == Mode::Sampled {
             self.sampled += passed;
+            self.worked += (now.worked - from.worked).max(0.0);
         } else {
             self.counted += calls;
         }
@@ -155,7 +169,7 @@ impl Course {
             return Estimated::exactly(self.last.calls as f64);
         }
         let least = self.last.calls as f64;
-        match self.rates.over(self.sampled) {
+        match self.rates.over(self.sampled, self.worked) {
             Some(sampled) if self.counted + sampled.value + sampled.error >= least => {
                 let value = (self.counted + sampled.value).max(least);
                 Estimated { value, error: sampled.error }
@@ -177,10 +191,7 @@ impl Course {
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
         let own = self.own(ended, costs).filter(|_| !self.is_long);
-        let own = own.and_then(|own| {
-            Estimated { value: own, error: total.error }
-                .or_at_least(Estimated { value: own, error: sure.error })
-        });
+        let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
         Known { mean: Some(total.times(1.0 / ended)), own, total: Some(total), ..known }
     }
 
@@ -232,16 +243,18 @@ impl Course {
         hidden(met, self.looks) * self.untimed * threads.max(1) as f64
     }
 
-    /// The part of all its calls' time that is in no other function with probes.
+    /// The part of all its calls' time that is in no other function with probes; its error is that of
+    /// what windows have seen inside.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    fn own(&self, ended: f64, costs: Costs) -> Option<f64> {
-        let Seen { whole, own, inside, below, below_calls, .. } = self.last;
+    fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
+        let Seen { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
         if whole == 0 {
             return None;
         }
         let own = own as f64 - whole as f64 * costs.inside - inside as f64 * costs.outside();
         let each = own.max(0.0) / whole as f64;
         let below = (below as f64 - below_calls as f64 * costs.inside).max(0.0);
-        Some((each * ended - below).max(0.0))
+        let value = (each * ended - below).max(0.0);
+        Some(Estimated { value, error: BELOW * below / (below_seen.max(1) as f64).sqrt() })
     }
 }

@@ -1,14 +1,16 @@
 //! Estimates and their errors. Pure.
 //!
 //! - What was counted, or timed, at each call needs none.
-//! - What was counted in windows: the mean of the windows' rates, times the time that they stand
-//!   for. Each window stands at a random instant of its own stretch of time, so the mean is right
-//!   whatever the program does. (Cochran, *Sampling Techniques*, 1977, 5: stratified sampling.)
+//! - What was counted in windows: the ratio of their calls to the processors' time that the program
+//!   has used in them, times all of that time. Each window stands at a random instant of its own
+//!   stretch of time, so the ratio is right whatever the program does. Where other programs want the
+//!   processors, too, this one may work more, or less, while the daemon looks than it does
+//!   otherwise: its own time tells. (Cochran, *Sampling Techniques*, 1977, 6: ratio estimates.)
 //! - What was timed in windows: the ratio of the windows' times to their calls, each weighted by
-//!   what it stands for. (The same, 6: ratio estimates; 9: calls of a window are a cluster.)
+//!   what it stands for. (The same, 9: calls of a window are a cluster.)
 //!
 //! Errors come from the spread between windows, and reach as far as Student's distribution says for
-//! half of their number, or for as many as would say as much if they were alike: few that are unlike
+//! a third of their number, or for as many as would say as much if they were alike: few that are unlike
 //! the others lean to one side. (A stretch has one window, so the spread of all is taken for that
 //! within a stretch: too wide, if anything.) Too few windows say nothing: then an estimate is a lower
 //! bound.
@@ -132,16 +134,12 @@ fn reach(freedom: f64) -> f64 {
     1.96 + 2.37 / freedom + 2.82 / freedom.powi(2) + 2.56 / freedom.powi(3)
 }
 
-/// Rates in windows, each weighted by the time it stands for.
+/// Calls that windows have counted, by the time that the program has worked in them.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Rates {
-    windows: f64,
+    ratio: Ratio,
+    /// The time that windows stand for, and what they have counted.
     time: f64,
-    times_squared: f64,
-    sum: f64,
-    shares_squared: f64,
-    squares: f64,
-    /// Calls that windows have counted.
     counted: f64,
     /// By how much hits have made windows longer, of all that they counted.
     disturbed: f64,
@@ -150,44 +148,39 @@ pub(super) struct Rates {
 /// So many windows, and so many calls in them, are needed for an estimate.
 const LEAST_WINDOWS: f64 = 4.0;
 const LEAST_CALLS: f64 = 10.0;
-/// How uncertain it is by how much hits have disturbed a window.
+/// How uncertain it is by how much hits have disturbed a window, and by how much the switching before
+/// it has: the program's code and data come back to the caches in it.
 const DOUBT: f64 = 0.8;
+const DISTURBED: f64 = 0.06;
 
 impl Rates {
-    /// Adds a window: it took so long, of which hits took a part; and the time that it stands for.
-    pub(super) fn add(&mut self, calls: f64, took: f64, hits: f64, stands_for: f64) {
-        let left = (took - hits).max(0.2 * took).max(f64::MIN_POSITIVE);
-        let rate = calls / left;
-        self.windows += 1.0;
+    /// Adds a window: it took so long, and stands for so much time. The program has worked in it for
+    /// `worked`, of which hits took a part.
+    pub(super) fn add(&mut self, calls: f64, took: f64, worked: f64, hits: f64, stands_for: f64) {
         self.time += stands_for;
-        self.times_squared += stands_for * stands_for;
-        self.sum += stands_for * rate;
-        self.shares_squared += (stands_for * rate).powi(2);
-        self.squares += stands_for * rate * rate;
-        self.counted += calls;
-        self.disturbed += calls * (took / left - 1.0);
+        let left = (worked - hits).max(0.2 * worked);
+        if left > 0.0 {
+            self.ratio.add(stands_for / took, left, calls);
+            self.counted += calls;
+            self.disturbed += calls * (worked / left - 1.0);
+        }
     }
 
-    /// Calls in so much time; `None` if windows say too little.
-    pub(super) fn over(&self, time: f64) -> Option<Estimated> {
-        if self.windows < LEAST_WINDOWS || self.counted < LEAST_CALLS || self.time <= 0.0 {
-            return None;
-        }
-        let rate = self.sum / self.time;
-        let spread = (self.squares / self.time - rate * rate).max(0.0) * self.windows / (self.windows - 1.0);
+    /// Calls while so much time has passed, and the program has worked for so long; `None` if windows
+    /// say too little.
+    pub(super) fn over(&self, time: f64, worked: f64) -> Option<Estimated> {
+        let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
         // Windows of whole calls are no better than their number.
-        let spread = spread.max(rate * rate / self.counted * self.windows);
-        let deviation = (spread * self.times_squared).sqrt() / self.time;
-        let alike = alike(self.sum, self.shares_squared) - 1.0;
-        let by_chance = reach(alike.min(self.windows / 2.0)) * deviation;
+        let by_chance = error.max(2.0 * rate / self.counted.sqrt());
         let by_hits = DOUBT * rate * self.disturbed / self.counted;
-        let seen = Estimated { value: rate, error: by_chance.hypot(by_hits) }.times(time);
+        let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
+        let seen = Estimated { value: rate, error }.times(worked);
         // Of what no window stands for yet, nothing is known.
-        Some(Estimated { error: seen.error + rate * (time - self.time).max(0.0), ..seen })
+        Some(seen.or_more(seen.value * (1.0 - self.time / time).max(0.0)))
     }
 }
 
-/// Times of calls in windows, each weighted by the calls it stands for.
+/// A mean from windows, each weighted by what it stands for: of times by calls, or of calls by time.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Ratio {
     windows: f64,
@@ -212,7 +205,7 @@ impl Ratio {
         }
     }
 
-    /// The mean time of a call; `None` if windows say too little.
+    /// The mean; `None` if windows say too little.
     pub(super) fn mean(&self) -> Option<Estimated> {
         if self.windows < LEAST_WINDOWS {
             return None;
@@ -221,7 +214,7 @@ impl Ratio {
         let spread = self.time_squared - 2.0 * mean * self.product + mean * mean * self.calls_squared;
         let alike = alike(self.calls, self.calls_squared).min(alike(self.time, self.time_squared));
         let deviation = (spread.max(0.0) * self.windows / (self.windows - 1.0)).sqrt() / self.calls;
-        Some(Estimated { value: mean, error: reach((alike - 1.0).min(self.windows / 2.0)) * deviation })
+        Some(Estimated { value: mean, error: reach((alike - 1.0).min(self.windows / 3.0)) * deviation })
     }
 }
 
@@ -250,20 +243,22 @@ mod tests {
     fn windows_stand_for_their_time() {
         let mut rates = Rates::default();
         for calls in [10.0, 30.0, 20.0] {
-            rates.add(calls, 2.0, 0.0, 100.0);
+            rates.add(calls, 4.0, 2.0, 0.0, 100.0);
         }
-        assert_eq!(rates.over(300.0), None, "too few");
-        rates.add(20.0, 2.0, 0.0, 100.0);
-        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, half of the windows: 10 ± 4.30 * 2.04.
-        let Estimated { value, error } = rates.over(400.0).unwrap();
-        assert!((value - 4000.0).abs() < 1e-9 && (error / 400.0 - 8.78).abs() < 0.01, "{error}");
-        // Nobody has looked at the last fifth.
-        let longer = rates.over(500.0).unwrap();
-        assert!((longer.error / 500.0 - 10.78).abs() < 0.01, "{longer:?}");
+        // In which the program did not work.
+        rates.add(0.0, 4.0, 0.0, 0.0, 100.0);
+        assert_eq!(rates.over(400.0, 150.0), None, "too few");
+        rates.add(20.0, 4.0, 2.0, 0.0, 100.0);
+        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, and a third of the windows: 10 ± 8.86 * 2.04, and 0.6.
+        let Estimated { value, error } = rates.over(500.0, 200.0).unwrap();
+        assert!((value - 2000.0).abs() < 1e-9 && (error / 200.0 - 18.09).abs() < 0.05, "{error}");
+        // Nobody has looked at the last sixth.
+        let longer = rates.over(600.0, 200.0).unwrap();
+        assert!((longer.error / 200.0 - 19.76).abs() < 0.05, "{longer:?}");
         // Half of a window was hits: it tells of the other half, not well.
         let mut disturbed = Rates::default();
-        (0..50).for_each(|_| disturbed.add(1e6, 2.0, 1.0, 10.0));
-        let Estimated { value, error } = disturbed.over(500.0).unwrap();
+        (0..50).for_each(|_| disturbed.add(1e6, 2.0, 2.0, 1.0, 10.0));
+        let Estimated { value, error } = disturbed.over(500.0, 500.0).unwrap();
         assert!((value - 5e8).abs() < 1.0 && (error / value - 0.8).abs() < 0.01, "{error}");
     }
 

@@ -77,9 +77,11 @@ sums! {
     whole
     own
     inside
-    /// Calls right inside that are timed in windows, while this one is always: weighted.
+    /// Calls right inside that are timed in windows, while this one is always: weighted; and how many
+    /// of them were seen.
     below
     below_calls
+    below_seen
 }
 
 // SAFETY: atomics only.
@@ -189,10 +191,11 @@ impl Part {
         add(&self.inside, weight * calls);
     }
 
-    /// So many calls right inside took so long, all weighted.
+    /// The time of calls right inside, and their number, both weighted; and how many were seen.
     #[inline(always)]
-    pub(super) fn add_below(&self, time: u64, calls: u64) {
+    pub(super) fn add_below(&self, [time, calls, seen]: [u64; 3]) {
         add(&self.below, time);
         add(&self.below_calls, calls);
+        add(&self.below_seen, seen);
     }
 }

@@ -391,9 +391,9 @@ impl Call {
 /// Nobody turned out to be between these calls and the one that is always timed.
 #[inline]
 fn add_below(pending: &Pending, parts: &[Part]) {
-    let (time, calls) = pending.take();
-    if let Some(part) = parts.get(pending.owner()).filter(|_| calls != 0) {
-        part.add_below(time, calls);
+    let below = pending.take();
+    if let Some(part) = parts.get(pending.owner()) {
+        part.add_below(below);
     }
 }
 

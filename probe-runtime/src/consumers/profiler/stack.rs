@@ -43,6 +43,8 @@ pub(super) struct Pending {
     window: AtomicU64,
     time: AtomicU64,
     calls: AtomicU64,
+    /// How many of them were seen: each stands for others.
+    seen: AtomicU64,
 }
 
 /// A call that is timed.
@@ -187,6 +189,7 @@ impl Pending {
     pub(super) fn add(&self, time: u64, calls: u64) {
         add(&self.time, time);
         add(&self.calls, calls);
+        add(&self.seen, 1);
     }
 
     /// Forgets them, if they are of this window.
@@ -197,11 +200,13 @@ impl Pending {
         }
     }
 
+    /// Their time, how many they stand for, and how many were seen.
     #[inline(always)]
-    pub(super) fn take(&self) -> (u64, u64) {
-        let taken = (self.time.load(Relaxed), self.calls.load(Relaxed));
-        self.time.store(0, Relaxed);
-        self.calls.store(0, Relaxed);
-        taken
+    pub(super) fn take(&self) -> [u64; 3] {
+        [&self.time, &self.calls, &self.seen].map(|it| {
+            let taken = it.load(Relaxed);
+            it.store(0, Relaxed);
+            taken
+        })
     }
 }

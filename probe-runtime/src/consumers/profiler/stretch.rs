@@ -15,7 +15,7 @@
 //! window begins a while after its functions' sites were switched. Calls that take too long for a
 //! window have longer ones of their own, in turns, in which the calls inside of them are latent.
 
-use super::course::Course;
+use super::course::{Course, Moment};
 use super::part::Seen;
 
 /// The length of a window's parts, in nanoseconds; counting takes several times as long.
@@ -72,7 +72,7 @@ pub(super) enum Phase {
     /// Since when, as all that follow.
     Warming(u64),
     /// And how many calls each had by then.
-    Counting(u64, Vec<u64>),
+    Counting(Moment, Vec<u64>),
     Timing(u64),
 }
 
@@ -114,7 +114,7 @@ impl Windows {
         match self.phase {
             Phase::Rest => self.opens,
             Phase::Warming(since) => after(since, self.warm),
-            Phase::Counting(since, _) => after(since, COUNTS),
+            Phase::Counting(since, _) => after(since.time, COUNTS),
             Phase::Timing(since) => after(since, self.lasts()),
         }
     }
@@ -131,7 +131,7 @@ impl Windows {
     }
 
     /// What is known of a function by now, if its last reading is this.
-    pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: u64) {
+    pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: Moment) {
         course.read(seen, now, self.weight, self.length());
     }
 

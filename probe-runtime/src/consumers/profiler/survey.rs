@@ -86,15 +86,15 @@ impl Running {
     pub(super) fn survey(&mut self, sampler: &Sampler) {
         self.book(sampler);
         let own_before = self.cost.own;
-        let now = self.time.now();
         let all: Vec<_> = (0..self.courses.len()).collect();
-        let readings = self.read(sampler, &all);
+        let (at, readings) = self.read_at(sampler, &all);
+        let now = at.time;
         self.book_counted(&readings);
         let elapsed = now.saturating_sub(self.surveys.last) as f64;
         let mut lately = Vec::with_capacity(all.len());
         for (course, seen) in self.courses.iter_mut().zip(readings) {
             let calls = seen.calls.saturating_sub(std::mem::replace(&mut course.surveyed, seen.calls));
-            self.windows.read_on(course, seen, now);
+            self.windows.read_on(course, seen, at);
             // Else windows say.
             if course.mode != Mode::Sampled {
                 course.rate = calls as f64 / elapsed.max(1.0);

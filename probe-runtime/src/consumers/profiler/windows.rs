@@ -5,6 +5,7 @@
 //! timed is active for all of that call's life, or the call is forgotten.
 
 use super::core::Running;
+use super::course::Moment;
 use super::part::Seen;
 use super::plan::Mode;
 use super::sampler::Sampler;
@@ -15,8 +16,8 @@ use crate::registry::ProbeId;
 /// The weight of the last window in what is known of windows lately.
 const LATELY: f64 = 0.25;
 
-/// The part of what counted hits may take that they do take of a window's time: between 0.1 and 0.9.
-const OF_WINDOWS: f64 = 0.5;
+/// The part of what counted hits may take that they do take of a window's time: between 0.1 and 1.3.
+const OF_WINDOWS: f64 = 0.7;
 
 impl Running {
     /// Does what is due.
@@ -81,29 +82,24 @@ impl Running {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    fn end_counting(&mut self, sampler: &Sampler, since: u64, before: &[u64]) {
+    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[u64]) {
         let (now, readings) = self.read_at(sampler, &self.estimated);
-        let took = now.saturating_sub(since).max(1) as f64;
-        let calls: Vec<_> = readings
-            .iter()
-            .zip(before)
-            .map(|(seen, before)| seen.calls.saturating_sub(*before) as f64)
-            .collect();
-        let of_each = |(function, calls): (&usize, &f64)| {
-            calls * self.costs().counted_where(self.courses[*function].cold)
-        };
-        let (_, _, threads) = sampler.totals();
-        let costs = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
-        // Of all threads that have hit, as many as that takes were at work.
-        let hits = OF_WINDOWS * costs / (costs / took).clamp(1.0, threads.max(1) as f64);
-        let (to, all) = (self.windows.to, calls.iter().sum());
-        for (function, calls) in self.estimated.iter().zip(calls) {
+        let took = now.time.saturating_sub(since.time).max(1) as f64;
+        let worked = now.worked - since.worked;
+        let counted = |(seen, before): (&Seen, &u64)| seen.calls.saturating_sub(*before) as f64;
+        let calls: Vec<_> = readings.iter().zip(before).map(counted).collect();
+        let costs = self.costs();
+        let of_each =
+            |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].cold);
+        let ticks = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
+        let to = self.windows.to;
+        for (function, calls) in self.estimated.iter().zip(&calls) {
             let course = &mut self.courses[*function];
-            course.rates.add(calls, took, hits, to.saturating_sub(course.covered) as f64);
-            course.covered = to;
+            let stands_for = to.saturating_sub(std::mem::replace(&mut course.covered, to)) as f64;
+            course.rates.add(*calls, took, worked, OF_WINDOWS * ticks, stands_for);
             course.rate += LATELY * (calls / took - course.rate);
         }
-        self.spend(all, costs);
+        self.spend(calls.iter().sum(), ticks);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
@@ -138,10 +134,12 @@ impl Running {
     }
 
     /// What was seen, and when.
-    pub(super) fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (u64, Vec<Seen>) {
-        let before = self.time.now();
+    pub(super) fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (Moment, Vec<Seen>) {
+        let before = self.moment();
         let readings = self.read(sampler, functions);
-        (before + self.time.now().saturating_sub(before) / 2, readings)
+        let after = self.moment();
+        let time = before.time + after.time.saturating_sub(before.time) / 2;
+        (Moment { time, worked: f64::midpoint(before.worked, after.worked) }, readings)
     }
 
     pub(super) fn switch_on(&mut self, probes: &[ProbeId], visibility: Visibility) {
