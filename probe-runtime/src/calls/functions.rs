@@ -7,9 +7,6 @@ use std::sync::Arc;
 use crate::abi::{Definition, Kind};
 use crate::control::ProbeSet;
 use crate::registry::ProbeId;
-#[cfg(feature = "profiler")]
-use crate::registry::ProbeInfo;
-use crate::selector::Subject;
 
 /// A function with probes, as a selection has it.
 ///
@@ -172,15 +169,9 @@ impl Selected {
         probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed::new(id, of, has_address(of)))))
     }
 
-    #[cfg(feature = "profiler")]
-    pub(crate) fn new(probes: &[ProbeInfo]) -> Self {
-        let has_address = |probe: &ProbeInfo| probe.fields().first().is_some_and(|it| it.name() == FUTURE);
-        Self::listed(probes.iter().map(|probe| Listed::new(probe.id(), probe, has_address(probe))))
-    }
-
-    fn listed<'a, S: Subject + 'a>(probes: impl Iterator<Item = Listed<'a, S>>) -> Self {
+    fn listed<'a>(probes: impl Iterator<Item = Listed<'a>>) -> Self {
         let mut numbers = 0;
-        let marks_calls = |probe: &Listed<'_, S>| {
+        let marks_calls = |probe: &Listed<'_>| {
             numbers = numbers.max(probe.id.index() + 1);
             !matches!(probe.of.kind(), Kind::Point | Kind::Replace)
         };
@@ -206,7 +197,7 @@ impl Selected {
         selected
     }
 
-    fn add<S: Subject>(&mut self, function: Function, probes: &[Listed<'_, S>]) {
+    fn add(&mut self, function: Function, probes: &[Listed<'_>]) {
         let number = u32::try_from(self.functions.len()).expect("fewer functions than probes");
         for probe in probes {
             let step = step(probe.of.kind(), function.is_future);
@@ -220,16 +211,16 @@ impl Selected {
 const FUTURE: &str = "future";
 
 /// A probe, as it is sorted: by what those of a function share.
-struct Listed<'a, S> {
+struct Listed<'a> {
     id: ProbeId,
     /// Whether its first field is a future's address.
     has_address: bool,
-    of: &'a S,
+    of: &'a Definition,
     path: &'a str,
 }
 
-impl<'a, S: Subject> Listed<'a, S> {
-    fn new(id: ProbeId, of: &'a S, has_address: bool) -> Self {
+impl<'a> Listed<'a> {
+    fn new(id: ProbeId, of: &'a Definition, has_address: bool) -> Self {
         Self { id, has_address, of, path: of.path() }
     }
 

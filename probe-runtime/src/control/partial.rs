@@ -83,8 +83,7 @@ impl Switch {
         self.set_counting(probes, true);
     }
 
-    /// Has hits of these probes delivered again, after [`count`](Self::count), which is as they are at first; hits under way on other threads may still
-    /// be counted.
+    /// Has hits of these probes delivered, in place of being [counted](Self::count); hits under way on other threads may still be counted.
     pub fn deliver(&self, probes: &[ProbeId]) {
         self.set_counting(probes, false);
     }

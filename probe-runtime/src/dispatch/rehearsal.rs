@@ -4,7 +4,7 @@
 //! what an active site leads to. They count, where nobody asks for the counts, or are delivered to a consumer: the entry's as those of the
 //! probe 0, the exit's of the probe 1. Of several rounds the one in the middle is taken: some are interrupted.
 //!
-//! Cost: some 10 to 50 µs each time.
+//! Cost: some 100 µs each time.
 
 use std::ptr;
 use std::sync::Arc;

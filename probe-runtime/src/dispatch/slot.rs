@@ -255,6 +255,12 @@ impl Slot {
         self.owner.clear();
     }
 
+    /// The owner's id, if the kernel can be asked for it.
+    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    pub(crate) fn asked_for(&self) -> Option<u32> {
+        self.owner().asked_for()
+    }
+
     pub(super) fn owner(&self) -> Owner {
         self.owner.now()
     }

@@ -137,6 +137,7 @@ impl Core {
     }
 
     /// All that is known of each function now.
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads, and a time")]
     pub(super) fn known(&self, sampler: &Sampler, running: &mut Running) -> Vec<(Known, Seen)> {
         if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
             running.rehearsed.again();
@@ -146,14 +147,21 @@ impl Core {
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used().by_all) };
         running.book_counted(&readings);
         let costs = running.costs();
-        #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
         let threads = slots().count() as f64;
+        let unseen = running.windows.unseen() * (now.time.saturating_sub(running.began)) as f64;
         let known = |(course, seen): (&Course, Seen)| {
             let mut course = course.clone();
             running.windows.read_on(&mut course, seen, now);
-            (course.known(costs, threads), seen)
+            (course.known(costs, threads, unseen), seen)
         };
         running.courses.iter().zip(readings).map(known).collect()
+    }
+
+    /// What was spent so far, with what the process has used since the accounts were made up.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    pub(super) fn cost(&self, running: &Running) -> Cost {
+        let since = self.time.used().by_all.saturating_sub(running.used.by_all) as f64 / running.scale;
+        Cost { used: running.cost.used + since, ..running.cost }
     }
 
     /// For how long it has been at work, in ticks.
@@ -215,7 +223,7 @@ impl Running {
         let bucket = Bucket::new(options.budget, 1e9 / scale);
         let epoch = options.epoch.as_secs_f64() * 1e9;
         Ok(Self {
-            courses: vec![Course::default(); functions],
+            courses: vec![Course::new(now); functions],
             loads: Loads::new(functions, bucket.a_second()),
             in_windows: Vec::new(),
             estimated: Vec::new(),
@@ -325,7 +333,7 @@ impl Running {
     /// Now, on the thread that looks.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     pub(super) fn moment(&self) -> Moment {
-        let used = self.time.used();
+        let used = self.time.used_now();
         let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64 / self.scale;
         Moment { time: self.time.now(), worked: self.worked(used.by_all) - own }
     }

@@ -110,6 +110,11 @@ const BELOW: f64 = 3.0;
 const TELLING: f64 = 10.0;
 
 impl Course {
+    /// Counted from now on.
+    pub(super) fn new(now: u64) -> Self {
+        Self { from: Moment { time: now, worked: 0.0 }, covered: now, ..Self::default() }
+    }
+
     /// From here on, it is in this mode.
     pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
         (self.mode, self.from, self.covered) = (mode, now, now.time);
@@ -178,9 +183,9 @@ impl Course {
         }
     }
 
-    /// All that is known by the last reading.
-    /// So many threads there are, or were.
-    pub(super) fn known(&self, costs: Costs, threads: f64) -> Known {
+    /// All that is known by the last reading, in a program of so many threads at most.
+    /// `unseen` is what calls may take, at most, that were in calls of it and never seen.
+    pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = Known { calls, samples, ..Known::default() };
@@ -190,9 +195,12 @@ impl Course {
         }
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
-        let own = self.own(ended, costs).filter(|_| !self.is_long);
+        let own = self.own(ended, costs).filter(|_| !self.is_long && unseen.is_finite());
+        let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
-        Known { mean: Some(total.times(1.0 / ended)), own, total: Some(total), ..known }
+        // Of more calls than are known of, nothing is the mean.
+        let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
+        Known { mean, own, total: Some(total), ..known }
     }
 
     /// Calls that are being timed.
@@ -216,7 +224,8 @@ impl Course {
             _ if rest < 1.0 => (Estimated::default(), 0.0),
             Some(mean) => {
                 let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
-                (Estimated { value, ..mean }.times(rest), self.hidden())
+                let of_rest = Estimated { value, ..mean }.times(rest);
+                (of_rest, self.hidden() + of_rest.value * self.lost() / (1.0 - self.lost()).max(0.0))
             }
             None => {
                 // All the time in which they can have been.

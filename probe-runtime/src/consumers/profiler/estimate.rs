@@ -159,10 +159,11 @@ impl Rates {
     pub(super) fn add(&mut self, calls: f64, took: f64, worked: f64, hits: f64, stands_for: f64) {
         self.time += stands_for;
         let left = (worked - hits).max(0.2 * worked);
-        if left > 0.0 {
+        if left > 0.0 || calls > 0.0 {
+            let left = left.max(f64::MIN_POSITIVE);
             self.ratio.add(stands_for / took, left, calls);
             self.counted += calls;
-            self.disturbed += calls * (worked / left - 1.0);
+            self.disturbed += calls * (worked / left - 1.0).max(0.0);
         }
     }
 

@@ -87,8 +87,11 @@ use crate::registry::ProbeId;
 /// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
 ///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
 ///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
-/// - `self` is shown with the error of `total`. Where calls are timed in windows of 2 ms, their
-///   inner calls may count for their callers, too.
+/// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-` if
+///   there are too many functions for one window (256). Where calls are timed in windows of 2 ms,
+///   their inner calls may count for their callers, too.
+/// - A thread that makes only long calls of a function of which others make short ones may be
+///   missed: then its calls are in no error.
 /// - While the attachment is [paused](crate::Attachment::pause), or a probe is
 ///   [held](crate::ProbeSet::hold), calls are not seen, and `rate` goes by all the time.
 ///

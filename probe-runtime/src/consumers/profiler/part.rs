@@ -18,11 +18,12 @@ macro_rules! sums {
             /// The mode, or window, and the generation that `untimed` is of; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
-            /// Calls under way that are not timed.
+            /// Calls under way that are not timed; and whether any call has begun.
             untimed: AtomicU32,
+            entered: AtomicU32,
             /// Timed calls that have ended.
             ended: AtomicU64,
-            /// The longest of their times.
+            /// The longest of their times, of those that windows have timed.
             longest: AtomicU64,
             $($(#[$doc])* $name: AtomicU64,)*
         }
@@ -111,8 +112,15 @@ impl Part {
             self.key.store(key, Relaxed);
             self.thread.store(thread, Relaxed);
             self.untimed.store(0, Relaxed);
+            self.entered.store(0, Relaxed);
         }
         is_new
+    }
+
+    /// A call begins.
+    #[inline(always)]
+    pub(super) fn enter(&self) {
+        self.entered.store(1, Relaxed);
     }
 
     /// A window is hit.
@@ -126,10 +134,13 @@ impl Part {
         add(&self.spanned, ago);
     }
 
-    /// A call has ended that was under way when its window began, so long ago.
+    /// A call has ended that was under way when its window began, so long ago. If another has begun
+    /// since, that was inside of it.
     #[inline(always)]
     pub(super) fn end_late(&self, ago: u64) {
-        if ago > self.longest.load(Relaxed) {
+        if self.entered.load(Relaxed) != 0 {
+            add(&self.nested, 1);
+        } else if ago > self.longest.load(Relaxed) {
             add(&self.late, 1);
         }
     }
@@ -172,10 +183,10 @@ impl Part {
 
     /// A timed call has ended, with so many hits inside.
     #[inline(always)]
-    pub(super) fn end_timed(&self, elapsed: u64, hits: u64) {
+    pub(super) fn end_timed(&self, elapsed: u64, hits: u64, is_of_window: bool) {
         add(&self.time, elapsed);
         add(&self.hits, hits);
-        if elapsed > self.longest.load(Relaxed) {
+        if is_of_window && elapsed > self.longest.load(Relaxed) {
             self.longest.store(elapsed, Relaxed);
         }
         // Last: a reader that sees the call also sees its time.

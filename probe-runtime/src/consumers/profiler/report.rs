@@ -71,7 +71,7 @@ impl Profile {
             lost: sampler.lost(),
             refused: running.refused,
             has_given_up: running.has_given_up,
-            cost: ProfileCost::new(&running.cost, scale, elapsed),
+            cost: ProfileCost::new(&core.cost(running), scale, elapsed),
             budget: Some(budget),
             period: sampler.period(),
         }
@@ -167,7 +167,8 @@ impl fmt::Display for Profile {
             let number = |it: Estimated| it.cells(|it| whole(it).to_string());
             let [calls, calls_error] = number(it.calls());
             let [[mean, _], [own, _], [total, total_error]] = [it.mean(), it.own(), it.total()].map(time);
-            let rate = format!("{} /s", whole(it.rate()));
+            let least = if it.calls().is_at_least() { "≥ " } else { "" };
+            let rate = format!("{least}{} /s", whole(it.rate()));
             let samples = it.samples().to_string();
             let mut row = vec![label, calls, calls_error, rate, mean, own, total, total_error, samples];
             if has_futures {

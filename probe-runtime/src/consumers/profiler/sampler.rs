@@ -16,7 +16,7 @@
 //! for as long again, for these ends. Calls that begin then are paired, and not timed.
 //!
 //! All data is the thread's own: no lock, no locked instruction. The clock is read for timed calls,
-//! once at each end.
+//! once at each end, and at exits that belong to none.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -98,7 +98,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     pub(super) fn new(probes: &ProbeSet, time: Time) -> Result<Self, Error> {
-        let selected = Selected::new(&probes.probes());
+        let selected = Selected::of(probes);
         let mut of_functions = vec![Probes::default(); selected.functions.len()];
         for id in probes.ids() {
             if let Some(Act { function, step }) =
@@ -251,6 +251,7 @@ impl Sampler {
         }
         let call = Call { function, mode, key, mark: mark.unwrap_or_default() };
         if begins {
+            part.enter();
             self.begin(call, head, part).map(|depth| Timed::Began(function, depth))
         } else {
             self.end(call, head, part, local).map(|depth| Timed::Ended(function, depth))
@@ -296,18 +297,20 @@ impl Sampler {
             self.end_timed(call, frame, now, local, part);
             return Some(depth);
         }
-        let is_untimed = part.end_untimed();
+        // In C code, calls that are not timed are not counted, either: the stack pointer tells.
+        let began_before = !part.end_untimed() && call.mark == 0;
         let (begin, deadline) = self.window.span();
-        let now = self.time.now();
         if call.is_always() {
-            if !is_untimed {
-                part.end_spanning(now.saturating_sub(self.since[call.function].load(Relaxed)));
+            if began_before {
+                let since = self.since[call.function].load(Relaxed);
+                part.end_spanning(self.time.now().saturating_sub(since));
             }
         } else if deadline != 0 {
-            if !is_untimed {
+            let now = self.time.now();
+            if began_before {
                 part.end_late(now.saturating_sub(begin));
             }
-            if !is_untimed || now < deadline {
+            if began_before || call.mark != 0 || now < deadline {
                 // It began before the window: what was timed in it is none of who is around it.
                 head.pending.drop_of(call.era());
             }
@@ -321,7 +324,7 @@ impl Sampler {
         let elapsed = now.saturating_sub(frame.start.load(Relaxed));
         // Without the call's own exit.
         let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
-        part.end_timed(elapsed, hits);
+        part.end_timed(elapsed, hits, !call.is_always());
         let weight = if call.is_always() { 1 } else { self.window.weight.load(Relaxed) };
         let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
         let (begin, deadline) = self.window.span();

@@ -16,6 +16,7 @@
 //! window have longer ones of their own, in turns, in which the calls inside of them are latent.
 
 use super::course::{Course, Moment};
+use super::estimate::hidden;
 use super::part::Seen;
 
 /// The length of a window's parts, in nanoseconds; counting takes several times as long.
@@ -63,6 +64,12 @@ pub(super) struct Windows {
     /// Which functions are in it, and what a call of them stands for.
     pub(super) inside: Vec<usize>,
     pub(super) weight: f64,
+    /// How many windows have timed calls, and whether any was for some only of those that it could
+    /// have been for.
+    timed: f64,
+    is_partial: bool,
+    /// Whether there were ever functions that windows are for.
+    pub(super) is_needed: bool,
     random: u64,
 }
 
@@ -103,6 +110,9 @@ impl Windows {
             warm: WARM,
             inside: Vec::new(),
             weight: 1.0,
+            timed: 0.0,
+            is_partial: false,
+            is_needed: false,
             random: now | 1,
         }
     }
@@ -178,7 +188,24 @@ impl Windows {
         self.inside = self.some_of(all);
         let stands_for = std::mem::take(&mut self.missed[usize::from(self.is_long)]);
         let share = of_all / self.inside.len().max(1) as f64;
+        self.is_partial |= share > 1.0;
         self.weight = (share * stands_for / self.length()).max(1.0).round();
+    }
+
+    /// A window is over.
+    pub(super) fn end(&mut self) {
+        self.timed += 1.0;
+        self.is_long ^= true;
+    }
+
+    /// The part of time, at most, that calls that are counted only may take inside of calls that are
+    /// timed each, without any window having seen one; infinite if windows can't tell.
+    pub(super) fn unseen(&self) -> f64 {
+        match () {
+            () if self.is_partial => f64::INFINITY,
+            () if self.is_needed => hidden(0.0, self.timed),
+            () => 0.0,
+        }
     }
 
     /// The time in which calls are timed.

@@ -179,6 +179,7 @@ impl Running {
             Mode::Sampled => true,
         };
         self.in_windows = (0..courses.len()).filter(is_for).collect();
+        self.windows.is_needed |= !self.in_windows.is_empty();
     }
 }
 

@@ -1,7 +1,13 @@
 //! The profiler's time: the machine's, or one that is given.
 
 use crate::clock::Clock;
+#[cfg(all(target_os = "linux", not(miri)))]
+use crate::dispatch::{Slot, slots};
 use crate::os;
+
+/// Each takes a system call.
+#[cfg(all(target_os = "linux", not(miri)))]
+const BOOKED: usize = 64;
 
 /// The source of time.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,16 @@ impl Time {
             Self::Machine(clock) => clock.scale().nanoseconds_per_tick(),
             Self::Given(_) => 1.0,
         }
+    }
+
+    /// The same as [`used`](Self::used), with what threads that have hit are using right now: of up
+    /// to [`BOOKED`] threads.
+    pub(super) fn used_now(self) -> Used {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if let Self::Machine(_) = self {
+            slots().take(BOOKED).filter_map(Slot::asked_for).for_each(os::cpu::book);
+        }
+        self.used()
     }
 
     pub(super) fn used(self) -> Used {

@@ -16,8 +16,8 @@ use crate::registry::ProbeId;
 /// The weight of the last window in what is known of windows lately.
 const LATELY: f64 = 0.25;
 
-/// The part of what counted hits may take that they do take of a window's time: between 0.1 and 1.3.
-const OF_WINDOWS: f64 = 0.7;
+/// The part of what counted hits may take that they do take of a window's time: between 0.2 and 1.6 of it.
+const OF_WINDOWS: f64 = 0.9;
 
 impl Running {
     /// Does what is due.
@@ -129,7 +129,7 @@ impl Running {
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
         self.windows.cost = spent.max(self.windows.cost + LATELY * (spent - self.windows.cost));
-        self.windows.is_long ^= true;
+        self.windows.end();
         self.plan();
     }
 

@@ -80,7 +80,7 @@ impl FunctionProfile {
         self.polls
     }
 
-    /// Calls a second, since the profiler was attached.
+    /// Calls a second, since the profiler was attached; a lower bound if [`calls`](Self::calls) is one.
     pub fn rate(&self) -> f64 {
         self.rate
     }
