@@ -128,13 +128,18 @@ impl Switch {
         }
     }
 
-    /// Whether sites of probes that are only counted have code of their own for that.
+    /// Of each of these probes, whether its sites have code of their own for hits that are only
+    /// counted.
     #[cfg(feature = "profiler")]
-    pub(crate) fn counts_in_place() -> bool {
+    pub(crate) fn counted_in_place(probes: &[ProbeId]) -> Vec<bool> {
         #[cfg(probe_backend = "x86_64")]
-        return lock().registry.has_blocks();
+        {
+            let locked = lock();
+            let has_blocks = locked.registry.has_blocks();
+            probes.iter().map(|id| has_blocks && locked.registry.may_have_blocks(*id)).collect()
+        }
         #[cfg(not(probe_backend = "x86_64"))]
-        return false;
+        vec![false; probes.len()]
     }
 
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {

@@ -86,7 +86,7 @@ impl Registry {
 
     /// Whether a block does all that a hit of a probe does that is only counted. Fields are evaluated, whoever listens; and
     /// through hits of C code one can unwind from every instruction. The probe has a counter of its own.
-    fn may_have_blocks(&self, id: ProbeId) -> bool {
+    pub(crate) fn may_have_blocks(&self, id: ProbeId) -> bool {
         let is_plain = |it: &Definition| it.field_count() == 0 && it.convention() == Convention::ColdBlock;
         id.index() < TALLIES && self.definition(id).is_some_and(is_plain)
     }

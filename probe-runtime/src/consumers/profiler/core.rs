@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::Options;
 use super::budget::Bucket;
-use super::costs::{Costs, Rehearsed};
+use super::costs::{Costs, Place, Rehearsed};
 use super::course::{Course, Known, Moment};
 use super::part::Seen;
 use super::plan::{Loads, Mode, Prices};
@@ -219,11 +219,15 @@ impl Running {
         besides: f64,
     ) -> Result<Self, Error> {
         let (time, now) = (core.time, core.time.now());
-        let functions = core.sampler.get().map_or(0, |it| it.functions().len());
+        let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
+        let place = |is_own| if is_own { Place::Own(0.0) } else { Place::Shared };
+        let places = Switch::counted_in_place(&entries).into_iter().map(place);
+        let courses: Vec<_> = places.map(|place| Course::new(place, now)).collect();
+        let functions = courses.len();
         let bucket = Bucket::new(options.budget, 1e9 / scale);
         let epoch = options.epoch.as_secs_f64() * 1e9;
         Ok(Self {
-            courses: vec![Course::new(now); functions],
+            courses,
             loads: Loads::new(functions, bucket.a_second()),
             in_windows: Vec::new(),
             estimated: Vec::new(),
@@ -257,9 +261,9 @@ impl Running {
     /// What calls cost, in units of the budget.
     pub(super) fn prices(&self) -> Prices {
         let (costs, price) = (self.costs(), |ticks| self.bucket.price(ticks, 1.0));
-        let counted = price(costs.counted);
-        let cold = price(costs.counted_where(1.0)) - counted;
-        Prices { counted, cold, timed: price(2.0 * costs.hit()) }
+        let [counted, both, shared] =
+            [Place::Own(0.0), Place::Own(1.0), Place::Shared].map(|it| price(costs.counted_where(it)));
+        Prices { counted, cold: both - counted, shared, timed: price(2.0 * costs.hit()) }
     }
 
     /// What was seen of these functions until now.
@@ -317,7 +321,7 @@ impl Running {
             if course.mode != Mode::Sampled {
                 let counted = calls.saturating_sub(delivered) as f64;
                 all += counted;
-                ticks += counted * costs.counted_where(course.cold);
+                ticks += counted * costs.counted_where(course.place);
             }
         }
         self.spend(all, ticks);

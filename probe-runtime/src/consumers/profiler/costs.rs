@@ -18,7 +18,6 @@ use super::sampler::Sampler;
 use super::time::Time;
 use crate::clock::Clock;
 use crate::consumer::Consumer;
-use crate::control::Switch;
 use crate::dispatch::Event;
 use crate::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
 use crate::error::Error;
@@ -39,14 +38,32 @@ const COLD: f64 = 10.0;
 /// How many rehearsals are remembered.
 const KEPT: usize = 15;
 /// Without any, [`Costs`] are guessed, in nanoseconds.
-const GUESS: [f64; 4] = [1.5, 15.0, 15.0, 20.0];
+const GUESS: [f64; 5] = [1.5, 5.0, 15.0, 15.0, 20.0];
+
+/// Where calls of a function are counted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Place {
+    /// By code of its site's own, of which so much is out of the nearest cache, from 0 to 1, with the
+    /// counter.
+    Own(f64),
+    /// On the way that all hits go: futures, and C code.
+    Shared,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Own(0.0)
+    }
+}
 
 /// The costs of hits, in ticks.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
-    /// A counted hit, and what it takes more where nothing is in the nearest cache.
+    /// A hit that its site's own code counts, and what it takes more where nothing is in the nearest
+    /// cache; and one that is counted on the way that all hits go.
     pub(super) counted: f64,
     cold: f64,
+    shared: f64,
     /// A delivered hit, without reading the clock.
     pub(super) delivered: f64,
     /// Additional work at either hit of a timed call: reading the clock.
@@ -68,9 +85,12 @@ impl Costs {
         2.0 * self.hit() - self.inside
     }
 
-    /// A counted hit where so much of what it needs is out of the nearest cache, from 0 to 1.
-    pub(super) fn counted_where(self, cold: f64) -> f64 {
-        self.counted + self.cold * cold
+    /// A counted hit there.
+    pub(super) fn counted_where(self, place: Place) -> f64 {
+        match place {
+            Place::Own(cold) => self.counted + self.cold * cold,
+            Place::Shared => self.shared,
+        }
     }
 }
 
@@ -82,7 +102,7 @@ pub(super) struct Rehearsed {
     besides: f64,
     /// What a counted hit takes more where nothing is in the nearest cache.
     cold: f64,
-    last: VecDeque<[f64; 4]>,
+    last: VecDeque<[f64; 5]>,
     costs: Costs,
 }
 
@@ -116,7 +136,7 @@ impl Rehearsed {
             Time::Given(_) => None,
         };
         let (guess, cold) =
-            if alone.is_some() { (GUESS.map(|it| it / scale), COLD / scale) } else { ([0.0; 4], 0.0) };
+            if alone.is_some() { (GUESS.map(|it| it / scale), COLD / scale) } else { ([0.0; 5], 0.0) };
         let besides = besides / scale;
         let mut new = Self { alone, besides, cold, last: VecDeque::new(), costs: Costs::default() };
         new.know(guess);
@@ -140,15 +160,15 @@ impl Rehearsed {
         if self.last.len() > KEPT {
             self.last.pop_front();
         }
-        let of_all = |at| middle(self.last.iter().map(|costs: &[f64; 4]| costs[at]).collect());
-        self.know([0, 1, 2, 3].map(|at| of_all(at).unwrap_or_default()));
+        let of_all = |at| middle(self.last.iter().map(|costs: &[f64; 5]| costs[at]).collect());
+        self.know([0, 1, 2, 3, 4].map(|at| of_all(at).unwrap_or_default()));
     }
 
-    fn know(&mut self, [counted, delivered, reading, inside]: [f64; 4]) {
+    fn know(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
         let doubt = DOUBT_OF_TIMES * inside + DOUBT * self.besides;
         // Once more, inside.
         let (reading, inside) = (reading + self.besides, inside + self.besides);
-        self.costs = Costs { counted, cold: self.cold, delivered, reading, inside, doubt };
+        self.costs = Costs { counted, cold: self.cold, shared, delivered, reading, inside, doubt };
     }
 }
 
@@ -162,13 +182,10 @@ impl fmt::Debug for Rehearsed {
 }
 
 impl Alone {
-    fn rehearse(&self) -> Option<[f64; 4]> {
+    fn rehearse(&self) -> Option<[f64; 5]> {
         let clock = self.clock;
-        let counted = if Switch::counts_in_place() {
-            BESIDE * hits_in_place(clock)? / 2.0
-        } else {
-            hits_that_count(clock)? / 2.0
-        };
+        let counted = BESIDE * hits_in_place(clock)? / 2.0;
+        let shared = hits_that_count(clock)? / 2.0;
         let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
         let seen = || self.busy.0.seen(&[0])[0];
         let (mut before, mut inside) = (seen(), Vec::new());
@@ -181,7 +198,7 @@ impl Alone {
         };
         let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
-        Some([counted, delivered, reading, middle(inside)?])
+        Some([counted, shared, delivered, reading, middle(inside)?])
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is known of one function: sums from the beginning until its last reading. Pure.
 
-use super::costs::Costs;
+use super::costs::{Costs, Place};
 use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
 use super::plan::{Chosen, Mode};
@@ -40,8 +40,8 @@ pub(super) struct Course {
     pub(super) booked: (u64, u64),
     /// Calls a tick, when it was surveyed, or counted, last.
     pub(super) rate: f64,
-    /// How much of what counting it needs is out of the nearest cache, from 0 to 1.
-    pub(super) cold: f64,
+    /// Where its calls are counted.
+    pub(super) place: Place,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
@@ -110,9 +110,9 @@ const BELOW: f64 = 3.0;
 const TELLING: f64 = 10.0;
 
 impl Course {
-    /// Counted from now on.
-    pub(super) fn new(now: u64) -> Self {
-        Self { from: Moment { time: now, worked: 0.0 }, covered: now, ..Self::default() }
+    /// Counted there, from now on.
+    pub(super) fn new(place: Place, now: u64) -> Self {
+        Self { place, from: Moment { time: now, worked: 0.0 }, covered: now, ..Self::default() }
     }
 
     /// From here on, it is in this mode.
@@ -158,7 +158,7 @@ impl Course {
         let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
         let is_short = ended >= TELLING && of_both(|it| it.time) < short * ended;
-        Chosen { mode: self.mode, cold: self.cold, is_short }
+        Chosen { mode: self.mode, place: self.place, is_short }
     }
 
     /// A window for it is over, as just read.

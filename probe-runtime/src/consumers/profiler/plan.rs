@@ -12,6 +12,8 @@
 //! One that is to be measured more than it is now needs twice the room, so that none goes to and
 //! fro.
 
+use super::costs::Place;
+
 /// How much of a function is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(super) enum Mode {
@@ -42,6 +44,8 @@ pub(super) struct Prices {
     /// One that is counted where all is in the nearest cache, and what it costs more where nothing is.
     pub(super) counted: f64,
     pub(super) cold: f64,
+    /// One that is counted on the way that all hits go.
+    pub(super) shared: f64,
     /// Both hits of a call that is timed.
     pub(super) timed: f64,
 }
@@ -50,8 +54,8 @@ pub(super) struct Prices {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Chosen {
     pub(super) mode: Mode,
-    /// How much of what counting it needs is out of the nearest cache, from 0 to 1.
-    pub(super) cold: f64,
+    /// Where its calls are counted.
+    pub(super) place: Place,
     /// Whether its calls are too short to be timed each.
     pub(super) is_short: bool,
 }
@@ -120,8 +124,13 @@ impl Loads {
             // many as their calls say.
             let between = (called.len() - at) as f64 + slower / calls;
             slower += calls;
-            let cold = (between / CACHED).min(1.0);
-            let price = prices.counted + prices.cold * cold;
+            let (place, price) = match before.place {
+                Place::Own(_) => {
+                    let cold = (between / CACHED).min(1.0);
+                    (Place::Own(cold), prices.counted + prices.cold * cold)
+                }
+                Place::Shared => (Place::Shared, prices.shared),
+            };
             let wary = |than: Mode| if before.mode < than { 2.0 } else { 1.0 };
             let as_timed = calls * prices.timed / self.income;
             // As few as it may be called: some calls by chance are no reason to count it in windows ever
@@ -136,7 +145,7 @@ impl Loads {
             } else {
                 Mode::Sampled
             };
-            chosen[function] = Chosen { mode, cold, ..before };
+            chosen[function] = Chosen { mode, place, ..before };
         }
         // What is not called costs nothing.
         for function in idle {
@@ -148,12 +157,10 @@ impl Loads {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
-
     use super::Mode::{Counted, Sampled, Timed};
     use super::*;
 
-    const PRICES: Prices = Prices { counted: 1.0, cold: 0.0, timed: 50.0 };
+    const PRICES: Prices = Prices { counted: 1.0, cold: 0.0, shared: 4.0, timed: 50.0 };
     const PURSE: Purse = Purse { income: 1000.0, credit: 0.0, promoted: 9 };
 
     fn loads(calls: &[f64]) -> Loads {
@@ -193,11 +200,15 @@ mod tests {
     fn what_is_called_among_many_costs_more() {
         let cold = Prices { cold: 8.0, ..PRICES };
         let few = loads(&[10.0, 30.0]).choose(&[Chosen::default(); 2], cold, PURSE);
-        assert_eq!([few[0].cold, few[1].cold], [2.0 / CACHED, (1.0 + 10.0 / 30.0) / CACHED]);
+        let places = [2.0 / CACHED, (1.0 + 10.0 / 30.0) / CACHED].map(Place::Own);
+        assert_eq!([few[0].place, few[1].place], places);
         let many =
             loads(&[16.0; 512]).choose(&[Chosen::default(); 512], cold, Purse { promoted: 0, ..PURSE });
-        assert!(many.iter().all(|it| it.cold == 1.0), "{many:?}");
+        assert!(many.iter().all(|it| it.place == Place::Own(1.0)), "{many:?}");
         assert_eq!(many.iter().filter(|it| it.mode == Counted).count(), 300 / (9 * 8));
+        let shared = [Chosen { place: Place::Shared, ..Chosen::default() }; 9];
+        let shared = loads(&[16.0; 9]).choose(&shared, PRICES, Purse { promoted: 0, ..PURSE });
+        assert_eq!(shared.iter().filter(|it| it.mode == Counted).count(), 300 / (4 * 8), "{shared:?}");
     }
 
     #[test]

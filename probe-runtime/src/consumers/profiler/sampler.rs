@@ -151,6 +151,11 @@ impl Sampler {
         functions.iter().flat_map(|function| self.probes(*function).0).copied().collect()
     }
 
+    /// One of these of each function.
+    pub(super) fn first_entries(&self) -> Vec<ProbeId> {
+        self.probes.iter().filter_map(|probes| probes.all.first().copied()).collect()
+    }
+
     /// The others of these functions.
     pub(super) fn exits(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()

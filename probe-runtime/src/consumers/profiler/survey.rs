@@ -114,7 +114,7 @@ impl Running {
         let short = SHORT / self.scale;
         let now: Vec<_> = self.courses.iter().map(|it| it.now(short)).collect();
         let chosen = self.loads.choose(&now, prices, purse);
-        self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.cold = chosen.cold);
+        self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.place = chosen.place);
         let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
         let changed: Vec<_> = all.into_iter().filter(is_new).collect();

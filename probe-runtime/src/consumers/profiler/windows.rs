@@ -90,7 +90,7 @@ impl Running {
         let calls: Vec<_> = readings.iter().zip(before).map(counted).collect();
         let costs = self.costs();
         let of_each =
-            |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].cold);
+            |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].place);
         let ticks = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         let to = self.windows.to;
         for (function, calls) in self.estimated.iter().zip(&calls) {
