@@ -17,6 +17,7 @@ mod daemon;
 mod estimate;
 mod part;
 mod plan;
+mod probes;
 mod report;
 mod sampler;
 mod stack;

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::part::{Part, Seen};
 use super::plan::Mode;
+use super::probes::{Probes, begins, is_of_call};
 #[cfg(feature = "perf")]
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{Frame, Head, Pending};
@@ -47,16 +48,6 @@ pub(in crate::consumers) enum Timed {
 
 /// The low bit of a mode's number: whether each call is timed.
 const ALWAYS: u32 = 1;
-
-/// The probes of a function.
-#[derive(Clone, Default, Debug)]
-struct Probes {
-    /// Probes where calls begin are first.
-    all: Vec<ProbeId>,
-    beginning: usize,
-    /// Of these, probes where a future's later polls begin are first.
-    resuming: usize,
-}
 
 /// The window in which functions are timed that are not always.
 #[derive(Default)]
@@ -402,33 +393,5 @@ fn add_below(pending: &Pending, parts: &[Part]) {
     let below = pending.take();
     if let Some(part) = parts.get(pending.owner()) {
         part.add_below(below);
-    }
-}
-
-/// Whether a call or a poll begins; otherwise one ends.
-#[inline(always)]
-fn begins(step: Step) -> bool {
-    matches!(step, Step::Begin | Step::Enter | Step::Resume)
-}
-
-/// Whether a call or a poll begins or ends. Dropping a future is neither; its probe stays off, as
-/// points do.
-#[inline(always)]
-fn is_of_call(step: Step) -> bool {
-    !matches!(step, Step::Nothing | Step::Cancel)
-}
-
-impl Probes {
-    fn add(&mut self, id: ProbeId, step: Step) {
-        if step == Step::Resume {
-            self.all.insert(0, id);
-            self.resuming += 1;
-            self.beginning += 1;
-        } else if begins(step) {
-            self.all.insert(self.beginning, id);
-            self.beginning += 1;
-        } else {
-            self.all.push(id);
-        }
     }
 }
