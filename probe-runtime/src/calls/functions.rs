@@ -165,8 +165,7 @@ impl Selected {
     /// What the probes of a set mean. Their definitions are read where they are: a list of
     /// `ProbeInfo` would take ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {
-        let has_address = |of: &Definition| of.fields().next() == Some(FUTURE);
-        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed::new(id, of, has_address(of)))))
+        probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed { id, of, path: of.path() })))
     }
 
     fn listed<'a>(probes: impl Iterator<Item = Listed<'a>>) -> Self {
@@ -213,17 +212,11 @@ const FUTURE: &str = "future";
 /// A probe, as it is sorted: by what those of a function share.
 struct Listed<'a> {
     id: ProbeId,
-    /// Whether its first field is a future's address.
-    has_address: bool,
     of: &'a Definition,
     path: &'a str,
 }
 
-impl<'a> Listed<'a> {
-    fn new(id: ProbeId, of: &'a Definition, has_address: bool) -> Self {
-        Self { id, has_address, of, path: of.path() }
-    }
-
+impl Listed<'_> {
     fn compare(&self, other: &Self) -> Ordering {
         let file = || self.of.file().cmp(other.of.file());
         self.path.cmp(other.path).then_with(file).then_with(|| self.of.line().cmp(&other.of.line()))
@@ -234,7 +227,7 @@ impl<'a> Listed<'a> {
     fn is_of_future(&self) -> bool {
         match self.of.kind() {
             Kind::Suspend | Kind::Resume | Kind::Drop => true,
-            Kind::Exit => self.has_address,
+            Kind::Exit => self.of.fields().next() == Some(FUTURE),
             _ => false,
         }
     }
