@@ -13,14 +13,14 @@ pub(crate) fn thread() -> u64 {
     time(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Has the kernel book what a running thread of the process has used so far. It does so for the
-/// thread that asks, and for others a few hundred times a second only: [`process`] would miss that
-/// much. Of a thread that is no more, nothing happens.
+/// Nanoseconds that a thread of the process has used so far; 0 of one that is no more. The kernel
+/// books them then. Of running threads that nobody asks for, it does so a few hundred times a
+/// second, and [`process`] misses what they have used since.
 #[cfg(target_os = "linux")]
-pub(crate) fn book(thread: u32) {
+pub(crate) fn book(thread: u32) -> u64 {
     // A thread's clock, as `pthread_getcpuclockid(3)` makes it of its id (Linux, posix-timers.h).
     const OF_A_THREAD: i32 = 0b110;
-    time((!thread.cast_signed() << 3) | OF_A_THREAD);
+    time((!thread.cast_signed() << 3) | OF_A_THREAD)
 }
 
 fn time(clock: libc::clockid_t) -> u64 {
@@ -48,7 +48,6 @@ mod tests {
         assert!(process() >= thread());
     }
 
-    /// In a time in which the kernel books nothing by itself, or once.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_another_thread_uses_is_booked() {
@@ -64,19 +63,19 @@ mod tests {
             while id.load(SeqCst) == 0 {
                 std::thread::yield_now();
             }
-            let of_others = || {
-                book(id.load(SeqCst));
-                process() - thread()
-            };
+            let of_other = || book(id.load(SeqCst));
             // Each reading is later than the last, once the thread has run in between.
             for _ in 0..100 {
-                let before = of_others();
-                while of_others() == before {
+                let before = of_other();
+                while of_other() == before {
                     std::thread::yield_now();
                 }
+                let (own, other) = (thread(), of_other());
+                assert!(process() >= own + other, "the process's clock has both");
             }
             is_over.store(true, SeqCst);
         });
-        book(u32::MAX >> 3);
+        // Beyond the largest id that there can be (proc(5), `pid_max`).
+        assert_eq!(book((1 << 22) + 1), 0);
     }
 }

@@ -56,7 +56,7 @@ impl Time {
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(target_os = "linux", not(miri)))]
         if let Self::Machine(_) = self {
-            slots().take(BOOKED).filter_map(Slot::asked_for).for_each(os::cpu::book);
+            slots().take(BOOKED).filter_map(Slot::asked_for).for_each(|id| _ = os::cpu::book(id));
         }
         self.used()
     }
