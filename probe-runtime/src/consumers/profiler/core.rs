@@ -144,7 +144,7 @@ impl Core {
         }
         let all: Vec<_> = (0..running.courses.len()).collect();
         let readings = running.read(sampler, &all);
-        let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used().by_all) };
+        let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         running.book_counted(&readings);
         let costs = running.costs();
         let threads = slots().count() as f64;
@@ -158,10 +158,8 @@ impl Core {
     }
 
     /// What was spent so far, with what the process has used since the accounts were made up.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
     pub(super) fn cost(&self, running: &Running) -> Cost {
-        let since = self.time.used().by_all.saturating_sub(running.used.by_all) as f64 / running.scale;
-        Cost { used: running.cost.used + since, ..running.cost }
+        Cost { used: running.used_until(self.time.used()), ..running.cost }
     }
 
     /// For how long it has been at work, in ticks.
@@ -327,11 +325,16 @@ impl Running {
         self.spend(all, ticks);
     }
 
-    /// For how many ticks the program has worked, if the process has used so much: without what the
-    /// profiler has used by the last time that accounts were made up.
+    /// How many ticks the process has used, if its clock says that by now.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    fn worked(&self, used_by_all: u64) -> f64 {
-        self.cost.used - self.cost.own + used_by_all.saturating_sub(self.used.by_all) as f64 / self.scale
+    fn used_until(&self, now: Used) -> f64 {
+        self.cost.used + now.by_all.saturating_sub(self.used.by_all) as f64 / self.scale
+    }
+
+    /// For how many of these the program has worked: without what the profiler has used by the last
+    /// time that accounts were made up.
+    fn worked(&self, now: Used) -> f64 {
+        self.used_until(now) - self.cost.own
     }
 
     /// Now, on the thread that looks.
@@ -339,7 +342,7 @@ impl Running {
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
         let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64 / self.scale;
-        Moment { time: self.time.now(), worked: self.worked(used.by_all) - own }
+        Moment { time: self.time.now(), worked: self.worked(used) - own }
     }
 
     /// How much is owed: nothing, or as much as the income of [`OWED`] and more, or in between.

@@ -167,8 +167,8 @@ impl fmt::Display for Profile {
             let number = |it: Estimated| it.cells(|it| whole(it).to_string());
             let [calls, calls_error] = number(it.calls());
             let [[mean, _], [own, _], [total, total_error]] = [it.mean(), it.own(), it.total()].map(time);
-            let least = if it.calls().is_at_least() { "≥ " } else { "" };
-            let rate = format!("{least}{} /s", whole(it.rate()));
+            let rate = Estimated { value: it.rate(), ..it.calls() };
+            let [rate, _] = rate.cells(|rate| format!("{} /s", whole(rate)));
             let samples = it.samples().to_string();
             let mut row = vec![label, calls, calls_error, rate, mean, own, total, total_error, samples];
             if has_futures {

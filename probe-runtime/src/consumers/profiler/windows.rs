@@ -16,7 +16,7 @@ use crate::registry::ProbeId;
 /// The weight of the last window in what is known of windows lately.
 const LATELY: f64 = 0.25;
 
-/// The part of what counted hits may take that they do take of a window's time: between 0.2 and 1.6 of it.
+/// The part of its price that a counted hit takes of a window's time: between 0.2 and 1.6.
 const OF_WINDOWS: f64 = 0.9;
 
 impl Running {
