@@ -136,25 +136,20 @@ impl Core {
         *place = Some(running);
     }
 
-    /// All that is known of each function now.
+    /// Tells all that is known of each function now, in their order.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads, and a time")]
-    pub(super) fn known(&self, sampler: &Sampler, running: &mut Running) -> Vec<(Known, Seen)> {
+    pub(super) fn known(&self, sampler: &Sampler, running: &mut Running, mut tell: impl FnMut(Known, Seen)) {
         if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
             running.rehearsed.again();
         }
-        let all: Vec<_> = (0..running.courses.len()).collect();
-        let readings = running.read(sampler, &all);
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
-        running.book_counted(&readings);
-        let costs = running.costs();
-        let threads = slots().count() as f64;
+        let (costs, threads) = (running.costs(), slots().count() as f64);
         let unseen = running.windows.unseen() * (now.time.saturating_sub(running.began)) as f64;
-        let known = |(course, seen): (&Course, Seen)| {
+        running.read_all(sampler, |windows, course, seen| {
             let mut course = course.clone();
-            running.windows.read_on(&mut course, seen, now);
-            (course.known(costs, threads, unseen), seen)
-        };
-        running.courses.iter().zip(readings).map(known).collect()
+            windows.read_on(&mut course, seen, now);
+            tell(course.known(costs, threads, unseen), seen);
+        });
     }
 
     /// What was spent so far, with what the process has used since the accounts were made up.
@@ -264,16 +259,21 @@ impl Running {
         Prices { counted, cold: both - counted, shared, timed: price(2.0 * costs.hit()) }
     }
 
-    /// What was seen of these functions until now.
-    pub(super) fn read(&self, sampler: &Sampler, functions: &[usize]) -> Vec<Seen> {
+    /// What was seen of these functions until now, one after the other: of thousands, a list would be
+    /// more memory than it takes time to read them.
+    pub(super) fn read<'a>(
+        &self,
+        sampler: &'a Sampler,
+        functions: &'a [usize],
+    ) -> impl Iterator<Item = Seen> + use<'a> {
         let mut counted = self.switch.counted(&sampler.entries(functions)).into_iter();
-        let reading = |(function, seen): (&usize, Seen)| {
-            let mut of_this = counted.by_ref().take(sampler.probes(*function).0.len());
-            let resumed: u64 = of_this.by_ref().take(sampler.resuming(*function)).sum();
-            let counted = resumed + of_this.sum::<u64>();
+        let delivered = sampler.seen();
+        functions.iter().map(move |&function| {
+            let mut of_this = counted.by_ref().take(sampler.probes(function).0.len());
+            let resumed: u64 = of_this.by_ref().take(sampler.resuming(function)).sum();
+            let (counted, seen) = (resumed + of_this.sum::<u64>(), delivered(function));
             Seen { calls: counted + seen.delivered, resumed: seen.resumed + resumed, ..seen }
-        };
-        functions.iter().zip(sampler.seen(functions)).map(reading).collect()
+        })
     }
 
     /// Makes up the accounts: income, what delivered hits have cost since, and its own work.
@@ -306,23 +306,26 @@ impl Running {
         (self.asked, self.used, self.totals) = (now, used, (hits, timed));
     }
 
-    /// The same for calls that the runtime has counted, with the readings of all functions. Of
-    /// functions that are counted in windows only, these do so.
+    /// Reads all functions, and books the calls that the runtime has counted. Of functions that are
+    /// counted in windows only, these do so.
     #[expect(clippy::cast_precision_loss, reason = "a number of calls")]
-    pub(super) fn book_counted(&mut self, readings: &[Seen]) {
-        let (mut all, mut ticks, costs) = (0.0, 0.0, self.costs());
+    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&Windows, &mut Course, Seen)) {
+        let (mut of_all, mut ticks, costs) = (0.0, 0.0, self.costs());
+        let all: Vec<_> = (0..self.courses.len()).collect();
+        let readings = self.read(sampler, &all);
         for (course, seen) in self.courses.iter_mut().zip(readings) {
-            let new = |now: u64, then: &mut u64| now.saturating_sub(std::mem::replace(then, now));
-            let (calls, delivered) = &mut course.booked;
-            let (calls, delivered) = (new(seen.calls, calls), new(seen.delivered, delivered));
+            let (calls, delivered) = std::mem::replace(&mut course.booked, (seen.calls, seen.delivered));
+            let [calls, delivered] = [(seen.calls, calls), (seen.delivered, delivered)]
+                .map(|(now, then)| now.saturating_sub(then));
             self.cost.calls += calls;
             if course.mode != Mode::Sampled {
                 let counted = calls.saturating_sub(delivered) as f64;
-                all += counted;
+                of_all += counted;
                 ticks += counted * costs.counted_where(course.place);
             }
+            each(&self.windows, course, seen);
         }
-        self.spend(all, ticks);
+        self.spend(of_all, ticks);
     }
 
     /// How many ticks the process has used, if its clock says that by now.

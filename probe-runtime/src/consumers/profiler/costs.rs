@@ -187,7 +187,7 @@ impl Alone {
         let counted = BESIDE * hits_in_place(clock)? / 2.0;
         let shared = hits_that_count(clock)? / 2.0;
         let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
-        let seen = || self.busy.0.seen(&[0])[0];
+        let seen = || self.busy.0.seen()(0);
         let (mut before, mut inside) = (seen(), Vec::new());
         #[expect(clippy::cast_precision_loss, reason = "some thousands of calls")]
         let round = || {

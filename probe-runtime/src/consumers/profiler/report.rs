@@ -11,10 +11,8 @@ use super::super::report::{
 };
 use super::budget::Budget;
 use super::core::Core;
-use super::course::Known;
 use super::estimate::Estimated;
-use super::part::Seen;
-use crate::calls::{Function, LeftOut};
+use crate::calls::LeftOut;
 use crate::period::Period;
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
@@ -57,14 +55,13 @@ impl Profile {
         };
         let Some(running) = running.as_mut() else { return Self::default() };
         let elapsed = nanoseconds(core.elapsed(running), scale);
-        let known = core.known(sampler, running);
-        let function = |(function, (known, seen)): (&Function, &(Known, Seen))| {
-            FunctionProfile::new(function, known, seen, scale, elapsed)
-        };
-        let mut functions: Vec<_> = sampler.functions().iter().zip(&known).map(function).collect();
-        crate::order::sort_by(&mut functions, |a, b| {
-            b.weight().total_cmp(&a.weight()).then_with(|| a.path().cmp(b.path()))
+        let mut functions = Vec::with_capacity(sampler.functions().len());
+        core.known(sampler, running, |known, seen| {
+            let function = &sampler.functions()[functions.len()];
+            functions.push(FunctionProfile::new(function, &known, &seen, scale, elapsed));
         });
+        // Those of the same weight stay in the order of their paths.
+        crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
         Self {
             functions,
             left_out: sampler.left_out().to_vec(),

@@ -208,15 +208,15 @@ impl Sampler {
         self.memory.iter().map(of).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + 1))
     }
 
-    /// The sums of delivered hits, for each of these functions; thread by thread.
-    pub(super) fn seen(&self, functions: &[usize]) -> Vec<Seen> {
-        let mut all = vec![Seen::default(); functions.len()];
-        for local in self.memory.iter() {
-            for (seen, function) in all.iter_mut().zip(functions) {
-                local.parts().get(*function).into_iter().for_each(|part| seen.add(part));
-            }
+    /// What tells the sums of a function's delivered hits.
+    pub(super) fn seen(&self) -> impl Fn(usize) -> Seen + use<'_> {
+        // Once: slots lie so far apart that their heads share a line of the caches.
+        let threads: Vec<_> = self.memory.iter().collect();
+        move |function| {
+            let mut seen = Seen::default();
+            threads.iter().filter_map(|local| local.parts().get(function)).for_each(|part| seen.add(part));
+            seen
         }
-        all
     }
 
     /// Handles a hit. Returns whether it is one of a timed call.

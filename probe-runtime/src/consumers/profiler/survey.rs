@@ -86,23 +86,20 @@ impl Running {
     pub(super) fn survey(&mut self, sampler: &Sampler) {
         self.book(sampler);
         let own_before = self.cost.own;
-        let all: Vec<_> = (0..self.courses.len()).collect();
-        let (at, readings) = self.read_at(sampler, &all);
-        let now = at.time;
-        self.book_counted(&readings);
-        let elapsed = now.saturating_sub(self.surveys.last) as f64;
-        let mut lately = Vec::with_capacity(all.len());
-        for (course, seen) in self.courses.iter_mut().zip(readings) {
+        let at = self.moment();
+        let elapsed = at.time.saturating_sub(self.surveys.last) as f64;
+        let mut lately = Vec::with_capacity(self.courses.len());
+        self.read_all(sampler, |windows, course, seen| {
             let calls = seen.calls.saturating_sub(std::mem::replace(&mut course.surveyed, seen.calls));
-            self.windows.read_on(course, seen, at);
+            windows.read_on(course, seen, at);
             // Else windows say.
             if course.mode != Mode::Sampled {
                 course.rate = calls as f64 / elapsed.max(1.0);
             }
             lately.push(course.rate * elapsed);
-        }
+        });
         self.loads.add(self.income * elapsed, lately.into_iter());
-        self.surveys.plan(now, self.income, self.owed());
+        self.surveys.plan(at.time, self.income, self.owed());
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let credit = self.bucket.a_second() * CREDIT / 1e9;
@@ -117,7 +114,7 @@ impl Running {
         self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.place = chosen.place);
         let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
-        let changed: Vec<_> = all.into_iter().filter(is_new).collect();
+        let changed: Vec<_> = (0..self.courses.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
         self.list();
         let (_, _, threads) = sampler.totals();

@@ -78,7 +78,7 @@ impl Running {
 
     fn begin_counting(&mut self, sampler: &Sampler) {
         let (since, readings) = self.read_at(sampler, &self.estimated);
-        self.windows.phase = Phase::Counting(since, readings.iter().map(|seen| seen.calls).collect());
+        self.windows.phase = Phase::Counting(since, readings.map(|seen| seen.calls).collect());
     }
 
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
@@ -86,8 +86,8 @@ impl Running {
         let (now, readings) = self.read_at(sampler, &self.estimated);
         let took = now.time.saturating_sub(since.time).max(1) as f64;
         let worked = now.worked - since.worked;
-        let counted = |(seen, before): (&Seen, &u64)| seen.calls.saturating_sub(*before) as f64;
-        let calls: Vec<_> = readings.iter().zip(before).map(counted).collect();
+        let counted = |(seen, before): (Seen, &u64)| seen.calls.saturating_sub(*before) as f64;
+        let calls: Vec<_> = readings.zip(before).map(counted).collect();
         let costs = self.costs();
         let of_each =
             |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].place);
@@ -134,12 +134,12 @@ impl Running {
     }
 
     /// What was seen, and when.
-    pub(super) fn read_at(&self, sampler: &Sampler, functions: &[usize]) -> (Moment, Vec<Seen>) {
-        let before = self.moment();
-        let readings = self.read(sampler, functions);
-        let after = self.moment();
-        let time = before.time + after.time.saturating_sub(before.time) / 2;
-        (Moment { time, worked: f64::midpoint(before.worked, after.worked) }, readings)
+    pub(super) fn read_at<'a>(
+        &self,
+        sampler: &'a Sampler,
+        functions: &'a [usize],
+    ) -> (Moment, impl Iterator<Item = Seen> + use<'a>) {
+        (self.moment(), self.read(sampler, functions))
     }
 
     pub(super) fn switch_on(&mut self, probes: &[ProbeId], visibility: Visibility) {
