@@ -16,8 +16,24 @@ pub(super) struct Moment {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Course {
     pub(super) mode: Mode,
+    /// Where its calls are counted.
+    pub(super) place: Place,
+    began: u64,
+    /// Calls when all functions were surveyed last; and when accounts were made up, with those that
+    /// were delivered.
+    pub(super) surveyed: u64,
+    pub(super) booked: (u64, u64),
+    /// Calls a tick, when it was surveyed, or counted, last.
+    pub(super) rate: f64,
+    /// `None` while each call was counted, and no hit was delivered: as of most of thousands.
+    measured: Option<Box<Measured>>,
+}
+
+/// What else there is to know of a function.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Measured {
     /// The last reading.
-    pub(super) last: Seen,
+    last: Seen,
     /// Calls while each was counted.
     counted: f64,
     /// Of these, those that were timed while each was to be.
@@ -34,21 +50,13 @@ pub(super) struct Course {
     looks: f64,
     /// Until when windows stand for that time.
     pub(super) covered: u64,
-    /// Calls when all functions were surveyed last; and when accounts were made up, with those that
-    /// were delivered.
-    pub(super) surveyed: u64,
-    pub(super) booked: (u64, u64),
-    /// Calls a tick, when it was surveyed, or counted, last.
-    pub(super) rate: f64,
-    /// Where its calls are counted.
-    pub(super) place: Place,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
     /// For how long calls of windows went on that have not ended in time, at least.
     unended: f64,
     /// Whether its calls take too long for short windows.
-    pub(super) is_long: bool,
+    is_long: bool,
 }
 
 /// Times of calls, in ticks, with what hits took of them.
@@ -112,30 +120,72 @@ const TELLING: f64 = 10.0;
 impl Course {
     /// Counted there, from now on.
     pub(super) fn new(place: Place, now: u64) -> Self {
-        Self { place, from: Moment { time: now, worked: 0.0 }, covered: now, ..Self::default() }
+        Self { place, began: now, ..Self::default() }
     }
 
-    /// From here on, it is in this mode.
-    pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
-        (self.mode, self.from, self.covered) = (mode, now, now.time);
-        // Calls under way are forgotten.
-        self.timed.begun = self.timed.ended;
-        self.is_long &= mode != Mode::Timed;
+    /// What else there is to know. Before there is anything, it takes no memory.
+    pub(super) fn measured(&mut self) -> &mut Measured {
+        let began = self.began;
+        self.measured.get_or_insert_with(|| {
+            let from = Moment { time: began, worked: 0.0 };
+            Box::new(Measured { from, covered: began, ..Measured::default() })
+        })
+    }
+
+    /// Whether its calls take too long for short windows.
+    pub(super) fn is_long(&self) -> bool {
+        self.measured.as_ref().is_some_and(|it| it.is_long)
     }
 
     /// Reads on. `weight` is what a call of the last window stands for, which was so long.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64, length: f64) {
+        let mode = self.mode;
+        // Else it is read from its beginning when there is more to know.
+        if self.measured.is_some() || seen.delivered != 0 {
+            self.measured().read(mode, seen, now, weight, length);
+        }
+    }
+
+    /// From here on, it is in this mode; it was read in the one before.
+    pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
+        self.mode = mode;
+        let measured = self.measured();
+        (measured.from, measured.covered) = (now, now.time);
+        // Calls under way are forgotten.
+        measured.timed.begun = measured.timed.ended;
+        measured.is_long &= mode != Mode::Timed;
+    }
+
+    /// What is to be chosen anew; calls up to so many ticks are not to be timed each.
+    pub(super) fn now(&self, short: f64) -> Chosen {
+        let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
+        Chosen { mode: self.mode, place: self.place, is_short }
+    }
+
+    /// All that is known when all functions have just been read, in a program of so many threads at
+    /// most. `unseen` is what calls may take, at most, that were in calls of it and never seen.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
+        match &self.measured {
+            Some(measured) => measured.known(costs, threads, unseen),
+            None => Known { calls: Estimated::exactly(self.booked.0 as f64), ..Known::default() },
+        }
+    }
+}
+
+impl Measured {
+    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
+    fn read(&mut self, mode: Mode, seen: Seen, now: Moment, weight: f64, length: f64) {
         let calls = seen.calls.saturating_sub(self.last.calls) as f64;
         let from = std::mem::replace(&mut self.from, now);
         let passed = now.time.saturating_sub(from.time) as f64;
-        if self.mode == Mode::Sampled {
+        if mode == Mode::Sampled {
             self.sampled += passed;
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
             self.counted += calls;
         }
-        if self.mode == Mode::Timed {
+        if mode == Mode::Timed {
             let new = self.timed.add(&seen, &self.last);
             // More than the quota.
             self.untimed += if new.begun < calls { passed } else { 0.0 };
@@ -153,12 +203,11 @@ impl Course {
         self.last = seen;
     }
 
-    /// What is to be chosen anew; calls up to so many ticks are not to be timed each.
-    pub(super) fn now(&self, short: f64) -> Chosen {
+    /// Whether its calls take less than so many ticks.
+    fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
-        let is_short = ended >= TELLING && of_both(|it| it.time) < short * ended;
-        Chosen { mode: self.mode, place: self.place, is_short }
+        ended >= TELLING && of_both(|it| it.time) < short * ended
     }
 
     /// A window for it is over, as just read.
@@ -183,9 +232,7 @@ impl Course {
         }
     }
 
-    /// All that is known by the last reading, in a program of so many threads at most.
-    /// `unseen` is what calls may take, at most, that were in calls of it and never seen.
-    pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
+    fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = Known { calls, samples, ..Known::default() };
@@ -265,5 +312,29 @@ impl Course {
         let below = (below as f64 - below_calls as f64 * costs.inside).max(0.0);
         let value = (each * ended - below).max(0.0);
         Some(Estimated { value, error: BELOW * below / (below_seen.max(1) as f64).sqrt() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_only_counted_is_caught_up_on() {
+        let mut courses = [(); 2].map(|()| Course::new(Place::Shared, 100));
+        courses[0].measured();
+        let mut read = |time, calls, delivered| {
+            let (seen, now) = (Seen { calls, delivered, ..Seen::default() }, Moment { time, worked: 0.0 });
+            courses.each_mut().map(|course| {
+                course.read(seen, now, 1.0, 10.0);
+                course.measured.as_ref().map(|it| format!("{it:?}"))
+            })
+        };
+        assert_eq!(read(200, 3, 0)[1], None);
+        assert_eq!(read(300, 5, 0)[1], None);
+        let [always, late] = read(400, 7, 1);
+        assert!(late.is_some() && always == late, "{always:?} {late:?}");
+        // As of each of thousands of functions.
+        assert!(size_of::<Course>() <= 72);
     }
 }

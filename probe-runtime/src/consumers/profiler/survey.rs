@@ -127,6 +127,9 @@ impl Running {
 
     /// Gives these functions the modes that were chosen, of all.
     pub(super) fn change(&mut self, sampler: &Sampler, changed: &[usize], chosen: &[Mode]) {
+        if changed.is_empty() {
+            return;
+        }
         let (mut off, mut on, mut counted, mut delivered) = (vec![], vec![], vec![], vec![]);
         for &function in changed {
             let (entries, exits) = sampler.probes(function);
@@ -161,6 +164,8 @@ impl Running {
         for (&function, seen) in changed.iter().zip(readings) {
             sampler.set_mode(function, chosen[function]);
             let course = &mut self.courses[function];
+            // What was counted by now is of that.
+            course.measured();
             self.windows.read_on(course, seen, now);
             course.begin(chosen[function], now);
         }

@@ -55,7 +55,7 @@ impl Running {
 
     /// Functions that a window of a kind is for.
     fn due(&self, is_long: bool) -> Vec<usize> {
-        self.in_windows.iter().copied().filter(|it| self.courses[*it].is_long == is_long).collect()
+        self.in_windows.iter().copied().filter(|it| self.courses[*it].is_long() == is_long).collect()
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
@@ -95,8 +95,9 @@ impl Running {
         let to = self.windows.to;
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let course = &mut self.courses[*function];
-            let stands_for = to.saturating_sub(std::mem::replace(&mut course.covered, to)) as f64;
-            course.rates.add(*calls, took, worked, OF_WINDOWS * ticks, stands_for);
+            let measured = course.measured();
+            let stands_for = to.saturating_sub(std::mem::replace(&mut measured.covered, to)) as f64;
+            measured.rates.add(*calls, took, worked, OF_WINDOWS * ticks, stands_for);
             course.rate += LATELY * (calls / took - course.rate);
         }
         self.spend(calls.iter().sum(), ticks);
@@ -124,7 +125,7 @@ impl Running {
         for (function, seen) in inside.iter().zip(readings) {
             let course = &mut self.courses[*function];
             self.windows.read_on(course, seen, now);
-            course.looked();
+            course.measured().looked();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
