@@ -243,11 +243,19 @@ impl<'a> Tables<'a> {
     }
 }
 
-#[inline]
 fn is_text(object: &Object, bytes: &Range<usize>) -> bool {
-    (object.segments.iter()).any(|segment| {
-        segment.is_text && segment.range.start <= bytes.start && bytes.end <= segment.range.end
-    })
+    object.segments.iter().any(|segment| segment.is_text && lies_in(bytes, &segment.range))
+}
+
+fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
+    object.segments.iter().any(|segment| lies_in(bytes, &segment.range))
+}
+
+/// Whether these bytes lie in a segment. A pointer may lead anywhere: so near to the end of the address
+/// space that the bytes go on at its beginning, too.
+#[inline]
+fn lies_in(bytes: &Range<usize>, segment: &Range<usize>) -> bool {
+    segment.start <= bytes.start && bytes.start <= bytes.end && bytes.end <= segment.end
 }
 
 /// The site of the record at `at`, and what it leads to.
@@ -259,6 +267,23 @@ fn relative(field: usize, offset: i32) -> usize {
     field.wrapping_add_signed(offset as isize)
 }
 
-fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
-    object.segments.iter().any(|segment| segment.range.start <= bytes.start && bytes.end <= segment.range.end)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_go_on_at_the_beginning_lie_nowhere() {
+        let segment = 0x1000..0x2000;
+        for (start, len, expected) in [
+            (0x1000, 0x1000, true),
+            (0x1ff8, 8, true),
+            (0x1ff8, 9, false),
+            (0xfff, 2, false),
+            (usize::MAX - 3, 10, false),
+            (usize::MAX, 1, false),
+        ] {
+            let bytes = start..usize::wrapping_add(start, len);
+            assert_eq!(lies_in(&bytes, &segment), expected, "{bytes:x?}");
+        }
+    }
 }
