@@ -54,7 +54,8 @@ impl Control {
             let all = self.registry.discovered().to_vec();
             self.adopt(&all);
         }
-        let attached: Vec<_> = (0..self.registry.len()).map(ProbeId::new).collect();
+        // Nobody ever listened to the others.
+        let attached: Vec<_> = (0..self.members.len()).map(ProbeId::new).collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
         for at in self.numbers() {

@@ -19,7 +19,7 @@
 use super::ProbeId;
 #[cfg(probe_discovers)]
 use super::loaded::is_among;
-use super::loaded::{DefinitionRange, Registry, all_sites};
+use super::loaded::{DefinitionRange, Registry};
 use super::tables::Tables;
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 #[cfg(probe_discovers)]
@@ -59,10 +59,8 @@ impl Registry {
         tables.iter().for_each(|tables| self.name_table(tables, None, true));
         (probes..self.len()).for_each(|_| self.grouped.add_probe());
         let found = self.read_more_sites(&tables, ranges);
-        let sites: Vec<_> =
-            all_sites(&tables, &found).map(|(id, (tables, at))| (id, tables.site(at))).collect();
-        if !sites.is_empty() {
-            self.grouped.extend(&sites);
+        if !found.is_empty() {
+            self.grouped.extend(found);
         }
         self.blocks.retry();
         self.unsettled.extend(tables.iter().flat_map(Tables::unsettled));

@@ -106,7 +106,7 @@ impl Registry {
             added.push((id, *discovery));
         }
         if self.discovered.settled > self.grouped.len().max(1_024) / 4 {
-            self.grouped.extend(self.discovered.settle());
+            self.grouped.extend(self.discovered.settle().iter().copied());
         }
         added
     }

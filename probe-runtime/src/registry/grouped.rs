@@ -1,9 +1,11 @@
 //! Sites, grouped by probe: those of neighbouring probes lie side by side.
 //!
-//! Cost: 16 bytes a site, 4 a probe; each change is a pass over all.
+//! Cost: 16 bytes a site, 4 a probe; each change is a pass over all, with 4 bytes more a site.
+
+use std::iter;
 
 use super::ProbeId;
-use crate::patch::{Instruction, Site, SiteAddr};
+use crate::patch::Site;
 
 /// The sites of all probes.
 #[derive(Default)]
@@ -14,24 +16,65 @@ pub(super) struct Grouped {
     starts: Vec<u32>,
 }
 
+/// Sites as they were found, with their probes.
+#[derive(Default)]
+pub(super) struct Found {
+    ids: Vec<ProbeId>,
+    sites: Vec<Site>,
+}
+
+impl Found {
+    /// None yet, and room for so many.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Self { ids: Vec::with_capacity(capacity), sites: Vec::with_capacity(capacity) }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, id: ProbeId, site: Site) {
+        self.ids.push(id);
+        self.sites.push(site);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+impl IntoIterator for Found {
+    type Item = (ProbeId, Site);
+    type IntoIter = iter::Zip<std::vec::IntoIter<ProbeId>, std::vec::IntoIter<Site>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.ids.into_iter().zip(self.sites)
+    }
+}
+
 impl Grouped {
-    /// Groups what `all` gives, each time the same, by a counting sort.
-    pub(super) fn new<I, T>(probes: usize, all: impl Fn() -> I, site: impl Fn(T) -> Site) -> Self
-    where
-        I: Iterator<Item = (ProbeId, T)>,
-    {
-        let mut next = vec![0_u32; probes + 1];
-        all().for_each(|(id, _)| next[id.index() + 1] += 1);
-        for at in 1..next.len() {
-            next[at] += next[at - 1];
+    /// Groups these by a stable counting sort, in place.
+    pub(super) fn new(probes: usize, found: Found) -> Self {
+        let Found { ids, mut sites } = found;
+        // Up to the last pass, a probe's start is its next site's place, one further on.
+        let mut starts = vec![0_u32; probes + 2];
+        ids.iter().for_each(|id| starts[id.index() + 2] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += *start;
+            *start = sum;
         }
-        let starts = next.clone();
-        let total = starts[probes] as usize;
-        let mut sites = vec![Site::new(SiteAddr(0), Instruction::NOP5); total];
-        for (id, found) in all() {
-            let next = &mut next[id.index()];
-            sites[*next as usize] = site(found);
+        let place = |id: ProbeId| {
+            let next = &mut starts[id.index() + 1];
             *next += 1;
+            *next - 1
+        };
+        let mut places: Vec<u32> = ids.into_iter().map(place).collect();
+        starts.truncate(probes + 1);
+        for at in 0..sites.len() {
+            // Each exchange brings one site to its place.
+            while places[at] as usize != at {
+                let place = places[at] as usize;
+                sites.swap(at, place);
+                places.swap(at, place);
+            }
         }
         Self { sites, starts }
     }
@@ -77,11 +120,12 @@ impl Grouped {
     }
 
     /// Adds sites to those of their probes.
-    pub(super) fn extend(&mut self, sites: &[(ProbeId, Site)]) {
+    pub(super) fn extend(&mut self, new: impl IntoIterator<Item = (ProbeId, Site)>) {
         let probes = self.starts.len() - 1;
-        let known =
-            (0..probes).map(ProbeId::new).flat_map(|id| self.of_run(id, id).iter().map(move |it| (id, *it)));
-        *self = Self::new(probes, || known.clone().chain(sites.iter().copied()), |site| site);
+        let ids = (0..probes).map(ProbeId::new).flat_map(|id| iter::repeat_n(id, self.of_run(id, id).len()));
+        let mut found = Found { ids: ids.collect(), sites: std::mem::take(&mut self.sites) };
+        new.into_iter().for_each(|(id, site)| found.push(id, site));
+        *self = Self::new(probes, found);
     }
 
     /// How many there are.
@@ -94,6 +138,7 @@ impl Grouped {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::patch::{Instruction, SiteAddr};
     use proptest::prelude::*;
 
     fn site(addr: usize) -> Site {
@@ -110,9 +155,11 @@ mod tests {
                 (ids.iter().enumerate()).map(|(at, id)| (ProbeId::new(*id), site(base + at))).collect()
             };
             let (first, later) = (numbered(&first, 0), numbered(&later, 100));
-            let mut grouped = Grouped::new(9, || first.iter().copied(), |site| site);
+            let mut found = Found::default();
+            first.iter().for_each(|(id, site)| found.push(*id, *site));
+            let mut grouped = Grouped::new(9, found);
             grouped.add_probe();
-            grouped.extend(&later);
+            grouped.extend(later.iter().copied());
             prop_assert_eq!(grouped.len(), first.len() + later.len());
             for id in (0..10).map(ProbeId::new) {
                 let own = first.iter().chain(&later).filter(|(of, _)| *of == id).map(|(_, site)| *site);

@@ -7,8 +7,8 @@ use std::ptr;
 use super::blocks::Blocks;
 #[cfg(probe_discovers)]
 use super::discovered::Discovered;
-use super::grouped::Grouped;
-use super::tables::{Entry, RecordAt, Tables, Unsettled};
+use super::grouped::{Found, Grouped};
+use super::tables::{Entry, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
 #[cfg(probe_discovers)]
@@ -86,17 +86,6 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
         })
     };
     segments(before).map(|segment| pages(segment.range.clone())).filter(is_gone).collect()
-}
-
-/// What was found in tables: for each site its probe, and where its record is.
-pub(super) fn all_sites<'a>(
-    tables: &'a [Tables<'a>],
-    found: &'a [Vec<(ProbeId, RecordAt)>],
-) -> impl Iterator<Item = (ProbeId, (&'a Tables<'a>, RecordAt))> {
-    let of = |(tables, found): (&'a Tables<'a>, &'a Vec<(ProbeId, RecordAt)>)| {
-        found.iter().map(move |(id, at)| (*id, (tables, *at)))
-    };
-    tables.iter().zip(found).flat_map(of)
 }
 
 /// Whether an object is among others, be they asked for with their notes or without.
@@ -189,61 +178,54 @@ impl Registry {
         );
         self.taken.clear();
         let found = self.read_sites(&tables);
-        self.group_sites(&tables, &found);
+        self.group_sites(found);
         self.unsettled = tables.iter().flat_map(Tables::unsettled).collect();
         drop(tables);
         self.objects = objects;
     }
 
-    /// Reads all records: for each object, which probe's each site is, and where its record is. A site whose
-    /// definition is in no table is skipped.
-    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Vec<Vec<(ProbeId, RecordAt)>> {
+    /// Reads all records: the sites, with their probes. A site whose definition is in no table is skipped.
+    pub(super) fn read_sites(&mut self, tables: &[Tables<'_>]) -> Found {
         self.skipped = 0;
         self.types.clear();
         self.read_more_sites(tables, 0)
     }
 
     /// The same for further objects, whose definitions are in the ranges from `first` on.
-    pub(super) fn read_more_sites(
-        &mut self,
-        tables: &[Tables<'_>],
-        first: usize,
-    ) -> Vec<Vec<(ProbeId, RecordAt)>> {
+    pub(super) fn read_more_sites(&mut self, tables: &[Tables<'_>], first: usize) -> Found {
         let ranges = &self.ranges;
-        let types = &mut self.types;
-        let mut read_one = |(own, tables): (usize, &Tables<'_>)| {
-            let mut found = Vec::with_capacity(tables.capacity());
+        let mut found = Found::with_capacity(tables.iter().map(Tables::capacity).sum());
+        let mut skipped = 0;
+        for (own, tables) in ranges[first..].iter().zip(tables) {
             let mut foreign = 0;
-            self.skipped += tables.for_each_record(|entry, definition| {
-                let id = ranges[first + own]
-                    .id_of(definition)
-                    .or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
+            skipped += tables.for_each_record(|entry, definition| {
+                let id =
+                    own.id_of(definition).or_else(|| ranges.iter().find_map(|range| range.id_of(definition)));
                 match (id, entry) {
-                    (Some(id), Entry::Site(record)) => found.push((id, record)),
+                    (Some(id), Entry::Site(site)) => found.push(id, site),
                     // The way out by a panic: it tells nothing of what is there on other ways.
                     (_, Entry::Type(record)) if record.ty() == Some(Type::Absent) => {}
                     (Some(id), Entry::Type(record)) => {
-                        let ty = types.entry((id, record.index)).or_insert(record.ty());
+                        let ty = self.types.entry((id, record.index)).or_insert(record.ty());
                         *ty = ty.filter(|ty| Some(*ty) == record.ty());
                     }
                     (None, Entry::Site(_)) => foreign += 1,
                     (None, Entry::Type(_)) => {}
                 }
             });
-            self.skipped += foreign;
-            found
-        };
-        tables.iter().enumerate().map(&mut read_one).collect()
+            skipped += foreign;
+        }
+        self.skipped += skipped;
+        found
     }
 
     /// Groups what was found in tables, and what was discovered.
-    pub(super) fn group_sites(&mut self, tables: &[Tables<'_>], found: &[Vec<(ProbeId, RecordAt)>]) {
-        let all = || all_sites(tables, found);
+    pub(super) fn group_sites(&mut self, found: Found) {
         let before = std::mem::take(&mut self.grouped);
-        self.grouped = Grouped::new(self.definitions.len(), all, |(tables, at)| tables.site(at));
+        self.grouped = Grouped::new(self.definitions.len(), found);
         #[cfg(probe_discovers)]
         if !self.discovered.sites().is_empty() {
-            self.grouped.extend(self.discovered.sites());
+            self.grouped.extend(self.discovered.sites().iter().copied());
         }
         self.keep_blocks(&before);
     }

@@ -46,6 +46,14 @@ impl Registry {
     /// The same for one object's. `same` is where these very definitions are known from.
     pub(super) fn name_table(&mut self, tables: &Tables<'_>, same: Option<&DefinitionRange>, compare: bool) {
         let range = tables.definition_range();
+        if same.is_none() && !compare {
+            // All are new.
+            let first = self.definitions.len();
+            self.definitions.extend(tables.definitions().map(Some));
+            let ids = (first..self.definitions.len()).map(ProbeId::new).collect();
+            self.ranges.push(DefinitionRange { range, ids });
+            return;
+        }
         let mut ids = vec![ProbeId::UNKNOWN; range.len() / size_of::<Definition>()];
         for definition in tables.definitions() {
             let addr = ptr::from_ref(definition).addr();

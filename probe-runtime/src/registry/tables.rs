@@ -26,6 +26,8 @@ pub(super) struct Tables<'a> {
     object: &'a Object,
     /// All objects that have probes.
     all: &'a [Object],
+    /// Its first segment of text, where most of its sites, cold blocks and stubs are.
+    text: Range<usize>,
     records: Range<usize>,
     definitions: Range<usize>,
     unsettled: RefCell<Vec<Unsettled>>,
@@ -54,14 +56,10 @@ impl Unsettled {
 /// What a record speaks of.
 pub(super) enum Entry {
     /// A site.
-    Site(RecordAt),
+    Site(Site),
     /// The type of a field.
     Type(FieldRecord),
 }
-
-/// Where a record lies in its table, in bytes.
-#[derive(Clone, Copy)]
-pub(super) struct RecordAt(u32);
 
 impl<'a> Tables<'a> {
     /// The tables that the object's notes point at; all its notes point at the same ones.
@@ -87,6 +85,7 @@ impl<'a> Tables<'a> {
         Some(Self {
             object,
             all,
+            text: object.segments.iter().find(|it| it.is_text).map_or(0..0, |it| it.range.clone()),
             unsettled: RefCell::default(),
             records: table(field(0, offsets.records_start)?, field(1, offsets.records_stop)?),
             definitions: table(field(2, offsets.definitions_start)?, field(3, offsets.definitions_stop)?),
@@ -147,60 +146,45 @@ impl<'a> Tables<'a> {
                 // Without a size there is no way on.
                 return skipped + 1;
             }
-            if u16::from(version) == VERSION && form == FIELD_TYPE && size >= size_of::<FieldRecord>() {
-                // SAFETY: within the mapped table.
-                let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
-                if let Some(definition) = self.definition_of(relative(at + 8, record.stub), true) {
-                    each(Entry::Type(record), definition);
+            let is_known = u16::from(version) == VERSION;
+            match form {
+                SITE_JUMP | SITE_CALL if is_known && size >= size_of::<Record>() => {
+                    // SAFETY: within the mapped table.
+                    let record = unsafe { ptr::read_unaligned(at as *const Record) };
+                    match self.site(&record, at) {
+                        Some((found, definition)) => each(Entry::Site(found), definition),
+                        None => skipped += 1,
+                    }
                 }
-                at += size;
-                continue;
-            }
-            let record = u32::try_from(at - self.records.start).ok().map(RecordAt);
-            let is_known = u16::from(version) == VERSION
-                && [SITE_JUMP, SITE_CALL].contains(&form)
-                && size >= size_of::<Record>();
-            let known = record.filter(|_| is_known);
-            match known.and_then(|record| Some((record, self.definition_at(record)?))) {
-                Some((record, definition)) => each(Entry::Site(record), definition),
-                None => skipped += 1,
+                FIELD_TYPE if is_known && size >= size_of::<FieldRecord>() => {
+                    // SAFETY: within the mapped table.
+                    let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
+                    if let Some(definition) = self.definition_of(relative(at + 8, record.stub), true) {
+                        each(Entry::Type(record), definition);
+                    }
+                }
+                _ => skipped += 1,
             }
             at += size;
         }
         skipped
     }
 
-    /// The site of a record that [`for_each_record`](Self::for_each_record) has understood.
-    pub(super) fn site(&self, at: RecordAt) -> Site {
-        let (record, at) = self.record(at);
-        let (addr, target) = ends(&record, at);
-        // It is near: that has been checked.
-        let rel = Rel32::between(addr, target).unwrap_or(Rel32::NEXT);
-        let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
-        Site::new(addr, active)
-    }
-
-    fn record(&self, at: RecordAt) -> (Record, usize) {
-        let at = self.records.start + at.0 as usize;
-        // SAFETY: within the mapped table, which holds `size_of::<Record>()` bytes there: `RecordAt` comes from
-        // `for_each_record`, which has checked that.
-        (unsafe { ptr::read_unaligned(at as *const Record) }, at)
-    }
-
-    /// The definition of the record's site, if that lies in text.
-    fn definition_at(&self, at: RecordAt) -> Option<usize> {
-        let (record, at) = self.record(at);
-        let (addr, target) = ends(&record, at);
+    /// The site of the record at `at`, and its definition, if it lies in text.
+    #[inline]
+    fn site(&self, record: &Record, at: usize) -> Option<(Site, usize)> {
+        let addr = SiteAddr(relative(at + 4, record.site));
+        let target = relative(at + 8, record.target);
         let is_sound = self.is_text(&(addr.word()..addr.0.wrapping_add(SITE_LEN)))
-            && self.is_text(&(target..target.wrapping_add(1)))
-            && Rel32::between(addr, target).is_some();
-        if !is_sound {
-            return None;
-        }
-        self.definition_of(relative(at + 12, record.stub), true)
+            && self.is_text(&(target..target.wrapping_add(1)));
+        let rel = Rel32::between(addr, target).filter(|_| is_sound)?;
+        let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
+        let definition = self.definition_of(relative(at + 12, record.stub), true)?;
+        Some((Site::new(addr, active), definition))
     }
 
     /// The definition that the stub at `addr` names, by way of a linkage table if need be.
+    #[inline]
     fn definition_of(&self, addr: usize, through_plt: bool) -> Option<usize> {
         let stub = addr..addr.wrapping_add(stub::STUB_LEN);
         let is_sound = if through_plt { self.is_text(&stub) } else { self.is_text_of_any(&stub) };
@@ -235,7 +219,7 @@ impl<'a> Tables<'a> {
 
     #[inline]
     fn is_text(&self, bytes: &Range<usize>) -> bool {
-        is_text(self.object, bytes)
+        lies_in(bytes, &self.text) || is_text(self.object, bytes)
     }
 
     fn is_text_of_any(&self, bytes: &Range<usize>) -> bool {
@@ -256,11 +240,6 @@ fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
 #[inline]
 fn lies_in(bytes: &Range<usize>, segment: &Range<usize>) -> bool {
     segment.start <= bytes.start && bytes.start <= bytes.end && bytes.end <= segment.end
-}
-
-/// The site of the record at `at`, and what it leads to.
-fn ends(record: &Record, at: usize) -> (SiteAddr, usize) {
-    (SiteAddr(relative(at + 4, record.site)), relative(at + 8, record.target))
 }
 
 fn relative(field: usize, offset: i32) -> usize {

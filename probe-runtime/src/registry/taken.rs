@@ -25,7 +25,7 @@ impl Registry {
         let skipped = self.skipped;
         let found = self.read_sites(&tables);
         self.skipped = skipped;
-        self.group_sites(&tables, &found);
+        self.group_sites(found);
         drop(tables);
         self.objects = objects;
         for (id, sites) in listed {
