@@ -184,6 +184,15 @@ impl Definition {
         self.part(0, self.path_len)
     }
 
+    /// Whether the path begins with this text. Reads no more of it than that: a selector asks this
+    /// of every probe, and rejects most by it.
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) fn path_begins_with(&self, start: &str) -> bool {
+        // `path` ends before the first byte that is not UTF-8, and all of `start` is.
+        self.bytes(0, self.path_len).starts_with(start.as_bytes())
+    }
+
     /// The source file, as `file!()` gives it.
     pub fn file(&self) -> &str {
         self.part(self.path_len.into(), self.file_len)
@@ -303,18 +312,41 @@ impl Definition {
             + usize::from(self.notes_len)
     }
 
-    fn part(&self, start: usize, len: u16) -> &str {
+    fn bytes(&self, start: usize, len: u16) -> &[u8] {
         let base = if self.long.is_null() { self.text.as_ptr() } else { self.long };
         debug_assert!(!self.long.is_null() || start + usize::from(len) <= INLINE_TEXT);
         // SAFETY: `new` copied the text inline or left it in a static; the part lies within it.
-        let bytes = unsafe { slice::from_raw_parts(base.add(start), len.into()) };
-        // Another language may have written it: a name that is not UTF-8 reads as far as it is.
-        match str::from_utf8(bytes) {
-            Ok(text) => text,
-            // SAFETY: `valid_up_to` bytes have just been checked.
-            Err(error) => unsafe { str::from_utf8_unchecked(&bytes[..error.valid_up_to()]) },
-        }
+        unsafe { slice::from_raw_parts(base.add(start), len.into()) }
     }
+
+    fn part(&self, start: usize, len: u16) -> &str {
+        let bytes = self.bytes(start, len);
+        if is_ascii(bytes) {
+            // SAFETY: ASCII is UTF-8.
+            return unsafe { str::from_utf8_unchecked(bytes) };
+        }
+        part_of(bytes)
+    }
+}
+
+/// The text as far as it is UTF-8: another language may have written it.
+#[cold]
+fn part_of(bytes: &[u8]) -> &str {
+    match str::from_utf8(bytes) {
+        Ok(text) => text,
+        // SAFETY: `valid_up_to` bytes have just been checked.
+        Err(error) => unsafe { str::from_utf8_unchecked(&bytes[..error.valid_up_to()]) },
+    }
+}
+
+/// The same as the slice's method, which looks at the last bytes one by one: of a name, many.
+#[inline]
+fn is_ascii(bytes: &[u8]) -> bool {
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let Some(last) = bytes.last_chunk() else { return bytes.is_ascii() };
+    let (words, _) = bytes.as_chunks();
+    let all = words.iter().fold(u64::from_ne_bytes(*last), |all, word| all | u64::from_ne_bytes(*word));
+    all & HIGH == 0
 }
 
 #[cfg(test)]
@@ -360,6 +392,27 @@ mod tests {
         assert!(!LONG.long.is_null());
         assert_eq!((LONG.path(), LONG.file()), (path!(), file!()));
         assert_eq!(LONG.fields().collect::<Vec<_>>(), ["field"]);
+    }
+
+    #[test]
+    fn a_path_ends_before_what_is_not_utf_8() {
+        for (path, expected) in [
+            (&b"app::caf\xe9::poll"[..], "app::caf"),
+            (b"app::caf\xc3\xa9::poll", "app::café::poll"),
+            (b"\xe9pp", ""),
+            (b"app::pol\xe9", "app::pol"),
+            (b"app", "app"),
+            (b"", ""),
+        ] {
+            let mut it = Definition::new(Kind::Point, "", "", "", "", 1, 1);
+            it.text[..path.len()].copy_from_slice(path);
+            it.path_len = u16::try_from(path.len()).unwrap();
+            assert_eq!(it.path(), expected);
+            #[cfg(feature = "std")]
+            for start in ["", "a", "app::caf", "app::café", "app::café::poll", "app::pol", "é", "app::x"] {
+                assert_eq!(it.path_begins_with(start), expected.starts_with(start), "{expected}, {start}");
+            }
+        }
     }
 
     #[test]

@@ -53,16 +53,19 @@ impl Kind {
 
     /// The kind that a definition encodes so; `None` for one that this reader does not know.
     pub(super) const fn from_number(number: u8) -> Option<Self> {
-        let mut at = 0;
-        while at < Self::ALL.len() {
-            if Self::ALL[at] as u8 == number {
-                return Some(Self::ALL[at]);
-            }
-            at += 1;
-        }
-        None
+        let at = number as usize;
+        // `ALL` has them at their numbers: the assertion below.
+        if at < Self::ALL.len() { Some(Self::ALL[at]) } else { None }
     }
 }
+
+const _: () = {
+    let mut at = 0;
+    while at < Kind::ALL.len() {
+        assert!(Kind::ALL[at] as usize == at);
+        at += 1;
+    }
+};
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,13 +2,14 @@
 //! (files).
 //!
 //! Cost: without wildcards, a match costs as much as comparing two strings. So does it where the path
-//! does not begin, or end, as the glob says, which is so of most. Otherwise it is at most
-//! the square of the path's segments, whatever the glob: a glob that needs a longer path is not
-//! tried.
+//! does not begin, or end, as the glob says, which is so of most; and of `a::b::**`, each time.
+//! Otherwise it is at most the square of the path's segments, whatever the glob: a glob that needs a
+//! longer path is not tried.
 
 use std::cell::OnceCell;
 
 use super::nesting::{Escapes, Mark, is_nested, marks, segments};
+use super::segment::{Lead, Segment, end, lead, start};
 
 /// A parsed glob.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,16 +21,7 @@ pub(super) struct Glob {
     /// What each path begins with that it matches, and what it ends with.
     start: String,
     end: String,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Segment {
-    /// `**`: any number of segments, also none.
-    Any,
-    /// A segment without wildcards.
-    Exact(String),
-    /// A segment with `*` in it: the literal parts between them.
-    Parts(Vec<String>),
+    lead: Lead,
 }
 
 /// A path to match globs with. It is split once.
@@ -51,6 +43,10 @@ impl<'a> Path<'a> {
         if separator != "::" || !is_nested(self.text) {
             return Rest::Plain(self.text, separator);
         }
+        self.nested()
+    }
+
+    fn nested(&self) -> Rest<'_> {
         Rest::Split(self.split.get_or_init(|| {
             let ranges = segments(self.text, &marks(self.text, Escapes::None));
             ranges.into_iter().map(|range| &self.text[range]).collect()
@@ -129,15 +125,18 @@ impl Glob {
         let (count, sum) = lengths.fold((0_usize, 0), |(count, sum), len| (count + 1, sum + len));
         let shortest = sum + separator.len() * count.saturating_sub(1);
         let (start, end) = (start(&segments, separator), end(&segments, separator));
-        Self { segments, separator, shortest, start, end }
+        let lead = lead(&segments, separator);
+        Self { segments, separator, shortest, start, end, lead }
+    }
+
+    /// What each path begins with that it matches.
+    pub(super) fn start(&self) -> &str {
+        &self.start
     }
 
     /// The only path that matches, if there is no wildcard.
     pub(super) fn only(&self) -> Option<String> {
-        let exact = self.segments.iter().map(|segment| match segment {
-            Segment::Exact(text) => Some(text.as_str()),
-            _ => None,
-        });
+        let exact = self.segments.iter().map(Segment::exact);
         Some(exact.collect::<Option<Vec<_>>>()?.join(self.separator))
     }
 
@@ -149,13 +148,32 @@ impl Glob {
         path.text.len() >= self.shortest
             && path.text.starts_with(&self.start)
             && path.text.ends_with(&self.end)
-            && Self::rest(&self.segments, path.rest(self.separator))
+            && self.matches_behind_lead(path)
+    }
+
+    /// Whether a path matches that begins with `start`.
+    fn matches_behind_lead(&self, path: &Path<'_>) -> bool {
+        let Lead { count, len } = self.lead;
+        let (later, text) = (&self.segments[count..], &path.text[len..]);
+        if count == 0 || later.is_empty() {
+            return Self::rest(&self.segments, Some(path.rest(self.separator)));
+        }
+        // No bracket is open here, so that the separator is one.
+        let rest = match text.strip_prefix(self.separator) {
+            None if text.is_empty() => None,
+            None => return false,
+            Some(_) if later == [Segment::Any] => return true,
+            Some(rest) if self.separator != "::" || !is_nested(rest) => {
+                Some(Rest::Plain(rest, self.separator))
+            }
+            Some(_) => return Self::rest(&self.segments, Some(path.nested())),
+        };
+        Self::rest(later, rest)
     }
 
     /// Matches segment by segment. If a `**` fails to match at one place, the next place is tried.
     /// An earlier `**` need not be tried again, so the cost is quadratic at worst.
-    fn rest(mut segments: &[Segment], path: Rest<'_>) -> bool {
-        let mut path = Some(path);
+    fn rest(mut segments: &[Segment], mut path: Option<Rest<'_>>) -> bool {
         let mut retry: Option<(&[Segment], Rest<'_>)> = None;
         loop {
             if let Some((Segment::Any, later)) = segments.split_first() {
@@ -188,88 +206,6 @@ impl Glob {
     }
 }
 
-/// The text of the segments before the first wildcard, and of that one's as far as the wildcard.
-/// Segments with separators between them are the path's text, whatever nests in it.
-fn start(segments: &[Segment], separator: &str) -> String {
-    let mut start = String::new();
-    for (at, segment) in segments.iter().enumerate() {
-        match segment {
-            Segment::Any => break,
-            Segment::Exact(text) => start.push_str(text),
-            Segment::Parts(parts) => {
-                start.extend(parts.first().map(String::as_str));
-                break;
-            }
-        }
-        // Before a `**` there may be nothing.
-        if matches!(segments.get(at + 1), Some(Segment::Exact(_) | Segment::Parts(_))) {
-            start.push_str(separator);
-        }
-    }
-    start
-}
-
-/// The same of the segments after the last wildcard.
-fn end(segments: &[Segment], separator: &str) -> String {
-    let mut texts = Vec::new();
-    for segment in segments.iter().rev() {
-        match segment {
-            Segment::Any => break,
-            Segment::Exact(text) => texts.push(text.as_str()),
-            Segment::Parts(parts) => {
-                texts.extend(parts.last().map(String::as_str));
-                break;
-            }
-        }
-    }
-    texts.reverse();
-    texts.join(separator)
-}
-
-impl Segment {
-    /// From text, where a `*` is a wildcard unless it is literal at its place.
-    fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
-        let (mut parts, mut start) = (Vec::new(), 0);
-        for at in (0..text.len()).filter(|at| text.as_bytes()[*at] == b'*' && !is_literal(*at)) {
-            parts.push(text[start..at].to_owned());
-            start = at + 1;
-        }
-        match parts.len() {
-            0 => return Self::Exact(text.to_owned()),
-            2 if text == "**" => return Self::Any,
-            _ => parts.push(text[start..].to_owned()),
-        }
-        Self::Parts(parts)
-    }
-
-    /// The length of the shortest text that matches; `None` if it needs none.
-    fn shortest(&self) -> Option<usize> {
-        match self {
-            Self::Any => None,
-            Self::Exact(text) => Some(text.len()),
-            Self::Parts(parts) => Some(parts.iter().map(String::len).sum()),
-        }
-    }
-
-    fn matches(&self, text: &str) -> bool {
-        #[cfg(test)]
-        tests::count_a_step();
-        match self {
-            Self::Any => true,
-            Self::Exact(exact) => exact == text,
-            Self::Parts(parts) => {
-                let [first, middle @ .., last] = parts.as_slice() else { return false };
-                let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
-                for part in middle {
-                    let Some(at) = rest.find(part.as_str()) else { return false };
-                    rest = &rest[at + part.len()..];
-                }
-                rest.ends_with(last.as_str())
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use std::cell::Cell;
@@ -282,7 +218,7 @@ pub(super) mod tests {
     }
 
     /// Counts a comparison of segments.
-    pub(super) fn count_a_step() {
+    pub(in crate::selector) fn count_a_step() {
         STEPS.set(STEPS.get() + 1);
     }
 
@@ -329,6 +265,18 @@ pub(super) mod tests {
         );
         assert!(matches("a::operator<", "a::operator<") && !matches("a::operator<", "a::operator<="));
         assert!(matches("a::operator*", "a::operator->") && matches("Stack<*", "Stack<a::B>"));
+    }
+
+    #[test]
+    fn what_begins_as_the_glob_may_have_other_segments() {
+        assert!(matches("a::b::**", "a::b") && matches("a::b::**", "a::b::c<d::e>::f"));
+        assert!(!matches("a::b::**", "a::bc::d") && !matches("a::b::**", "a::b:c"));
+        assert!(matches("a::**::f", "a::c<d::e>::f") && !matches("a::**::e>", "a::c<d::e>"));
+        assert!(matches("a::*", "a::c<d::e>") && !matches("a::*", "a::c<d::e>::f"));
+        assert!(!matches("a<b::**", "a<b::c>::d") && matches("a<b::**", "a<b::c"));
+        assert!(matches("a<b>::**", "a<b>") && matches("a<b>::**", "a<b>::c"));
+        assert!(!matches(r"a\:\:b::**", "a::b::c"), "an escaped separator is none");
+        assert!(matches("a::**::b::*", "a::x::b::c") && !matches("a::b::**::c", "a::b::d"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod parse;
 mod parsed;
 mod path;
 mod pointed;
+mod segment;
 mod subject;
 mod term;
 mod wider;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::glob::Path;
+use super::glob::{Glob, Path};
 use super::term::Term;
 use super::{SelectorError, Subject, parse, path, wider};
 use crate::order;
@@ -94,6 +94,8 @@ pub struct Selector {
     patterns: Sides<Vec<usize>>,
     /// Then the selector names everything that no term excludes.
     excludes_only: bool,
+    /// How each path begins that a term names or excludes.
+    beginning: String,
 }
 
 /// One for terms that name probes, and one for terms that exclude them.
@@ -127,7 +129,8 @@ impl Selector {
             }
         }
         let excludes_only = terms.iter().all(|term| term.is_exclusion);
-        Ok(Self { text: text.to_owned(), terms, paths, patterns, excludes_only })
+        let beginning = if excludes_only { String::new() } else { beginning(&terms) };
+        Ok(Self { text: text.to_owned(), terms, paths, patterns, excludes_only, beginning })
     }
 
     /// The selector that names probes with this path and no others. Wildcards, and other characters
@@ -141,6 +144,12 @@ impl Selector {
     /// ```
     pub fn escape(path: &str) -> String {
         path::escape(path)
+    }
+
+    /// How each path begins that it names, or that one of its terms excludes. A probe with another
+    /// path need not be matched.
+    pub(crate) fn beginning(&self) -> &str {
+        &self.beginning
     }
 
     /// Whether the selector names this probe.
@@ -226,6 +235,19 @@ impl Selector {
     }
 }
 
+/// How each path begins that one of these terms matches.
+fn beginning(terms: &[Term]) -> String {
+    let mut starts = terms.iter().map(|term| term.path.as_ref().map_or("", Glob::start));
+    let first = starts.next().unwrap_or_default();
+    starts.fold(first, common).to_owned()
+}
+
+/// How both texts begin.
+fn common<'a>(a: &'a str, b: &str) -> &'a str {
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b);
+    &a[..same.map(|(c, _)| c.len_utf8()).sum()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,6 +328,21 @@ mod tests {
     }
 
     #[test]
+    fn how_all_begin_that_is_named() {
+        for (selector, beginning) in [
+            ("net::tcp::**", "net::tcp"),
+            ("net::tcp::ac*, !net::tls::** kind=exit", "net::t"),
+            ("net::é, net::è", "net::"),
+            ("net::**, kind=exit", ""),
+            ("net::**, **::poll", ""),
+            ("!net::poll", ""),
+            (r"geo::F<\*>::*", "geo::F<*>::"),
+        ] {
+            assert_eq!(Selector::parse(selector).unwrap().beginning(), beginning, "{selector}");
+        }
+    }
+
+    #[test]
     fn paths_are_looked_up_however_many_there_are() {
         let paths: Vec<String> = (0..6_000).map(|n| format!("a::f{n}")).collect();
         let selector = Selector::parse(&paths.join(",")).unwrap();
@@ -341,15 +378,18 @@ mod tests {
         ) {
             let probe = Probe(&path, Kind::Exit);
             let selector = Selector::parse(&terms.join(",")).unwrap();
+            let begins = path.starts_with(selector.beginning());
             let alone: Vec<bool> = (terms.iter())
                 .map(|term| Selector::parse(term.trim_start_matches('!')).unwrap().matches(&probe))
                 .collect();
             let any = |is_exclusion| {
                 terms.iter().zip(&alone).any(|(term, named)| *named && term.starts_with('!') == is_exclusion)
             };
+            proptest::prop_assert!(begins || !alone.contains(&true));
             let all_exclude = terms.iter().all(|term| term.starts_with('!'));
             let expected = (all_exclude || any(false)) && !any(true);
             proptest::prop_assert_eq!(selector.matches(&probe), expected);
+            proptest::prop_assert!(begins || !expected);
             let mut named = selector.named();
             proptest::prop_assert_eq!(selector.matches_noting(&probe, &mut named), expected);
             for unnamed in selector.unnamed(&named) {
