@@ -241,11 +241,13 @@ impl Definition {
     }
 
     /// What a note says; `None` without it.
+    #[inline]
     pub fn note(&self, key: &str) -> Option<&str> {
-        if self.notes_len == 0 {
-            // Most have none, and each is asked when probes are selected.
-            return None;
-        }
+        // Most have none, and each is asked when probes are selected.
+        if self.notes_len == 0 { None } else { self.find_note(key) }
+    }
+
+    fn find_note(&self, key: &str) -> Option<&str> {
         self.notes().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 

@@ -147,23 +147,24 @@ impl<'a> Tables<'a> {
                 return skipped + 1;
             }
             let is_known = u16::from(version) == VERSION;
-            match form {
+            let is_type = is_known && form == FIELD_TYPE && size >= size_of::<FieldRecord>();
+            let found = match form {
                 SITE_JUMP | SITE_CALL if is_known && size >= size_of::<Record>() => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const Record) };
-                    match self.site(&record, at) {
-                        Some((found, definition)) => each(Entry::Site(found), definition),
-                        None => skipped += 1,
-                    }
+                    self.site(&record, at)
                 }
-                FIELD_TYPE if is_known && size >= size_of::<FieldRecord>() => {
+                FIELD_TYPE if is_type => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
-                    if let Some(definition) = self.definition_of(relative(at + 8, record.stub), true) {
-                        each(Entry::Type(record), definition);
-                    }
+                    let definition = self.definition_of(relative(at + 8, record.stub));
+                    definition.map(|definition| (Entry::Type(record), definition))
                 }
-                _ => skipped += 1,
+                _ => None,
+            };
+            match found {
+                Some((entry, definition)) => each(entry, definition),
+                None => skipped += usize::from(!is_type),
             }
             at += size;
         }
@@ -172,39 +173,45 @@ impl<'a> Tables<'a> {
 
     /// The site of the record at `at`, and its definition, if it lies in text.
     #[inline]
-    fn site(&self, record: &Record, at: usize) -> Option<(Site, usize)> {
+    fn site(&self, record: &Record, at: usize) -> Option<(Entry, usize)> {
         let addr = SiteAddr(relative(at + 4, record.site));
         let target = relative(at + 8, record.target);
         let is_sound = self.is_text(&(addr.word()..addr.0.wrapping_add(SITE_LEN)))
             && self.is_text(&(target..target.wrapping_add(1)));
         let rel = Rel32::between(addr, target).filter(|_| is_sound)?;
         let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
-        let definition = self.definition_of(relative(at + 12, record.stub), true)?;
-        Some((Site::new(addr, active), definition))
+        let definition = self.definition_of(relative(at + 12, record.stub))?;
+        Some((Entry::Site(Site::new(addr, active)), definition))
     }
 
     /// The definition that the stub at `addr` names, by way of a linkage table if need be.
     #[inline]
-    fn definition_of(&self, addr: usize, through_plt: bool) -> Option<usize> {
-        let stub = addr..addr.wrapping_add(stub::STUB_LEN);
-        let is_sound = if through_plt { self.is_text(&stub) } else { self.is_text_of_any(&stub) };
-        if !is_sound {
+    fn definition_of(&self, addr: usize) -> Option<usize> {
+        if !self.is_text(&stub_at(addr)) {
             return None;
         }
-        // SAFETY: in the text of this object, or of the one that the linkage table's pointer leads to.
-        let bytes = unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) };
-        match stub::decode(addr, bytes)? {
+        // SAFETY: in the text of this object.
+        match stub::decode(addr, unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) })? {
             Stub::Definition(definition) => Some(definition),
-            Stub::Plt(pointer)
-                if through_plt && is_mapped(self.object, &(pointer..pointer.wrapping_add(8))) =>
-            {
-                // SAFETY: mapped; the dynamic linker's pointer.
-                let there = unsafe { ptr::read_unaligned(pointer as *const usize) };
-                if !self.is_text_of_any(&(there..there.wrapping_add(stub::STUB_LEN))) {
-                    self.add_unsettled(pointer, there);
-                }
-                self.definition_of(there, false)
-            }
+            Stub::Plt(pointer) => self.definition_behind(pointer),
+        }
+    }
+
+    /// The same of the stub that this pointer of a linkage table leads to.
+    #[cold]
+    fn definition_behind(&self, pointer: usize) -> Option<usize> {
+        if !is_mapped(self.object, &(pointer..pointer.wrapping_add(8))) {
+            return None;
+        }
+        // SAFETY: mapped; the dynamic linker's pointer.
+        let addr = unsafe { ptr::read_unaligned(pointer as *const usize) };
+        if !self.all.iter().any(|object| is_text(object, &stub_at(addr))) {
+            self.add_unsettled(pointer, addr);
+            return None;
+        }
+        // SAFETY: in the text of the object that the pointer leads to.
+        match stub::decode(addr, unsafe { slice::from_raw_parts(addr as *const u8, stub::STUB_LEN) })? {
+            Stub::Definition(definition) => Some(definition),
             Stub::Plt(_) => None,
         }
     }
@@ -221,10 +228,6 @@ impl<'a> Tables<'a> {
     fn is_text(&self, bytes: &Range<usize>) -> bool {
         lies_in(bytes, &self.text) || is_text(self.object, bytes)
     }
-
-    fn is_text_of_any(&self, bytes: &Range<usize>) -> bool {
-        self.all.iter().any(|object| is_text(object, bytes))
-    }
 }
 
 fn is_text(object: &Object, bytes: &Range<usize>) -> bool {
@@ -240,6 +243,11 @@ fn is_mapped(object: &Object, bytes: &Range<usize>) -> bool {
 #[inline]
 fn lies_in(bytes: &Range<usize>, segment: &Range<usize>) -> bool {
     segment.start <= bytes.start && bytes.start <= bytes.end && bytes.end <= segment.end
+}
+
+/// The bytes of a stub.
+fn stub_at(addr: usize) -> Range<usize> {
+    addr..addr.wrapping_add(stub::STUB_LEN)
 }
 
 fn relative(field: usize, offset: i32) -> usize {

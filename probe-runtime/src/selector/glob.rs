@@ -142,7 +142,7 @@ impl Glob {
 
     /// Whether the whole path matches.
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
-        if self.segments == [Segment::Any] {
+        if matches!(self.segments[..], [Segment::Any]) {
             return true;
         }
         path.text.len() >= self.shortest
@@ -162,7 +162,7 @@ impl Glob {
         let rest = match text.strip_prefix(self.separator) {
             None if text.is_empty() => None,
             None => return false,
-            Some(_) if later == [Segment::Any] => return true,
+            Some(_) if matches!(later, [Segment::Any]) => return true,
             Some(rest) if self.separator != "::" || !is_nested(rest) => {
                 Some(Rest::Plain(rest, self.separator))
             }

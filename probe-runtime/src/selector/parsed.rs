@@ -167,16 +167,19 @@ impl Selector {
         let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
         let mut find = |side: usize| {
             let found = by_path.and_then(|sides| sides[side]);
-            found.into_iter().for_each(|term| named.iter_mut().for_each(|named| named.0[term] = true));
             let mut is_found = found.is_some();
+            if let (Some(term), Some(named)) = (found, &mut named) {
+                named.0[term] = true;
+            }
             for &term in &self.patterns[side] {
-                let is_news = named.as_ref().is_some_and(|named| !named.0[term]);
-                if (is_news || !is_found) && self.terms[term].matches(subject, &path) {
-                    is_found = true;
-                    named.iter_mut().for_each(|named| named.0[term] = true);
-                }
-                if is_found && named.is_none() {
-                    break;
+                match &mut named {
+                    None if is_found => break,
+                    Some(named) if is_found && named.0[term] => {}
+                    named if self.terms[term].matches(subject, &path) => {
+                        is_found = true;
+                        named.iter_mut().for_each(|named| named.0[term] = true);
+                    }
+                    _ => {}
                 }
             }
             is_found

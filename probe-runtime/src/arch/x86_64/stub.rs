@@ -27,6 +27,7 @@ pub(crate) enum Stub {
 }
 
 /// Decodes the bytes at `addr`; the caller hands in [`STUB_LEN`] of them or more.
+#[inline]
 pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<Stub> {
     let relative = |end: usize, at: usize| -> Option<usize> {
         let rel = bytes.get(at..at + 4)?.try_into().ok()?;
