@@ -17,9 +17,10 @@
 //! pass over all sites.
 
 use super::ProbeId;
+use super::loaded::Registry;
 #[cfg(probe_discovers)]
 use super::loaded::is_among;
-use super::loaded::{DefinitionRange, Registry};
+use super::ranges::DefinitionRange;
 use super::tables::Tables;
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
 #[cfg(probe_discovers)]

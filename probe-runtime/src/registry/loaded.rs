@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::ptr;
 
 use super::blocks::Blocks;
+use super::defined::Defined;
 #[cfg(probe_discovers)]
 use super::discovered::Discovered;
 use super::grouped::{Found, Grouped};
+use super::ranges::DefinitionRange;
 use super::tables::{Entry, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
@@ -29,8 +31,7 @@ pub(crate) struct Registry {
     /// What led nowhere in them. Another look is due once it has changed: the list of objects does not when the dynamic
     /// linker is done with one of them.
     pub(super) unsettled: Vec<Unsettled>,
-    /// By probe; `None` once all its objects are unloaded.
-    pub(super) definitions: Vec<Option<&'static Definition>>,
+    pub(super) defined: Defined,
     /// A probe's definitions in other objects: rare.
     pub(super) copies: HashMap<ProbeId, Vec<&'static Definition>>,
     pub(super) grouped: Grouped,
@@ -46,33 +47,6 @@ pub(crate) struct Registry {
     pub(super) taken: HashMap<ProbeId, Vec<Site>>,
     #[cfg(probe_discovers)]
     pub(super) discovered: Discovered,
-}
-
-/// The definitions of one object, and their probes.
-pub(super) struct DefinitionRange {
-    pub(super) range: Range<usize>,
-    pub(super) ids: Vec<ProbeId>,
-}
-
-impl DefinitionRange {
-    pub(super) fn id_of(&self, definition: usize) -> Option<ProbeId> {
-        let offset = definition.checked_sub(self.range.start)?;
-        let is_whole = offset % size_of::<Definition>() == 0;
-        let id = is_whole.then(|| self.ids.get(offset / size_of::<Definition>()).copied())??;
-        (id != ProbeId::UNKNOWN).then_some(id)
-    }
-
-    /// The probes.
-    pub(super) fn ids(&self) -> impl Iterator<Item = ProbeId> + '_ {
-        self.ids.iter().copied().filter(|id| *id != ProbeId::UNKNOWN)
-    }
-
-    /// From now on, no site leads to this definition.
-    pub(super) fn forget(&mut self, definition: usize) {
-        if self.range.contains(&definition) {
-            self.ids[(definition - self.range.start) / size_of::<Definition>()] = ProbeId::UNKNOWN;
-        }
-    }
 }
 
 /// The pages of what was loaded and is not any more. Where something else was loaded by now, its own rights tell what was
@@ -222,7 +196,7 @@ impl Registry {
     /// Groups what was found in tables, and what was discovered.
     pub(super) fn group_sites(&mut self, found: Found) {
         let before = std::mem::take(&mut self.grouped);
-        self.grouped = Grouped::new(self.definitions.len(), found);
+        self.grouped = Grouped::new(self.len(), found);
         #[cfg(probe_discovers)]
         if !self.discovered.sites().is_empty() {
             self.grouped.extend(self.discovered.sites().iter().copied());
@@ -232,12 +206,12 @@ impl Registry {
 
     /// How many probes there are, and were.
     pub(crate) fn len(&self) -> usize {
-        self.definitions.len()
+        self.defined.len()
     }
 
     /// The definition that speaks for a probe, while one of its objects is loaded.
     pub(crate) fn definition(&self, id: ProbeId) -> Option<&'static Definition> {
-        self.definitions[id.index()].filter(|definition| definition.is_readable())
+        self.defined.get(id).filter(|definition| definition.is_readable())
     }
 
     /// The probe of a definition, unless it is another runtime's.
@@ -279,9 +253,10 @@ impl Registry {
 
     /// Sites that this reader could not understand, or whose definitions it could not: damaged, or newer than it.
     pub(crate) fn skipped(&self) -> usize {
-        let unreadable = (self.definitions.iter().enumerate())
-            .filter(|(_, definition)| definition.is_some_and(|definition| !definition.is_readable()))
-            .map(|(at, _)| self.site_count(ProbeId::new(at)));
+        let unreadable = (0..self.len())
+            .map(ProbeId::new)
+            .filter(|id| self.defined.get(*id).is_some_and(|definition| !definition.is_readable()))
+            .map(|id| self.site_count(id));
         self.skipped + unreadable.sum::<usize>()
     }
 
@@ -299,7 +274,7 @@ impl Registry {
 
     /// Whether a probe's definition is the executable's.
     pub(crate) fn is_in_main(&self, id: ProbeId) -> bool {
-        let addr = self.definitions[id.index()].map(|definition| ptr::from_ref(definition).addr());
+        let addr = self.defined.get(id).map(|definition| ptr::from_ref(definition).addr());
         let mut main = self.objects.iter().filter(|object| object.is_main);
         addr.is_some_and(|addr| {
             main.any(|object| object.segments.iter().any(|segment| segment.range.contains(&addr)))

@@ -15,6 +15,8 @@ use std::ops::Range;
 mod arrived;
 #[cfg(probe_backend = "x86_64")]
 mod blocks;
+#[cfg(probe_backend = "x86_64")]
+mod defined;
 #[cfg(probe_discovers)]
 mod discovered;
 #[cfg(probe_backend = "x86_64")]
@@ -24,6 +26,8 @@ mod info;
 
 #[cfg(probe_backend = "x86_64")]
 mod named;
+#[cfg(probe_backend = "x86_64")]
+mod ranges;
 #[cfg(probe_backend = "x86_64")]
 mod tables;
 #[cfg(probe_backend = "x86_64")]

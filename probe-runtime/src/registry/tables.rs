@@ -125,13 +125,12 @@ impl<'a> Tables<'a> {
 
     /// All definitions, readable or not, in the order of their addresses. None is looked at here: most are never
     /// needed.
-    pub(super) fn definitions(&self) -> impl Iterator<Item = &'static Definition> + use<> {
+    pub(super) fn definitions(&self) -> &'static [Definition] {
         let start = self.definitions.start as *const Definition;
         let len = if start.is_aligned() { self.definitions.len() / size_of::<Definition>() } else { 0 };
         // SAFETY: the range is mapped; every bit pattern of it is a `Definition` as far as `is_readable`
         // looks. The reference is used while the object is loaded only: the registry forgets it with it.
-        let all = unsafe { slice::from_raw_parts(if len == 0 { ptr::dangling() } else { start }, len) };
-        all.iter()
+        unsafe { slice::from_raw_parts(if len == 0 { ptr::dangling() } else { start }, len) }
     }
 
     /// Calls `each` for every record that this reader understands, with its definition's address; returns how
