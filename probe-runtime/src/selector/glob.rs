@@ -141,6 +141,7 @@ impl Glob {
     }
 
     /// Whether the whole path matches.
+    #[inline]
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
         if matches!(self.segments[..], [Segment::Any]) {
             return true;

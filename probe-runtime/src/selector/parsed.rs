@@ -154,37 +154,42 @@ impl Selector {
 
     /// Whether the selector names this probe.
     pub fn matches(&self, subject: &impl Subject) -> bool {
-        self.find(subject, None)
+        self.find::<false>(subject, &mut [])
     }
 
     /// The same as [`matches`](Self::matches), and notes which terms name it.
     pub(crate) fn matches_noting(&self, subject: &impl Subject, named: &mut Named) -> bool {
-        self.find(subject, Some(named))
+        self.find::<true>(subject, &mut named.0)
     }
 
-    fn find(&self, subject: &impl Subject, mut named: Option<&mut Named>) -> bool {
+    /// Where it notes, `named` has a place for each term; a term that is noted is not asked again.
+    fn find<const NOTES: bool>(&self, subject: &impl Subject, named: &mut [bool]) -> bool {
         let path = Path::new(subject.path());
         let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
-        let mut find = |side: usize| {
-            let found = by_path.and_then(|sides| sides[side]);
-            let mut is_found = found.is_some();
-            if let (Some(term), Some(named)) = (found, &mut named) {
-                named.0[term] = true;
-            }
-            for &term in &self.patterns[side] {
-                match &mut named {
-                    None if is_found => break,
-                    Some(named) if is_found && named.0[term] => {}
-                    named if self.terms[term].matches(subject, &path) => {
-                        is_found = true;
-                        named.iter_mut().for_each(|named| named.0[term] = true);
-                    }
-                    _ => {}
+        let mut is_found = Sides::<bool>::default();
+        for (side, is_found) in is_found.iter_mut().enumerate() {
+            if let Some(term) = by_path.and_then(|sides| sides[side]) {
+                *is_found = true;
+                if NOTES {
+                    named[term] = true;
                 }
             }
-            is_found
-        };
-        let (is_named, is_excluded) = (find(0), find(1));
+            for &term in &self.patterns[side] {
+                if *is_found && !NOTES {
+                    break;
+                }
+                if *is_found && named[term] {
+                    continue;
+                }
+                if self.terms[term].matches(subject, &path) {
+                    *is_found = true;
+                    if NOTES {
+                        named[term] = true;
+                    }
+                }
+            }
+        }
+        let [is_named, is_excluded] = is_found;
         (is_named || self.excludes_only) && !is_excluded
     }
 

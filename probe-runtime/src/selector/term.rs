@@ -40,6 +40,7 @@ impl Term {
         self.groups.as_ref().map_or(1, Vec::len)
     }
 
+    #[inline]
     pub(super) fn matches(&self, subject: &impl Subject, path: &Path<'_>) -> bool {
         self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&subject.kind()))
             && self.line.is_none_or(|line| line == subject.line())
