@@ -50,6 +50,9 @@ static FIRST: OnceLock<Moment> = OnceLock::new();
 
 /// Two moments this far apart tell the rate to a few millionths.
 const APART: Duration = Duration::from_millis(20);
+/// And these to a thousandth.
+#[cfg(feature = "profiler")]
+const ROUGHLY_APART: Duration = Duration::from_micros(100);
 
 impl Default for Clock {
     fn default() -> Self {
@@ -95,11 +98,21 @@ impl Clock {
     /// The length of a tick. If the process has used its clock for less than 20 ms so far, this
     /// waits for the rest of these.
     pub fn scale(self) -> Scale {
+        self.scale_after(APART)
+    }
+
+    /// The same to a thousandth; it waits for 0.1 ms at most.
+    #[cfg(feature = "profiler")]
+    pub(crate) fn rough_scale(self) -> Scale {
+        self.scale_after(ROUGHLY_APART)
+    }
+
+    fn scale_after(self, apart: Duration) -> Scale {
         if !self.is_counter {
             return Scale { nanoseconds_per_tick: 1.0 };
         }
         let first = *FIRST.get_or_init(Moment::now);
-        if let Some(rest) = APART.checked_sub(first.time.elapsed()) {
+        if let Some(rest) = apart.checked_sub(first.time.elapsed()) {
             thread::sleep(rest);
         }
         let last = Moment::now();

@@ -28,8 +28,7 @@ mod windows;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::core::{Core, Running};
 pub use budget::Budget;
@@ -154,8 +153,8 @@ pub struct Profiler {
     // Ends before what it looks at.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
-    /// What had been used when attaching began, and the nanoseconds of a tick.
-    prepared: Mutex<(Used, f64)>,
+    /// What had been used when attaching began.
+    used_before: Mutex<Used>,
     /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
     besides: OnceLock<f64>,
 }
@@ -190,7 +189,7 @@ impl Profiler {
         let options =
             Options { epoch: Duration::from_millis(10), budget: Budget::percent(1.0), is_stepped: false };
         let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
-        Self { options, daemon, core, prepared: Mutex::default(), besides: OnceLock::new() }
+        Self { options, daemon, core, used_before: Mutex::default(), besides: OnceLock::new() }
     }
 
     /// The mean time from window to window, if the budget pays for that; else it is longer. At least
@@ -236,18 +235,6 @@ impl Profiler {
     }
 }
 
-/// How long a tick is, well enough to plan with.
-fn rough_scale(time: Time) -> f64 {
-    const APART: Duration = Duration::from_micros(500);
-    let Time::Machine(clock) = time else { return 1.0 };
-    let (start, ticks) = (Instant::now(), clock.now());
-    thread::sleep(APART);
-    let (elapsed, ticks) = (start.elapsed(), clock.now().saturating_sub(ticks).max(1));
-    #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let scale = elapsed.as_secs_f64() * 1e9 / ticks as f64;
-    scale
-}
-
 impl Consumer for Profiler {
     fn wants(&self) -> Wants {
         Wants::Either
@@ -264,10 +251,9 @@ impl Consumer for Profiler {
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.check_budget()?;
         let used = self.core.time.used();
+        *self.used_before.lock().unwrap_or_else(PoisonError::into_inner) = used;
         // A consumer is attached once.
         let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
-        let prepared = (used, rough_scale(self.core.time));
-        *self.prepared.lock().unwrap_or_else(PoisonError::into_inner) = prepared;
         Ok(())
     }
 
@@ -277,7 +263,8 @@ impl Consumer for Profiler {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        let (used, scale) = *self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = *self.used_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let scale = self.core.time.roughly();
         let besides = self.besides.get().copied().unwrap_or_default();
         self.core.begin(Running::new(&self.core, self.options, switch, used, scale, besides)?);
         if !self.options.is_stepped {

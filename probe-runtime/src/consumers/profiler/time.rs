@@ -51,6 +51,14 @@ impl Time {
         }
     }
 
+    /// The same, well enough to plan with.
+    pub(super) fn roughly(self) -> f64 {
+        match self {
+            Self::Machine(clock) => clock.rough_scale().nanoseconds_per_tick(),
+            Self::Given(_) => 1.0,
+        }
+    }
+
     /// The same as [`used`](Self::used), with what threads that have hit are using right now: of up
     /// to [`BOOKED`] threads.
     pub(super) fn used_now(self) -> Used {
