@@ -23,6 +23,11 @@ impl Policy {
     pub(super) fn access(self) -> Access {
         self.text.access(self.strict)
     }
+
+    /// Whether text stays writable, and is written by single writes.
+    pub(super) fn is_open(self) -> bool {
+        self.text == TextPolicy::Open && !self.strict
+    }
 }
 
 /// One attachment.
@@ -90,6 +95,22 @@ impl Attached {
             #[cfg(probe_discovers)]
             growth: None,
         }
+    }
+
+    /// Whether its text stays writable, and is written by single writes.
+    pub(super) fn is_open(&self) -> bool {
+        self.policy.is_open()
+    }
+
+    /// Whether nothing but its being paused decides on its probes, and what they count is its own.
+    pub(super) fn decides_alone(&self) -> bool {
+        self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
+    }
+
+    /// How its sites were left, if that is the same for all and no probe has to be asked.
+    pub(super) fn left(&self) -> Option<Mode> {
+        let mode = if self.is_paused.get() { Some(Mode::Latent) } else { self.mode };
+        mode.filter(|_| self.decides_alone())
     }
 
     /// In how many of its counters, from the first, hits may be counted that are nobody else's, too.

@@ -45,7 +45,7 @@ impl Control {
 
     fn turn_some(&mut self, ids: &[ProbeId]) {
         let is_paused = is_paused(&self.attachments);
-        let mut turning = Vec::with_capacity(ids.len());
+        let mut turning = Vec::new();
         for &id in ids {
             let (members, counter) = (&self.members[id.index()], self.tallies.of(id));
             let Turning { turns, mixes } = members.turning(&self.parts, counter, &is_paused);

@@ -13,7 +13,7 @@ use crate::dispatch::{Awaited, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 use crate::finstrument;
 use crate::os::cancel::Uncancellable;
-use crate::patch::{Access, Mode, RefusalReason, Report, TextPolicy, Visibility};
+use crate::patch::{Access, Mode, RefusalReason, Report, Visibility};
 use crate::registry::ProbeId;
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
@@ -142,17 +142,5 @@ impl Control {
         let _whole = Uncancellable::new();
         self.publish(ids);
         self.switch_each(ids, left, policy.access(), report);
-    }
-}
-
-impl Attached {
-    /// Whether its text stays writable, and is written by single writes.
-    pub(super) fn is_open(&self) -> bool {
-        self.policy.text == TextPolicy::Open && !self.policy.strict
-    }
-
-    /// Whether nothing but its being paused decides on its probes, and what they count is its own.
-    fn decides_alone(&self) -> bool {
-        self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
     }
 }

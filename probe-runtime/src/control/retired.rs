@@ -14,13 +14,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lock::lock;
-use crate::dispatch::{Awaited, Fenced, Left, Published, Subscription, wait};
+use crate::dispatch::{Awaited, Fenced, Left, Subscription, Unpublished, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
 
 /// What threads inside of a hit may still be using. It is there to be dropped.
 pub(super) enum Garbage {
-    Hooks(Vec<Published>),
+    Hooks(Unpublished),
     Detached(Box<Detached>),
     #[cfg(probe_discovers)]
     Early(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Taken),
@@ -82,7 +82,7 @@ fn free(garbage: Vec<Garbage>) {
     for one in garbage {
         // Consumers are dropped here, and may do what they like: the lock is free.
         match one {
-            Garbage::Hooks(hooks) => Published::drop_all(hooks),
+            Garbage::Hooks(hooks) => drop(hooks),
             Garbage::Detached(detached) => {
                 let Detached { subscription, tallies, used } = *detached;
                 drop(subscription.take_unreachable());

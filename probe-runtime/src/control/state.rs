@@ -16,11 +16,11 @@ use super::strays::Unswitched;
 use super::tallies::Tallies;
 use super::{HeldText, close_text};
 use crate::consumer::{Start, Wants};
-use crate::dispatch::{Action, Hooks, Limbo, Subscription, TallyAt};
+use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpublished};
 use crate::error::Error;
 #[cfg(probe_discovers)]
 use crate::finstrument;
-use crate::patch::{Mode, RefusalReason, Report};
+use crate::patch::{Access, Mode, RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
 /// All of the control's state.
@@ -105,19 +105,17 @@ impl Control {
     pub(super) fn publish(&mut self, ids: &[ProbeId]) {
         self.turn(ids);
         let (is_paused, now) = (is_paused(&self.attachments), self.limbo.now());
-        let (mut hooks, mut members) = (0, 0);
+        let mut room = Room::default();
         for id in ids {
             let of_probe = &self.members[id.index()];
             // Most have one.
-            let len = match of_probe.sole_part(&self.parts) {
-                Some(_) => 1,
-                None => of_probe.hooked(&self.parts, &is_paused).count(),
-            };
-            hooks += usize::from(len != 0);
-            members += len;
+            match of_probe.sole_part(&self.parts) {
+                Some(sole) => room.add(1, matches!(sole.action, Action::Wrap)),
+                None => room.add(of_probe.hooked(&self.parts, &is_paused).count(), true),
+            }
         }
-        let mut old = Vec::with_capacity(ids.len());
-        let mut hooks = (hooks != 0).then(|| Hooks::with_room(hooks, members, now));
+        let mut old = Vec::new();
+        let mut hooks = (room != Room::default()).then(|| Hooks::with_room(room, now));
         for &id in ids {
             let members = &mut self.members[id.index()];
             let (counter, attachments) = (self.tallies.of(id), &self.attachments);
@@ -133,15 +131,11 @@ impl Control {
                     hooks.as_mut().map(|hooks| hooks.add(id, counter, parts.filter_map(listening)))
                 })
             };
-            old.extend(members.publish(hook, self.registry.definitions(id)));
+            if let Some(hook) = members.publish(hook, self.registry.definitions(id)) {
+                Unpublished::add(&mut old, hook);
+            }
         }
-        // Those of one operation are retired together.
-        while let Some(last) = old.last() {
-            let since = last.since();
-            let same = old.iter().rev().take_while(|hook| hook.since() == since).count();
-            let hooks = old.split_off(old.len() - same);
-            self.limbo.retire(since, Garbage::Hooks(hooks));
-        }
+        old.into_iter().for_each(|hooks| self.limbo.retire(hooks.since(), Garbage::Hooks(hooks)));
     }
 
     pub(super) fn attached(&self, attachment: usize) -> Option<&Attached> {
@@ -216,12 +210,21 @@ impl Control {
         }
         self.publish(&ids);
         self.remember(&ids);
-        let is_counted = self.switch_each(&ids, &left, policy.access(), report);
+        let is_counted = self.switch_each(&ids, &left, self.access_to_open(policy), report);
         // Where it decides alone, the hooks of now are those of then.
         if let Some(attached) = self.attachments[attachment].as_mut().filter(|it| it.wants == Wants::Tally) {
             attached.mode = is_counted.then_some(Mode::Counting);
         }
         attachment
+    }
+
+    /// The access to the sites of an attachment, which has opened their text if its policy says so.
+    /// The executable's sites stay where they are; but what is discovered may lie elsewhere.
+    fn access_to_open(&self, policy: Policy) -> Access {
+        let are_fixed = self.registry.is_main_only();
+        #[cfg(probe_discovers)]
+        let are_fixed = are_fixed && self.registry.discovered().is_empty();
+        if are_fixed && policy.is_open() { Access::Held } else { policy.access() }
     }
 
     /// Adds an attachment's part in a probe.
@@ -259,8 +262,11 @@ impl Control {
         self.settle_growth(attachment);
         let mut report = Report::default();
         // Whether it is paused, it tells itself.
-        let left =
-            self.attached(attachment).map(|attached| self.left_each(&attached.ids)).unwrap_or_default();
+        let left_all = self.attached(attachment).and_then(Attached::left);
+        let left = match self.attached(attachment) {
+            Some(attached) if left_all.is_none() => self.left_each(&attached.ids),
+            _ => Vec::new(),
+        };
         let Some(attached) = self.attachments[attachment].take() else { return report };
         attached.subscription.close();
         #[cfg(probe_discovers)]
@@ -278,7 +284,13 @@ impl Control {
         let used = if is_mixed { tallies.len() } else { attached.own() };
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
-        self.switch_each(&attached.ids, &left, attached.policy.access(), &mut report);
+        let access = self.access_to_open(attached.policy);
+        if left_all.is_some() {
+            // Nobody else has decided on these probes, so nobody does now.
+            self.change_runs(&attached.runs, Mode::Latent, access, left_all, &mut report);
+        } else {
+            self.switch_each(&attached.ids, &left, access, &mut report);
+        }
         close_text(attached.text, &mut report);
         report
     }

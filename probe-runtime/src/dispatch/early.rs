@@ -15,10 +15,9 @@ use super::{Action, Hook, Subscription, TallyAt};
 use crate::abi::Definition;
 use crate::registry::ProbeId;
 
-/// A hook, its one member, and whose that is.
+/// A hook, and whose its one member is.
 pub(crate) struct Early {
     hook: Hook,
-    member: Member,
     subscription: Arc<Subscription>,
 }
 
@@ -33,12 +32,11 @@ impl Early {
         tally: TallyAt,
         subscription: Arc<Subscription>,
     ) {
-        // SAFETY: memory for all three, which stay where they are.
+        let member = Member::new(Action::Tally(tally), &subscription, false);
+        // SAFETY: memory for both, which stay where they are.
         unsafe {
-            let member = &raw mut (*at).member;
-            member.write(Member::new(Action::Tally(tally), &subscription, false));
             (&raw mut (*at).subscription).write(subscription);
-            (&raw mut (*at).hook).write(Hook::new(ProbeId::UNKNOWN, member, 1, None, None));
+            (&raw mut (*at).hook).write(Hook::of_one(ProbeId::UNKNOWN, member, None, ptr::null_mut()));
             definition.hook().store((&raw mut (*at).hook).cast(), Ordering::Release);
         }
     }

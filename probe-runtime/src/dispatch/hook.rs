@@ -22,14 +22,22 @@ pub(crate) struct Hook {
     sole_tally: AtomicUsize,
     /// What else there is to do. `enter` calls it.
     pub(super) deliver: Deliver,
-    /// Whose consumer it calls, if it is one alone: that of the sole member.
-    pub(super) sole: *const Subscription,
-    /// Those who listen. They lie in a [slab](super::slab), or beside an early hook.
-    members: *const Member,
-    len: u32,
+    /// The member of a hook that has one. Its subscription, which is first in it, is whose consumer
+    /// `deliver` calls.
+    pub(super) sole: Member,
     probe: ProbeId,
     /// The probe's own counter, if it has one.
     counter: Option<TallyAt>,
+    /// What else most hooks don't have; null if there is nothing. It lies in a
+    /// [slab](super::slab).
+    rest: *mut Rest,
+}
+
+/// What a hook has besides one member.
+pub(super) struct Rest {
+    /// Those who listen, if they are not one alone. They lie in a slab, too.
+    members: *const Member,
+    len: usize,
     /// What runs instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
@@ -37,45 +45,52 @@ pub(crate) struct Hook {
 const _: () = {
     assert!(offset_of!(Hook, sole_tally) == 0);
     assert!(offset_of!(Hook, deliver) == 8);
-    assert!(offset_of!(Hook, sole) == 16);
-    assert!(size_of::<Hook>() <= 64 && size_of::<Member>() <= 24);
+    assert!(offset_of!(Hook, sole) == 16 && offset_of!(Member, subscription) == 0);
+    assert!(size_of::<Hook>() <= 56);
 };
 
-// SAFETY: `members` point to members, which are there as long as it is, and `sole` to the
-// subscription of one of them.
+// SAFETY: `rest` is there as long as it is, and nobody else's.
 unsafe impl Send for Hook {}
 // SAFETY: as above; what it points to is `Sync`.
 unsafe impl Sync for Hook {}
+// SAFETY: `members` point to members, which are there as long as it is.
+unsafe impl Send for Rest {}
+// SAFETY: as above; members are `Sync`.
+unsafe impl Sync for Rest {}
 
 /// Somebody listens who [needs order](crate::Consumer::needs_order): a hit begins when what came
 /// before it is done. As a signed number less than 0, unlike where to count.
 const IN_ORDER: usize = usize::MAX;
 
 impl Hook {
-    /// # Safety
-    /// So many members lie there, and are neither moved nor dropped before the hook is; nor are
-    /// their subscriptions.
+    /// A hook with one member.
     ///
-    /// # Panics
-    /// If they are more than a hook can have.
-    pub(super) unsafe fn new(
+    /// # Safety
+    /// The member's subscription is not dropped before the hook is. The rest, if there is one, has no
+    /// members, is no other hook's, and is neither moved nor dropped before the hook is.
+    pub(super) unsafe fn of_one(
         probe: ProbeId,
-        members: *const Member,
-        len: usize,
+        sole: Member,
         counter: Option<TallyAt>,
-        wrappers: Option<Wrappers>,
+        rest: *mut Rest,
     ) -> Self {
-        let number = u32::try_from(len).expect("fewer than 2^32 attachments");
-        // SAFETY: the caller's promise.
-        let listening = unsafe { slice::from_raw_parts(members, len) };
-        let sole_tally = AtomicUsize::new(way(listening, counter));
-        let (deliver, sole) = match listening {
-            [sole @ Member { action: Action::Call { .. }, .. }] => {
-                (sole.subscription().deliver(), sole.subscription)
-            }
-            _ => (each as Deliver, ptr::null()),
+        let sole_tally = AtomicUsize::new(way(slice::from_ref(&sole), counter));
+        let deliver = match sole.action {
+            Action::Call { .. } => sole.subscription().deliver(),
+            _ => each,
         };
-        Self { sole_tally, deliver, sole, members, len: number, probe, counter, wrappers }
+        Self { sole_tally, deliver, sole, probe, counter, rest }
+    }
+
+    /// One with the members of the rest, if there is one.
+    ///
+    /// # Safety
+    /// The rest is no other hook's, and is neither moved nor dropped before the hook is; nor are the
+    /// members' subscriptions.
+    pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<TallyAt>, rest: *mut Rest) -> Self {
+        // SAFETY: the caller's promise.
+        let sole_tally = AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
+        Self { sole_tally, deliver: each, sole: Member::nobody(), probe, counter, rest }
     }
 
     /// The hook behind a published pointer, for as long as the slot stays marked.
@@ -92,30 +107,40 @@ impl Hook {
 
     #[inline(always)]
     pub(super) fn members(&self) -> &[Member] {
-        // SAFETY: as whoever made it has promised.
-        unsafe { slice::from_raw_parts(self.members, self.len as usize) }
+        if self.sole.subscription.is_null() {
+            self.rest().map_or(&[], Rest::members)
+        } else {
+            slice::from_ref(&self.sole)
+        }
+    }
+
+    #[inline(always)]
+    fn rest(&self) -> Option<&Rest> {
+        // SAFETY: as whoever made the hook has promised.
+        unsafe { self.rest.as_ref() }
     }
 
     /// Where a hit is counted for several members together, if counting is all there is to do now.
     #[inline(always)]
     pub(super) fn joint_tally(&self) -> Option<TallyAt> {
         let is_joint = |at: &TallyAt| self.sole_tally.load(Ordering::Relaxed) == at.offset();
-        self.counter.filter(|at| self.len > 1 && is_joint(at))
+        self.counter.filter(|at| self.members().len() > 1 && is_joint(at))
     }
 
     /// Whether all that there is to do now is to count a hit there.
     #[inline]
     pub(crate) fn only_counts_at(&self, counter: TallyAt) -> bool {
-        self.sole_tally.load(Ordering::Relaxed) == counter.offset() && self.wrappers.is_none()
+        self.sole_tally.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
     }
 
     pub(super) fn wrappers(&self) -> Option<&Wrappers> {
-        self.wrappers.as_ref()
+        self.rest()?.wrappers.as_ref()
     }
 
     /// Once no hit can find it.
     pub(super) fn take_wrappers(&mut self) -> Option<Wrappers> {
-        self.wrappers.take()
+        // SAFETY: as whoever made the hook has promised; nobody reads it any more.
+        unsafe { self.rest.as_mut() }?.wrappers.take()
     }
 
     /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those
@@ -126,6 +151,20 @@ impl Hook {
         };
         member.set_counting(is_counting);
         self.sole_tally.store(way(self.members(), self.counter), Ordering::Release);
+    }
+}
+
+impl Rest {
+    /// # Safety
+    /// So many members lie there, and are neither moved nor dropped before this is.
+    pub(super) unsafe fn new(members: *const Member, len: usize, wrappers: Option<Wrappers>) -> Self {
+        Self { members, len, wrappers }
+    }
+
+    #[inline(always)]
+    fn members(&self) -> &[Member] {
+        // SAFETY: as whoever made it has promised.
+        unsafe { slice::from_raw_parts(self.members, self.len) }
     }
 }
 
@@ -182,10 +221,12 @@ impl Action {
 }
 
 /// One attachment's part in one probe.
+#[repr(C)]
 pub(crate) struct Member {
-    action: Action,
-    /// Kept by whoever has the member: one share for all that it has.
+    /// Kept by whoever has the member: one share for all that it has. Null only of
+    /// [`nobody`](Self::nobody).
     subscription: *const Subscription,
+    action: Action,
     /// Of [`Action::Call`]: whether hits are counted now, in place of being delivered.
     is_counting: AtomicBool,
 }
@@ -196,9 +237,14 @@ unsafe impl Send for Member {}
 unsafe impl Sync for Member {}
 
 impl Member {
+    /// Stands where no member is alone.
+    const fn nobody() -> Self {
+        Self { subscription: ptr::null(), action: Action::Wrap, is_counting: AtomicBool::new(false) }
+    }
+
     pub(super) fn new(action: Action, subscription: &Arc<Subscription>, is_counting: bool) -> Self {
         let subscription = Arc::as_ptr(subscription);
-        Self { action, subscription, is_counting: AtomicBool::new(is_counting) }
+        Self { subscription, action, is_counting: AtomicBool::new(is_counting) }
     }
 
     /// Has hits that it counts be counted there, before its hook is made.
@@ -246,7 +292,7 @@ impl Member {
 mod tests {
     use super::*;
     use crate::consumer::Consumer;
-    use crate::dispatch::{Era, Event, Hooks};
+    use crate::dispatch::{Era, Event, Hooks, Room};
 
     struct Listener {
         needs_order: bool,
@@ -269,7 +315,7 @@ mod tests {
 
     fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::dispatch::Published {
         let listening = members.iter().map(|(action, subscription)| (*action, *subscription, false));
-        let mut hooks = Hooks::with_room(1, members.len(), Era::UNKNOWN);
+        let mut hooks = Hooks::with_room(Room { hooks: 1, rests: 1, members: members.len() }, Era::UNKNOWN);
         hooks.add(ProbeId::new(0), Some(TallyAt::new(0)), listening)
     }
 

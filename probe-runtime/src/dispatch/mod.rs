@@ -63,7 +63,7 @@ pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
 pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
-pub(crate) use slab::{Hooks, Published};
+pub(crate) use slab::{Hooks, Published, Room, Unpublished};
 pub use slot::lost_hits;
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
 pub(crate) use slot::{ALSO_UNREAD, UNREAD};

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Era, Hooks, Mark, Slot, Subscription, TallyAt, Unsettled};
+use super::{Action, Era, Hooks, Mark, Room, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::clock::Clock;
@@ -78,7 +78,8 @@ fn rehearse(clock: Clock, members: &[(Action, Arc<Subscription>)], mut each: imp
 
 /// The function's hits do so meanwhile.
 fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) -> T {
-    let mut hooks = Hooks::with_room(2, 2 * members.len(), Era::UNKNOWN);
+    let room = Room { hooks: 2, rests: 2, members: 2 * members.len() };
+    let mut hooks = Hooks::with_room(room, Era::UNKNOWN);
     let listening = || members.iter().map(|(action, subscription)| (*action, subscription, false));
     let published = [0, 1].map(|number| hooks.add(ProbeId::new(number), None, listening()));
     for (definition, hook) in CALL.iter().zip(&published) {

@@ -1,27 +1,54 @@
-//! Hooks that one operation publishes: all in one piece of memory, their members in another.
+//! Hooks that one operation publishes: all in one piece of memory, what few of them have in others.
 //!
 //! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`],
-//! which has a share in the memory ▸ freed with the last share. So a hook that is still published
-//! keeps those that came with it, but for what they have run instead of functions: at most as many
-//! as its attachment has probes.
-//! Cost: 64 bytes for each hook, 24 for each member, and two allocations.
+//! which has a share in the memory ▸ [`Unpublished`], together with its neighbours ▸ freed with the
+//! last share. So a hook that is still published keeps those that came with it, but for what they
+//! have run instead of functions: at most as many as its attachment has probes.
+//! Cost: 56 bytes for each hook, and one allocation; where a hook has not one member alone, 32 bytes
+//! more, 24 for each member, and two allocations for all of these. Taking hooks back takes no memory
+//! for each.
 
-// Safety: relies on neither piece of memory being moved: both have room for all from the beginning.
-// And on callers, who drop what was published when no thread can be reading it.
+// Safety: relies on no piece of memory being moved: all have room for all from the beginning. And on
+// callers, who drop what was unpublished when no thread can be reading it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::hook::{Action, Hook, Member};
-use super::{Era, Subscription, TallyAt, Wrappers};
+use super::hook::{Action, Hook, Member, Rest};
+use super::{Era, Subscription, TallyAt, Wrapper, Wrappers};
 use crate::registry::ProbeId;
 
-/// Both pieces of memory. Only the maker of hooks changes it.
+/// For how much there is room.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Room {
+    pub(crate) hooks: usize,
+    /// Those of them that may have something else than one member alone.
+    pub(crate) rests: usize,
+    /// The members of these.
+    pub(crate) members: usize,
+}
+
+impl Room {
+    /// For the hook, if there is one, of so many who listen, which has wrappers or may have.
+    #[inline]
+    pub(crate) fn add(&mut self, listening: usize, has_rest: bool) {
+        if listening != 0 {
+            self.hooks += 1;
+            if has_rest {
+                self.rests += 1;
+                self.members += listening;
+            }
+        }
+    }
+}
+
+/// All pieces of memory. Only the maker of hooks changes it.
 pub(super) struct Slab {
     hooks: Vec<Hook>,
+    rests: Vec<Rest>,
     members: Vec<Member>,
     /// Those of the members, each once.
     subscriptions: Vec<Arc<Subscription>>,
@@ -32,6 +59,27 @@ pub(super) struct Slab {
 }
 
 impl Slab {
+    fn members_extend(&mut self, member: Option<Member>) {
+        if let Some(member) = member {
+            assert!(self.members.len() < self.members.capacity(), "room for another member");
+            self.members.push(member);
+        }
+    }
+
+    /// Of the members from `first` on, and of wrappers, the oldest first.
+    fn add_rest(&mut self, first: usize, wrapping: Vec<Arc<Wrapper>>) -> *mut Rest {
+        assert!(self.rests.len() < self.rests.capacity(), "room for another rest");
+        let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
+        let at = self.rests.len();
+        // SAFETY: within the members, or at their end; they are not moved, and are dropped together
+        // with the rest. A slice would be one of those members, too, that hits are reading.
+        self.rests.push(unsafe {
+            Rest::new(self.members.as_ptr().add(first), self.members.len() - first, wrappers)
+        });
+        // SAFETY: it was just put there.
+        unsafe { self.rests.as_mut_ptr().add(at) }
+    }
+
     /// # Safety
     /// The caller has as many shares, and does not use the slab any more.
     unsafe fn give_back(slab: NonNull<Self>, shares: usize) {
@@ -51,17 +99,17 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// With room for so many hooks, which are published now, and for so many members of all of
-    /// them.
-    pub(crate) fn with_room(hooks: usize, members: usize, now: Era) -> Self {
+    /// With room for so many hooks, which are published now.
+    pub(crate) fn with_room(room: Room, now: Era) -> Self {
         let slab = Slab {
-            hooks: Vec::with_capacity(hooks),
-            members: Vec::with_capacity(members),
+            hooks: Vec::with_capacity(room.hooks),
+            rests: Vec::with_capacity(room.rests),
+            members: Vec::with_capacity(room.members),
             subscriptions: Vec::new(),
             since: now,
-            shares: AtomicUsize::new(hooks + 1),
+            shares: AtomicUsize::new(room.hooks + 1),
         };
-        Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: hooks }
+        Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: room.hooks }
     }
 
     /// Makes the hook of a probe, which has this counter: what a hit does for each subscription, and
@@ -77,36 +125,39 @@ impl Hooks {
         listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
     ) -> Published {
         assert!(self.left != 0, "room for another hook");
-        // SAFETY: threads that read published hooks have references to these, and to members, but
-        // none to the slab.
+        // SAFETY: threads that read published hooks have references to these, to members and to
+        // rests, but none to the slab.
         let slab = unsafe { self.slab.as_mut() };
         let first = slab.members.len();
-        let mut wrapping = Vec::new();
+        let (mut last, mut wrapping) = (None, Vec::new());
         for (action, subscription, is_counting) in listening {
             if matches!(action, Action::Wrap) {
                 wrapping.extend(subscription.wrapper());
                 continue;
             }
-            assert!(slab.members.len() < slab.members.capacity(), "room for another member");
             if !slab.subscriptions.iter().any(|known| Arc::ptr_eq(known, subscription)) {
                 slab.subscriptions.push(Arc::clone(subscription));
             }
-            slab.members.push(Member::new(action, subscription, is_counting));
+            // Whether it is alone, the next one tells.
+            slab.members_extend(last.replace(Member::new(action, subscription, is_counting)));
         }
-        if let (Some(counter), 1) = (counter, slab.members.len() - first) {
-            // SAFETY: the member that was just added, which no hook has yet. A slice of the members
-            // would be one of those, too, that hits are reading.
-            unsafe { (*slab.members.as_mut_ptr().add(first)).count_at(counter) };
-        }
-        // The newest first.
-        let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
-        // SAFETY: the members are not moved, and are dropped with the hook, as are the
-        // subscriptions.
-        let hook = unsafe {
-            let members = slab.members.as_ptr().add(first);
-            Hook::new(probe, members, slab.members.len() - first, counter, wrappers)
-        };
-        slab.hooks.push(hook);
+        let sole = if slab.members.len() == first { last.take() } else { None };
+        slab.members_extend(last);
+        let has_rest = slab.members.len() != first || !wrapping.is_empty();
+        let rest = if has_rest { slab.add_rest(first, wrapping) } else { ptr::null_mut() };
+        // SAFETY: the rest, and its members, are not moved, and are dropped with the hook, as are
+        // the subscriptions.
+        slab.hooks.push(unsafe {
+            match sole {
+                Some(mut sole) => {
+                    if let Some(counter) = counter {
+                        sole.count_at(counter);
+                    }
+                    Hook::of_one(probe, sole, counter, rest)
+                }
+                None => Hook::of_rest(probe, counter, rest),
+            }
+        });
         self.left -= 1;
         let at = slab.hooks.len() - 1;
         // SAFETY: within it. Not moved, as there was room.
@@ -132,31 +183,10 @@ pub(crate) struct Published {
 unsafe impl Send for Published {}
 
 impl Published {
-    /// Drops them: those of one slab that stand together by one locked instruction.
-    pub(crate) fn drop_all(hooks: Vec<Self>) {
-        let mut hooks = hooks.into_iter().map(ManuallyDrop::new).peekable();
-        while let Some(mut first) = hooks.next() {
-            let (slab, mut shares) = (first.slab, 1);
-            first.drop_wrappers();
-            while let Some(mut hook) = hooks.next_if(|hook| hook.slab == slab) {
-                hook.drop_wrappers();
-                shares += 1;
-            }
-            // SAFETY: so many hooks' shares, none of which is used any more.
-            unsafe { Slab::give_back(slab, shares) };
-        }
-    }
-
     /// What runs instead of a function is the program's: it goes now, though the slab may live on.
     fn drop_wrappers(&mut self) {
         // SAFETY: no thread can be reading the hook, and nobody else drops it.
         drop(unsafe { self.hook.as_mut() }.take_wrappers());
-    }
-
-    /// When.
-    pub(crate) fn since(&self) -> Era {
-        // SAFETY: it is there as long as this share is.
-        unsafe { self.slab.as_ref() }.since
     }
 
     /// For `Definition::hook`.
@@ -182,12 +212,54 @@ impl Drop for Published {
     }
 }
 
+/// Hooks of one slab that no hit finds any more, but hits may be reading: dropped when none can, by
+/// one locked instruction.
+pub(crate) struct Unpublished {
+    slab: NonNull<Slab>,
+    shares: usize,
+    /// Those of the hooks that have something run instead of functions.
+    wrapping: Vec<ManuallyDrop<Published>>,
+}
+
+// SAFETY: shares in what is `Send` and `Sync`.
+unsafe impl Send for Unpublished {}
+
+impl Unpublished {
+    /// Adds a hook to those that came before it: most are one slab's.
+    #[inline]
+    pub(crate) fn add(all: &mut Vec<Self>, hook: Published) {
+        let slab = hook.slab;
+        if all.last().is_none_or(|last| last.slab != slab) {
+            all.push(Self { slab, shares: 0, wrapping: Vec::new() });
+        }
+        let Some(last) = all.last_mut() else { return };
+        last.shares += 1;
+        let hook = ManuallyDrop::new(hook);
+        if hook.wrappers().is_some() {
+            last.wrapping.push(hook);
+        }
+    }
+
+    /// When they were published.
+    pub(crate) fn since(&self) -> Era {
+        // SAFETY: it is there as long as there are shares.
+        unsafe { self.slab.as_ref() }.since
+    }
+}
+
+impl Drop for Unpublished {
+    fn drop(&mut self) {
+        self.wrapping.iter_mut().for_each(|hook| hook.drop_wrappers());
+        // SAFETY: so many hooks' shares, none of which is used any more.
+        unsafe { Slab::give_back(self.slab, self.shares) };
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::abi::{Definition, Kind};
     use crate::consumers::Count;
-    use crate::dispatch::Wrapper;
 
     #[test]
     fn what_runs_instead_of_a_function_goes_with_its_own_hook() {
@@ -197,7 +269,7 @@ mod tests {
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
         // Whoever counts two functions has published both hooks; one of the two is replaced.
         let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
-        let mut hooks = Hooks::with_room(2, 3, Era::UNKNOWN);
+        let mut hooks = Hooks::with_room(Room { hooks: 2, rests: 1, members: 0 }, Era::UNKNOWN);
         let replaced =
             hooks.add(ProbeId::new(0), None, [(Action::Wrap, &wrapping, false), tally(0)].into_iter());
         let other = hooks.add(ProbeId::new(1), None, [tally(1)].into_iter());
@@ -212,21 +284,27 @@ mod tests {
     fn hooks_of_several_slabs_are_dropped_together() {
         let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Count::new()))));
         let publish = |subscription: &Arc<Subscription>| {
-            let mut hooks = Hooks::with_room(3, 3, Era::UNKNOWN);
+            let mut hooks = Hooks::with_room(Room { hooks: 3, ..Room::default() }, Era::UNKNOWN);
             let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
             [0, 1, 2].map(|number| hooks.add(ProbeId::new(number), None, tally()))
         };
         let ([first, second, kept], [third, fourth, fifth]) = (publish(&one), publish(&other));
-        Published::drop_all(vec![first, third, fourth, second, fifth]);
+        let mut unpublished = Vec::new();
+        for hook in [first, third, fourth, second, fifth] {
+            Unpublished::add(&mut unpublished, hook);
+        }
+        assert_eq!(unpublished.iter().map(|it| it.shares).collect::<Vec<_>>(), [1, 2, 1, 1]);
+        assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (2, 2));
+        drop(unpublished);
         assert_eq!((Arc::strong_count(&one), Arc::strong_count(&other)), (2, 1));
-        Published::drop_all(vec![kept]);
+        drop(kept);
         assert_eq!(Arc::strong_count(&one), 1);
     }
 
     #[test]
     fn the_last_share_frees_all() {
         let subscription = Arc::new(Subscription::new(Arc::new(Count::new())));
-        let mut hooks = Hooks::with_room(3, 4, Era::UNKNOWN);
+        let mut hooks = Hooks::with_room(Room { hooks: 3, rests: 1, members: 2 }, Era::UNKNOWN);
         let tally = |number| (Action::Tally(TallyAt::new(number)), &subscription, false);
         let one = hooks.add(ProbeId::new(7), None, [tally(0)].into_iter());
         let two = hooks.add(ProbeId::new(8), None, [tally(1), tally(2)].into_iter());
