@@ -51,29 +51,41 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn what_another_thread_uses_is_booked() {
-        use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-        let (id, is_over) = (AtomicU32::new(0), AtomicBool::new(false));
+        use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+        use std::sync::mpsc;
+        use std::time::{Duration, Instant};
+
+        /// Ends the other thread also if a check fails.
+        struct End<'a>(&'a AtomicBool);
+        impl Drop for End<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, SeqCst);
+            }
+        }
+
+        let (is_over, (says, said)) = (AtomicBool::new(false), mpsc::channel());
         std::thread::scope(|scope| {
+            let _end = End(&is_over);
             scope.spawn(|| {
-                id.store(crate::os::thread::id(), SeqCst);
+                says.send(crate::os::thread::id()).unwrap();
                 while !is_over.load(SeqCst) {
                     std::hint::spin_loop();
                 }
             });
-            while id.load(SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-            let of_other = || book(id.load(SeqCst));
+            let other = said.recv().unwrap();
+            let started = Instant::now();
             // Each reading is later than the last, once the thread has run in between.
-            for _ in 0..100 {
-                let before = of_other();
-                while of_other() == before {
-                    std::thread::yield_now();
+            for round in 0..10 {
+                let before = book(other);
+                while book(other) == before {
+                    let waited = started.elapsed();
+                    assert!(waited < Duration::from_secs(60), "{round}: still {before} ns of {other}");
+                    std::hint::spin_loop();
                 }
-                let (own, other) = (thread(), of_other());
-                assert!(process() >= own + other, "the process's clock has both");
+                let (own, of_other) = (thread(), book(other));
+                let of_all = process();
+                assert!(of_all >= own + of_other, "{round}: {of_all} ns, {own} and {of_other} of threads");
             }
-            is_over.store(true, SeqCst);
         });
         // Beyond the largest id that there can be (proc(5), `pid_max`).
         assert_eq!(book((1 << 22) + 1), 0);
