@@ -348,9 +348,9 @@ impl Running {
         Moment { time: self.time.now(), worked: self.worked(used) - own }
     }
 
-    /// How much is owed: nothing, or as much as the income of [`OWED`] and more, or in between.
+    /// How much is owed: from 1, the income of [`OWED`] or more, to -1, where as much is saved.
     pub(super) fn owed(&self) -> f64 {
-        (-self.bucket.level / (self.income * OWED / self.scale).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
+        (-self.bucket.level / (self.income * OWED / self.scale).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
     /// Hits have taken so much time, of so many calls.

@@ -1,25 +1,23 @@
 //! Surveys: all functions are read, and their modes chosen anew ([`plan`](super::plan)).
 //!
-//! From 0.3 ms on, ever less often, and no more often than a part of the budget pays for; not while
-//! there is a window. Later on they are made where a window begins anyway: waking up is dear.
+//! From 0.3 ms on, as often as a part of the budget pays for, but ever less often; not while there
+//! is a window. They are made where a window begins anyway, if one is near: waking up is dear.
 
 use super::core::Running;
 use super::plan::{Mode, Purse};
 use super::sampler::Sampler;
-use super::stretch::RARER;
 use crate::patch::Visibility;
 
-/// When all functions are read first, in nanoseconds, and how much later each time.
+/// The first is so many nanoseconds after the beginning, and others are as far apart at least.
 const FIRST: f64 = 300e3;
-const LATER: f64 = 3.0;
-/// Until so many nanoseconds apart, they may cost more: what is hot costs more still.
-const EARLY: f64 = 10e6;
-/// Later, the least and the most from one to the next.
-const LATE: f64 = 40e6;
-const LONGEST: f64 = 4e9;
-/// How many times the income they may cost, at first and then.
-const AT_FIRST: f64 = 5.0;
+/// From one to the next is this part of all time so far, or more: a function that has begun to be
+/// called often meanwhile has had no more time than that to cost something.
+const OF_ALL: f64 = 0.05;
+/// The part of the income that they may cost; as much again in the first so many nanoseconds.
 const SURVEYS: f64 = 0.2;
+const EARLY: f64 = 20e6;
+/// The most from one to the next, in nanoseconds.
+const LONGEST: f64 = 4e9;
 /// In the beginning, hits may cost the income of so many nanoseconds beyond their share: some calls
 /// at once are no reason to count a function in windows ever after.
 const CREDIT: f64 = 20e6;
@@ -34,6 +32,7 @@ pub(super) const QUOTA: u32 = 1000;
 /// When surveys are. Times in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
+    began: u64,
     last: u64,
     between: f64,
     /// What the last one has cost.
@@ -44,7 +43,7 @@ pub(super) struct Surveys {
 
 impl Surveys {
     pub(super) fn new(now: u64, scale: f64) -> Self {
-        Self { last: now, between: FIRST / scale, price: 0.0, scale }
+        Self { began: now, last: now, between: FIRST / scale, price: 0.0, scale }
     }
 
     /// When one is made, whatever else there is to do.
@@ -59,17 +58,14 @@ impl Surveys {
         2.0 * now.saturating_sub(self.last) as f64 >= self.between
     }
 
-    /// One is made. `owed` says how much is, from 0 to 1.
-    fn plan(&mut self, now: u64, income: f64, owed: f64) {
-        let later = LATER * self.between;
-        let paid = |share: f64| self.price / (share * income).max(f64::MIN_POSITIVE);
-        let [early, late, longest] = [EARLY, LATE, LONGEST].map(|it| it / self.scale);
-        let between = if later < early {
-            later.max(paid(AT_FIRST))
-        } else {
-            paid(SURVEYS).max(late) * (1.0 + RARER * owed)
-        };
-        (self.last, self.between) = (now, between.min(longest));
+    /// One is made.
+    #[expect(clippy::cast_precision_loss, reason = "a time")]
+    fn plan(&mut self, now: u64, income: f64) {
+        let so_far = now.saturating_sub(self.began).max(1) as f64;
+        let [first, early, longest] = [FIRST, EARLY, LONGEST].map(|it| it / self.scale);
+        let share = SURVEYS * (1.0 + early / so_far);
+        let paid = self.price / (share * income).max(f64::MIN_POSITIVE);
+        (self.last, self.between) = (now, (OF_ALL * so_far).max(first).max(paid).min(longest));
     }
 }
 
@@ -99,12 +95,12 @@ impl Running {
             lately.push(course.rate * elapsed);
         });
         self.loads.add(self.income * elapsed, lately.into_iter());
-        self.surveys.plan(at.time, self.income, self.owed());
+        self.surveys.plan(at.time, self.income);
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let credit = self.bucket.a_second() * CREDIT / 1e9;
         let purse = Purse {
-            income: self.income * self.surveys.between / (1.0 + self.owed()),
+            income: self.income * self.surveys.between / (1.0 + self.owed().max(0.0)),
             credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls as f64)).max(0.0),
             promoted: times(self.bucket.level, arming),
         };
