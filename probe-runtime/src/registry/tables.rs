@@ -147,20 +147,21 @@ impl<'a> Tables<'a> {
             }
             let is_known = u16::from(version) == VERSION;
             let is_type = is_known && form == FIELD_TYPE && size >= size_of::<FieldRecord>();
-            let found = match form {
+            // What it says, and the stub of whose probe.
+            let said = match form {
                 SITE_JUMP | SITE_CALL if is_known && size >= size_of::<Record>() => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const Record) };
-                    self.site(&record, at)
+                    self.site(&record, at).map(|site| (Entry::Site(site), relative(at + 12, record.stub)))
                 }
                 FIELD_TYPE if is_type => {
                     // SAFETY: within the mapped table.
                     let record = unsafe { ptr::read_unaligned(at as *const FieldRecord) };
-                    let definition = self.definition_of(relative(at + 8, record.stub));
-                    definition.map(|definition| (Entry::Type(record), definition))
+                    Some((Entry::Type(record), relative(at + 8, record.stub)))
                 }
                 _ => None,
             };
+            let found = said.and_then(|(entry, stub)| Some((entry, self.definition_of(stub)?)));
             match found {
                 Some((entry, definition)) => each(entry, definition),
                 None => skipped += usize::from(!is_type),
@@ -170,17 +171,16 @@ impl<'a> Tables<'a> {
         skipped
     }
 
-    /// The site of the record at `at`, and its definition, if it lies in text.
+    /// The site of the record at `at`, if it lies in text.
     #[inline]
-    fn site(&self, record: &Record, at: usize) -> Option<(Entry, usize)> {
+    fn site(&self, record: &Record, at: usize) -> Option<Site> {
         let addr = SiteAddr(relative(at + 4, record.site));
         let target = relative(at + 8, record.target);
         let is_sound = self.is_text(&(addr.word()..addr.0.wrapping_add(SITE_LEN)))
             && self.is_text(&(target..target.wrapping_add(1)));
         let rel = Rel32::between(addr, target).filter(|_| is_sound)?;
         let active = if record.form == SITE_CALL { Instruction::call(rel) } else { Instruction::jmp(rel) };
-        let definition = self.definition_of(relative(at + 12, record.stub))?;
-        Some((Entry::Site(Site::new(addr, active)), definition))
+        Some(Site::new(addr, active))
     }
 
     /// The definition that the stub at `addr` names, by way of a linkage table if need be.
