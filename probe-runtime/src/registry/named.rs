@@ -101,3 +101,51 @@ impl Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{Kind, Note};
+    use crate::os::objects::{Object, Segment};
+
+    /// Too long for a definition to hold it.
+    const LONG: &str = match str::from_utf8(&[b'a'; 200]) {
+        Ok(text) => text,
+        Err(_) => "",
+    };
+    static ALL: [Definition; 2] = [
+        Definition::new(Kind::Point, "a::b", "a::b", "", "", 1, 1),
+        Definition::new(Kind::Point, LONG, LONG, "", "", 2, 1),
+    ];
+
+    /// The probes of an object that holds `ALL`, but not its long text.
+    fn named(is_main: bool) -> [Option<ProbeId>; 2] {
+        let range = |start: usize, len: usize| start..start + len;
+        let definitions = range(ALL.as_ptr().addr(), size_of_val(&ALL));
+        let mut note = Box::new([0_i64; 4]);
+        let note_at = note.as_ptr().addr();
+        for (field, to) in [(2, definitions.start), (3, definitions.end)] {
+            note[field] = to.wrapping_sub(note_at + field * size_of::<i64>()).cast_signed() as i64;
+        }
+        let notes = range(note_at, size_of::<Note>());
+        let segments = [definitions, notes.clone()].map(|range| Segment { range, is_text: false }).to_vec();
+        let object = Object { name: String::new(), base: 0, segments, notes: vec![notes], is_main };
+        let objects = [object];
+        let tables = Tables::of(&objects[0], &objects).unwrap();
+        let mut registry = Registry::default();
+        registry.name_probes(
+            &[tables],
+            #[cfg(probe_discovers)]
+            &[],
+        );
+        ALL.each_ref().map(|definition| registry.id_of(definition))
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads through addresses, as of loaded objects")]
+    fn text_that_lies_in_no_object_is_waited_for_unless_it_is_the_executables() {
+        let id = ProbeId::new;
+        assert_eq!(named(true), [Some(id(0)), Some(id(1))]);
+        assert_eq!(named(false), [Some(id(0)), None]);
+    }
+}
