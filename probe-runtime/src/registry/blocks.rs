@@ -96,13 +96,13 @@ impl Registry {
         let mut all: Vec<Wanted> = Vec::new();
         // Neighbours lie in one text.
         let mut now = 0;
-        let lacks_some = |id: &ProbeId| self.grouped.places(*id).any(|(_, site)| site.lacks_block());
-        for id in ids.filter(lacks_some).filter(|id| self.may_have_blocks(*id)) {
-            for (at, site) in self.grouped.places(id) {
+        ids.for_each(|id| {
+            let lacks_some = self.grouped.of_run(id, id).iter().any(|site| site.lacks_block());
+            if !lacks_some || !self.may_have_blocks(id) {
+                return;
+            }
+            for (at, site) in self.grouped.places(id).filter(|(_, site)| site.lacks_block()) {
                 let addr = site.addr.0;
-                if !site.lacks_block() {
-                    continue;
-                }
                 if all.get(now).is_none_or(|wanted| !wanted.text.contains(&addr)) {
                     let known = all.iter().position(|wanted| wanted.text.contains(&addr));
                     now = known.unwrap_or(all.len());
@@ -113,7 +113,7 @@ impl Registry {
                 }
                 all[now].sites.push((at, id));
             }
-        }
+        });
         all
     }
 
