@@ -123,8 +123,10 @@ impl Control {
                 let attached = attachments[part.attachment()].as_ref()?;
                 Some((part.action, &attached.subscription, part.is_counting))
             };
-            let hook = if let Some(sole) = members.sole_part(&self.parts) {
-                hooks.as_mut().map(|hooks| hooks.add(id, counter, listening(sole).into_iter()))
+            let sole = members.sole_part(&self.parts);
+            let hook = if let Some(sole) = sole.filter(|sole| !matches!(sole.action, Action::Wrap)) {
+                let sole = hooks.as_mut().zip(listening(sole));
+                sole.map(|(hooks, sole)| hooks.add_one(id, counter, sole))
             } else {
                 let parts = members.hooked(&self.parts, &is_paused);
                 parts.clone().next().and_then(|_| {

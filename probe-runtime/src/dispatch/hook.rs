@@ -247,11 +247,15 @@ impl Member {
         Self { subscription, action, is_counting: AtomicBool::new(is_counting) }
     }
 
-    /// Has hits that it counts be counted there, before its hook is made.
-    pub(super) fn count_at(&mut self, counter: TallyAt) {
-        if let Action::Tally(at) | Action::Call { counted: Some(at), .. } = &mut self.action {
+    /// Has hits that it counts be counted by the probe's counter, if there is one, before its hook
+    /// is made.
+    pub(super) fn counting_at(mut self, counter: Option<TallyAt>) -> Self {
+        if let (Some(counter), Action::Tally(at) | Action::Call { counted: Some(at), .. }) =
+            (counter, &mut self.action)
+        {
             *at = counter;
         }
+        self
     }
 
     /// What a hit does now.

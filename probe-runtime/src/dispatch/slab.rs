@@ -59,6 +59,14 @@ pub(super) struct Slab {
 }
 
 impl Slab {
+    /// Keeps a subscription as long as there are hooks.
+    #[inline]
+    fn share(&mut self, subscription: &Arc<Subscription>) {
+        if !self.subscriptions.iter().any(|known| Arc::ptr_eq(known, subscription)) {
+            self.subscriptions.push(Arc::clone(subscription));
+        }
+    }
+
     fn members_extend(&mut self, member: Option<Member>) {
         if let Some(member) = member {
             assert!(self.members.len() < self.members.capacity(), "room for another member");
@@ -124,10 +132,7 @@ impl Hooks {
         counter: Option<TallyAt>,
         listening: impl Iterator<Item = (Action, &'a Arc<Subscription>, bool)>,
     ) -> Published {
-        assert!(self.left != 0, "room for another hook");
-        // SAFETY: threads that read published hooks have references to these, to members and to
-        // rests, but none to the slab.
-        let slab = unsafe { self.slab.as_mut() };
+        let slab = self.slab();
         let first = slab.members.len();
         let (mut last, mut wrapping) = (None, Vec::new());
         for (action, subscription, is_counting) in listening {
@@ -135,9 +140,7 @@ impl Hooks {
                 wrapping.extend(subscription.wrapper());
                 continue;
             }
-            if !slab.subscriptions.iter().any(|known| Arc::ptr_eq(known, subscription)) {
-                slab.subscriptions.push(Arc::clone(subscription));
-            }
+            slab.share(subscription);
             // Whether it is alone, the next one tells.
             slab.members_extend(last.replace(Member::new(action, subscription, is_counting)));
         }
@@ -147,19 +150,46 @@ impl Hooks {
         let rest = if has_rest { slab.add_rest(first, wrapping) } else { ptr::null_mut() };
         // SAFETY: the rest, and its members, are not moved, and are dropped with the hook, as are
         // the subscriptions.
-        slab.hooks.push(unsafe {
+        let hook = unsafe {
             match sole {
-                Some(mut sole) => {
-                    if let Some(counter) = counter {
-                        sole.count_at(counter);
-                    }
-                    Hook::of_one(probe, sole, counter, rest)
-                }
+                Some(sole) => Hook::of_one(probe, sole.counting_at(counter), counter, rest),
                 None => Hook::of_rest(probe, counter, rest),
             }
-        });
+        };
+        self.put(hook)
+    }
+
+    /// The same where one attachment is all, and has nothing run instead of the function.
+    ///
+    /// # Panics
+    /// As [`add`](Self::add).
+    #[inline]
+    pub(crate) fn add_one(
+        &mut self,
+        probe: ProbeId,
+        counter: Option<TallyAt>,
+        (action, subscription, is_counting): (Action, &Arc<Subscription>, bool),
+    ) -> Published {
+        debug_assert!(!matches!(action, Action::Wrap));
+        self.slab().share(subscription);
+        let sole = Member::new(action, subscription, is_counting).counting_at(counter);
+        // SAFETY: the slab has the subscription as long as there are hooks.
+        self.put(unsafe { Hook::of_one(probe, sole, counter, ptr::null_mut()) })
+    }
+
+    fn slab(&mut self) -> &mut Slab {
+        // SAFETY: threads that read published hooks have references to these, to members and to
+        // rests, but none to the slab.
+        unsafe { self.slab.as_mut() }
+    }
+
+    #[inline]
+    fn put(&mut self, hook: Hook) -> Published {
+        assert!(self.left != 0, "room for another hook");
         self.left -= 1;
-        let at = slab.hooks.len() - 1;
+        let slab = self.slab();
+        let at = slab.hooks.len();
+        slab.hooks.push(hook);
         // SAFETY: within it. Not moved, as there was room.
         let hook = unsafe { NonNull::new_unchecked(slab.hooks.as_mut_ptr().add(at)) };
         Published { hook, slab: self.slab }
