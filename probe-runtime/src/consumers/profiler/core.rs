@@ -227,7 +227,7 @@ impl Running {
             windows: Windows::new(now, functions, epoch / scale, scale, |ticks, calls| {
                 bucket.price(ticks, calls)
             }),
-            surveys: Surveys::new(now, scale),
+            surveys: Surveys::new(now, functions, scale),
             income: bucket.income(1.0, 1.0),
             bucket,
             switch,

@@ -22,6 +22,8 @@ pub(super) struct Course {
     /// Calls when all functions were surveyed last; and when accounts were made up, with those that
     /// were delivered.
     pub(super) surveyed: u64,
+    /// Whether it had been called before that survey.
+    pub(super) is_known: bool,
     pub(super) booked: (u64, u64),
     /// Calls a tick, when it was surveyed, or counted, last.
     pub(super) rate: f64,
@@ -156,10 +158,13 @@ impl Course {
         measured.is_long &= mode != Mode::Timed;
     }
 
-    /// What is to be chosen anew; calls up to so many ticks are not to be timed each.
-    pub(super) fn now(&self, short: f64) -> Chosen {
+    /// What is to be chosen anew. Calls up to so many ticks are not to be timed each. Nor are those of
+    /// a function that nobody knows yet, if timing is dear: it may have 100 million until the next
+    /// survey.
+    pub(super) fn now(&self, short: f64, is_dear: bool) -> Chosen {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
-        Chosen { mode: self.mode, place: self.place, is_short }
+        let is_known = self.is_known || self.mode == Mode::Timed || !is_dear;
+        Chosen { mode: self.mode, place: self.place, may_be_timed: is_known && !is_short }
     }
 
     /// All that is known when all functions have just been read, in a program of so many threads at

@@ -56,8 +56,8 @@ pub(super) struct Chosen {
     pub(super) mode: Mode,
     /// Where its calls are counted.
     pub(super) place: Place,
-    /// Whether its calls are too short to be timed each.
-    pub(super) is_short: bool,
+    /// Whether its calls may be timed each, if that is paid for.
+    pub(super) may_be_timed: bool,
 }
 
 /// What there is to spend until functions are chosen anew.
@@ -110,7 +110,7 @@ impl Loads {
         let mut left = purse.promoted;
         let mut may_time = |now: Chosen| {
             let is_promoted = now.mode != Mode::Timed;
-            let may = !now.is_short && (!is_promoted || left > 0);
+            let may = now.may_be_timed && (!is_promoted || left > 0);
             left -= usize::from(is_promoted && may);
             may
         };
@@ -163,6 +163,8 @@ mod tests {
     const PRICES: Prices = Prices { counted: 1.0, cold: 0.0, shared: 4.0, timed: 50.0 };
     const PURSE: Purse = Purse { income: 1000.0, credit: 0.0, promoted: 9 };
 
+    const KNOWN: Chosen = Chosen { mode: Counted, place: Place::Own(0.0), may_be_timed: true };
+
     fn loads(calls: &[f64]) -> Loads {
         let mut loads = Loads::new(calls.len(), 1e9);
         loads.add(1000.0, calls.iter().copied());
@@ -170,7 +172,7 @@ mod tests {
     }
 
     fn modes(loads: &Loads, now: &[Mode], prices: Prices, purse: Purse) -> Vec<Mode> {
-        let now: Vec<_> = now.iter().map(|mode| Chosen { mode: *mode, ..Chosen::default() }).collect();
+        let now: Vec<_> = now.iter().map(|mode| Chosen { mode: *mode, ..KNOWN }).collect();
         loads.choose(&now, prices, purse).into_iter().map(|it| it.mode).collect()
     }
 
@@ -190,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn short_calls_are_not_timed_each() {
-        let now = [Chosen { is_short: true, ..Chosen::default() }, Chosen::default()];
-        let chosen = loads(&[1.0, 1.0]).choose(&now, PRICES, PURSE);
-        assert_eq!([chosen[0].mode, chosen[1].mode], [Counted, Timed]);
+    fn some_are_not_timed_each() {
+        let now = [Chosen::default(), KNOWN, Chosen::default(), KNOWN];
+        let chosen = loads(&[1.0, 1.0, 0.0, 0.0]).choose(&now, PRICES, PURSE);
+        assert_eq!(chosen.iter().map(|it| it.mode).collect::<Vec<_>>(), [Counted, Timed, Counted, Timed]);
     }
 
     #[test]

@@ -10,15 +10,20 @@ use crate::patch::Visibility;
 
 /// The first is so many nanoseconds after the beginning, and others are as far apart at least.
 const FIRST: f64 = 300e3;
-/// From one to the next is this part of all time so far, or more: a function that has begun to be
-/// called often meanwhile has had no more time than that to cost something.
+/// From one to the next is this part of all time so far, or more; so many nanoseconds are enough. A
+/// function that has begun to be called often meanwhile has had no more time than that to cost
+/// something.
 const OF_ALL: f64 = 0.05;
-/// The part of the income that they may cost; as much again in the first so many nanoseconds.
+const ENOUGH: f64 = 100e6;
+/// The part of the income that they may cost. It is larger at first, by the ratio of so many
+/// nanoseconds to all time so far: what is hot costs more still.
 const SURVEYS: f64 = 0.1;
 const EARLY: f64 = 20e6;
-/// To wake up and to go to sleep takes some 13 to 28 µs on a virtual machine.
+/// To wake up and to go to sleep takes some 13 to 28 µs on a virtual machine; to read a function 0.1.
 const WAKING: f64 = 20e3;
-/// The most from one to the next, in nanoseconds.
+const READING: f64 = 100.0;
+/// The least from one to the next, in times of the last one, and the most, in nanoseconds.
+const REST: f64 = 10.0;
 const LONGEST: f64 = 4e9;
 /// In the beginning, hits may cost the income of so many nanoseconds beyond their share: some calls
 /// at once are no reason to count a function in windows ever after.
@@ -37,15 +42,18 @@ pub(super) struct Surveys {
     began: u64,
     last: u64,
     between: f64,
-    /// What the last one has cost.
-    price: f64,
+    /// How long the last one took.
+    took: f64,
     /// Nanoseconds a tick.
     scale: f64,
 }
 
 impl Surveys {
-    pub(super) fn new(now: u64, scale: f64) -> Self {
-        Self { began: now, last: now, between: FIRST / scale, price: 0.0, scale }
+    /// Of so many functions.
+    #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
+    pub(super) fn new(now: u64, functions: usize, scale: f64) -> Self {
+        let took = functions as f64 * READING / scale;
+        Self { began: now, last: now, between: FIRST / scale, took, scale }
     }
 
     /// When one is made, whatever else there is to do.
@@ -60,14 +68,16 @@ impl Surveys {
         2.0 * now.saturating_sub(self.last) as f64 >= self.between
     }
 
-    /// One is made.
+    /// One is made. `price` says what so many ticks cost.
     #[expect(clippy::cast_precision_loss, reason = "a time")]
-    fn plan(&mut self, now: u64, income: f64) {
+    fn plan(&mut self, now: u64, income: f64, price: impl Fn(f64) -> f64) {
         let so_far = now.saturating_sub(self.began).max(1) as f64;
-        let [first, early, longest] = [FIRST, EARLY, LONGEST].map(|it| it / self.scale);
+        let [first, enough, early, waking, longest] =
+            [FIRST, ENOUGH, EARLY, WAKING, LONGEST].map(|it| it / self.scale);
         let share = SURVEYS * (1.0 + early / so_far);
-        let paid = self.price / (share * income).max(f64::MIN_POSITIVE);
-        (self.last, self.between) = (now, (OF_ALL * so_far).max(first).max(paid).min(longest));
+        let paid = price(self.took + waking) / (share * income).max(f64::MIN_POSITIVE);
+        let least = (OF_ALL * so_far).min(enough).max(first).max(REST * self.took);
+        (self.last, self.between) = (now, least.max(paid).min(longest));
     }
 }
 
@@ -88,7 +98,9 @@ impl Running {
         let elapsed = at.time.saturating_sub(self.surveys.last) as f64;
         let mut lately = Vec::with_capacity(self.courses.len());
         self.read_all(sampler, |windows, course, seen| {
-            let calls = seen.calls.saturating_sub(std::mem::replace(&mut course.surveyed, seen.calls));
+            let before = std::mem::replace(&mut course.surveyed, seen.calls);
+            let calls = seen.calls.saturating_sub(before);
+            course.is_known = before != 0;
             windows.read_on(course, seen, at);
             // Else windows say.
             if course.mode != Mode::Sampled {
@@ -97,7 +109,7 @@ impl Running {
             lately.push(course.rate * elapsed);
         });
         self.loads.add(self.income * elapsed, lately.into_iter());
-        self.surveys.plan(at.time, self.income);
+        self.surveys.plan(at.time, self.income, |ticks| self.bucket.price(ticks, 0.0));
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let credit = self.bucket.a_second() * CREDIT / 1e9;
@@ -106,8 +118,8 @@ impl Running {
             credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls as f64)).max(0.0),
             promoted: times(self.bucket.level, arming),
         };
-        let short = SHORT / self.scale;
-        let now: Vec<_> = self.courses.iter().map(|it| it.now(short)).collect();
+        let (short, is_dear) = (SHORT / self.scale, prices.timed > prices.counted);
+        let now: Vec<_> = self.courses.iter().map(|it| it.now(short, is_dear)).collect();
         let chosen = self.loads.choose(&now, prices, purse);
         self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.place = chosen.place);
         let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();
@@ -116,11 +128,11 @@ impl Running {
         self.change(sampler, &changed, &chosen);
         self.list();
         let (_, _, threads) = sampler.totals();
-        let quota = times(self.bucket.level / threads.max(1) as f64, prices.timed);
+        let quota = times((self.bucket.level + purse.income) / threads.max(1) as f64, prices.timed);
         let least = times(f64::from(QUOTA), threads.max(1) as f64);
         sampler.give_quota(quota.max(least).try_into().unwrap_or(u32::MAX));
         self.book(sampler);
-        self.surveys.price = self.bucket.price(self.cost.own - own_before + WAKING / self.scale, 0.0);
+        self.surveys.took = self.cost.own - own_before;
     }
 
     /// Gives these functions the modes that were chosen, of all.
@@ -131,24 +143,18 @@ impl Running {
         let (mut off, mut on, mut counted, mut delivered) = (vec![], vec![], vec![], vec![]);
         for &function in changed {
             let (entries, exits) = sampler.probes(function);
-            match chosen[function] {
-                Mode::Timed => {
-                    delivered.extend(entries);
-                    on.extend(exits.iter().chain(entries));
-                }
-                Mode::Counted => {
-                    counted.extend(entries);
-                    on.extend(entries);
-                    off.extend(exits);
-                }
-                Mode::Sampled => {
-                    counted.extend(entries);
-                    off.extend(entries.iter().chain(exits));
-                }
+            let (from, to) = (self.courses[function].mode, chosen[function]);
+            if to == Mode::Timed {
+                delivered.extend(entries);
+                on.extend(exits.iter().chain(entries));
+                continue;
             }
-            if chosen[function] != Mode::Timed {
-                sampler.set_mode(function, chosen[function]);
+            if from == Mode::Timed {
+                counted.extend(entries);
+                off.extend(exits);
             }
+            if to == Mode::Counted { &mut on } else { &mut off }.extend(entries);
+            sampler.set_mode(function, to);
         }
         self.switch.count(&counted);
         self.switch_off(&off);
@@ -162,7 +168,7 @@ impl Running {
         for (&function, seen) in changed.iter().zip(readings) {
             sampler.set_mode(function, chosen[function]);
             let course = &mut self.courses[function];
-            // What was counted by now is of that.
+            // Made before it is read: else `begin` would make it, and forget the calls so far.
             course.measured();
             self.windows.read_on(course, seen, now);
             course.begin(chosen[function], now);

@@ -100,7 +100,8 @@ impl Running {
             measured.rates.add(*calls, took, worked, OF_WINDOWS * ticks, stands_for);
             course.rate += LATELY * (calls / took - course.rate);
         }
-        self.spend(calls.iter().sum(), ticks);
+        let counts = self.windows.counts();
+        self.spend(counts * calls.iter().sum::<f64>(), counts * ticks);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
