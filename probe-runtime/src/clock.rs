@@ -98,20 +98,22 @@ impl Clock {
     /// The length of a tick. If the process has used its clock for less than 20 ms so far, this
     /// waits for the rest of these.
     pub fn scale(self) -> Scale {
-        self.scale_after(APART)
+        self.scale_since(*FIRST.get_or_init(Moment::now), APART)
     }
 
-    /// The same to a thousandth; it waits for 0.1 ms at most.
+    /// The same to a thousandth; it waits for 0.1 ms at most. It is that of now: a machine may have
+    /// slept, which not all clocks notice.
     #[cfg(feature = "profiler")]
     pub(crate) fn rough_scale(self) -> Scale {
-        self.scale_after(ROUGHLY_APART)
+        let first = *FIRST.get_or_init(Moment::now);
+        let is_recent = first.time.elapsed() < Duration::from_secs(1);
+        self.scale_since(if is_recent { first } else { Moment::now() }, ROUGHLY_APART)
     }
 
-    fn scale_after(self, apart: Duration) -> Scale {
+    fn scale_since(self, first: Moment, apart: Duration) -> Scale {
         if !self.is_counter {
             return Scale { nanoseconds_per_tick: 1.0 };
         }
-        let first = *FIRST.get_or_init(Moment::now);
         if let Some(rest) = apart.checked_sub(first.time.elapsed()) {
             thread::sleep(rest);
         }
