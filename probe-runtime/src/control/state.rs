@@ -286,7 +286,8 @@ impl Control {
         let used = if is_mixed { tallies.len() } else { attached.own() };
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
-        let access = self.access_to_open(attached.policy);
+        let is_open = attached.text.iter().all(|text| text.renew().is_ok());
+        let access = if is_open { self.access_to_open(attached.policy) } else { attached.policy.access() };
         if left_all.is_some() {
             // Nobody else has decided on these probes, so nobody does now.
             self.change_runs(&attached.runs, Mode::Latent, access, left_all, &mut report);

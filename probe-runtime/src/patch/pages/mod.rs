@@ -140,6 +140,12 @@ impl OpenText {
         self.pages.clone()
     }
 
+    /// Opens pages again that were writable when the guard was made: whoever made them so may have
+    /// sealed them since.
+    pub(crate) fn renew(&self) -> Result<(), TextError> {
+        if self.pages.is_empty() { Ok(()) } else { lock().renew(&self.pages) }
+    }
+
     /// Ends the guard, as dropping it does, and returns whether that went well.
     ///
     /// # Errors

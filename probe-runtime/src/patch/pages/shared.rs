@@ -143,7 +143,7 @@ impl Pages {
 
     /// Reopens pages that were writable before they were opened here. Whoever made them writable,
     /// another copy of this crate, say, may have sealed them since.
-    fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
+    pub(super) fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
         let doubtful = self.runs.found_writable(pages);
         if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
     }
