@@ -45,9 +45,9 @@ mod sites;
 mod strays;
 
 #[cfg(not(probe_backend = "x86_64"))]
-use flags::{HeldText, close_text, forget_unloaded_text};
+use flags::{HeldText, close_text, forget_unloaded_text, is_still_open};
 #[cfg(probe_backend = "x86_64")]
-use sites::{HeldText, close_text, forget_unloaded_text};
+use sites::{HeldText, close_text, forget_unloaded_text, is_still_open};
 
 pub use attachment::Attachment;
 pub use env::{EnvGuard, init_from_env};

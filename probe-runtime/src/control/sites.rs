@@ -146,6 +146,11 @@ impl Control {
     }
 }
 
+/// Whether it can be written, as when it was opened: another copy of this crate may have sealed it.
+pub(super) fn is_still_open(text: &HeldText) -> bool {
+    text.iter().all(|segment| segment.renew().is_ok())
+}
+
 /// Seals text, as far as nobody else holds it open.
 pub(super) fn close_text(text: HeldText, report: &mut Report) {
     for segment in text {

@@ -14,7 +14,7 @@ use super::retired::{Detached, Garbage};
 #[cfg(probe_backend = "x86_64")]
 use super::strays::Unswitched;
 use super::tallies::Tallies;
-use super::{HeldText, close_text};
+use super::{HeldText, close_text, is_still_open};
 use crate::consumer::{Start, Wants};
 use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpublished};
 use crate::error::Error;
@@ -286,7 +286,7 @@ impl Control {
         let used = if is_mixed { tallies.len() } else { attached.own() };
         let detached = Detached { subscription: Arc::clone(subscription), tallies: tallies.clone(), used };
         self.limbo.retire(*since, Garbage::Detached(Box::new(detached)));
-        let is_open = attached.text.iter().all(|text| text.renew().is_ok());
+        let is_open = is_still_open(&attached.text);
         let access = if is_open { self.access_to_open(attached.policy) } else { attached.policy.access() };
         if left_all.is_some() {
             // Nobody else has decided on these probes, so nobody does now.
