@@ -57,8 +57,6 @@ pub(super) struct Measured {
     in_windows: Times,
     /// For how long calls of windows went on that have not ended in time, at least.
     unended: f64,
-    /// Whether its calls take too long for short windows.
-    is_long: bool,
 }
 
 /// Times of calls, in ticks, with what hits took of them.
@@ -108,8 +106,8 @@ pub(super) struct Known {
     pub(super) samples: f64,
 }
 
-/// The part of their time that calls of windows may have gone on without ending, to be told from a
-/// function that takes too long.
+/// The part of their time that calls of windows may have gone on without ending: of those that take
+/// longer, most that are whole are the shorter ones.
 const LONG: f64 = 0.05;
 /// How uncertain it is what hits inside of a call took of it.
 const HITS: f64 = 0.2;
@@ -134,11 +132,6 @@ impl Course {
         })
     }
 
-    /// Whether its calls take too long for short windows.
-    pub(super) fn is_long(&self) -> bool {
-        self.measured.as_ref().is_some_and(|it| it.is_long)
-    }
-
     /// Reads on. `weight` is what a call of the last window stands for, which was so long.
     pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64, length: f64) {
         let mode = self.mode;
@@ -155,7 +148,6 @@ impl Course {
         (measured.from, measured.covered) = (now, now.time);
         // Calls under way are forgotten.
         measured.timed.begun = measured.timed.ended;
-        measured.is_long &= mode != Mode::Timed;
     }
 
     /// What is to be chosen anew. Calls up to so many ticks are not to be timed each. Nor are those of
@@ -199,11 +191,6 @@ impl Measured {
             let new = self.in_windows.add(&seen, &self.last);
             self.windows.add(weight, new.ended, new.time);
             self.unended += (new.begun - new.ended).max(0.0) * length;
-            if !self.is_long && self.in_windows.begun >= TELLING && self.lost() > LONG {
-                // Those that have ended are the shorter ones.
-                self.is_long = true;
-                (self.windows, self.in_windows, self.unended) = (Ratio::default(), Times::default(), 0.0);
-            }
         }
         self.last = seen;
     }
@@ -247,7 +234,7 @@ impl Measured {
         }
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
-        let own = self.own(ended, costs).filter(|_| !self.is_long && unseen.is_finite());
+        let own = self.own(ended, costs).filter(|_| self.lost() <= LONG && unseen.is_finite());
         let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
         // Of more calls than are known of, nothing is the mean.

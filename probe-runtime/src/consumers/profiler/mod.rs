@@ -55,7 +55,7 @@ use crate::registry::ProbeId;
 ///
 /// Each call of most functions is counted. Functions that are called seldom, and take 2 µs or more,
 /// are timed at each call, from soon after their first one on. The others are timed in *windows*: 60 µs in which all calls that begin
-/// are timed, to their ends; 2 ms for those that take long. If counting each call of a function
+/// are timed, to their ends. If counting each call of a function
 /// would exceed the budget, windows count its calls, too. Each stretch of time has one window,
 /// anywhere in it by chance. So windows stand for all time, whatever the program does.
 ///
@@ -88,8 +88,7 @@ use crate::registry::ProbeId;
 ///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
 ///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
 /// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-` if
-///   there are too many functions for one window (256). Where calls are timed in windows of 2 ms,
-///   their inner calls may count for their callers, too.
+///   there are too many functions for one window (256), or many calls take longer than one.
 /// - A thread that makes only long calls of a function of which others make short ones may be
 ///   missed: then its calls are in no error.
 /// - While the attachment is [paused](crate::Attachment::pause), or a probe is

@@ -12,8 +12,8 @@
 //! its window, within limits, and half of that more or less by chance.
 //!
 //! What was just switched takes longer at first, since other processors fetch the code anew. So a
-//! window begins a while after its functions' sites were switched. Calls that take too long for a
-//! window have longer ones of their own, in turns, in which the calls inside of them are latent.
+//! window begins a while after its functions' sites were switched. Calls that take
+//! too long for a window are timed at each call, as a rule: they can't be many.
 
 use super::course::{Course, Moment};
 use super::estimate::hidden;
@@ -25,8 +25,6 @@ const COUNTS: f64 = 4.0;
 /// The code of hits is warm after this part of one, and so many nanoseconds for each function.
 const WARM: f64 = 0.3;
 const WARM_EACH: f64 = 300.0;
-/// A window for long calls is so much longer.
-const LONG: f64 = 32.0;
 /// The longest stretch, in nanoseconds.
 const LONGEST: f64 = 250e6;
 /// The part of the income for windows.
@@ -51,10 +49,6 @@ pub(super) struct Windows {
     from: u64,
     pub(super) to: u64,
     opens: u64,
-    /// Whether the window is for long calls; and of both kinds, the time of stretches without one
-    /// since the last.
-    pub(super) is_long: bool,
-    missed: [f64; 2],
     /// What a window costs, in units of the budget.
     pub(super) cost: f64,
     /// What had been spent when it began.
@@ -103,8 +97,6 @@ impl Windows {
             from: now,
             to: now,
             opens: now,
-            is_long: false,
-            missed: [0.0; 2],
             cost: price(2.0 * window + switching, 100.0),
             began_at: 0.0,
             warm: WARM,
@@ -142,12 +134,12 @@ impl Windows {
 
     /// How many times as long as a part of it a window lasts in which calls are timed.
     fn lasts(&self) -> f64 {
-        self.warm + 2.0 * if self.is_long { LONG } else { 1.0 }
+        self.warm + 2.0
     }
 
     /// What is known of a function by now, if its last reading is this.
     pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: Moment) {
-        course.read(seen, now, self.weight, self.length());
+        course.read(seen, now, self.weight, self.window);
     }
 
     /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
@@ -165,43 +157,19 @@ impl Windows {
         self.opens = self.from + (latest * self.chance()) as u64;
     }
 
-    /// A stretch's window is due.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
-    pub(super) fn reach(&mut self) {
-        let length = self.to.saturating_sub(self.from) as f64;
-        self.missed.iter_mut().for_each(|missed| *missed += length);
-    }
-
-    /// The functions that the window is for: in turns those of the one kind and the other, if there are
-    /// both. Of a kind that has none, no time is missed.
-    pub(super) fn choose(&mut self, mut due: [Vec<usize>; 2]) -> Option<Vec<usize>> {
-        for (missed, due) in self.missed.iter_mut().zip(&due) {
-            if due.is_empty() {
-                *missed = 0.0;
-            }
-        }
-        if due[usize::from(self.is_long)].is_empty() {
-            self.is_long ^= true;
-        }
-        let due = std::mem::take(&mut due[usize::from(self.is_long)]);
-        (!due.is_empty()).then_some(due)
-    }
-
-    /// The window is for some of these functions.
+    /// A stretch's window is due, for some of these functions.
     #[expect(clippy::cast_precision_loss, reason = "a weight")]
-    pub(super) fn begin(&mut self, all: Vec<usize>) {
-        let of_all = all.len() as f64;
-        self.inside = self.some_of(all);
-        let stands_for = std::mem::take(&mut self.missed[usize::from(self.is_long)]);
-        let share = of_all / self.inside.len().max(1) as f64;
+    pub(super) fn begin(&mut self, all: &[usize]) {
+        self.inside = self.some_of(all.to_vec());
+        let share = all.len() as f64 / self.inside.len().max(1) as f64;
         self.is_partial |= share > 1.0;
-        self.weight = (share * stands_for / self.length()).max(1.0).round();
+        let stands_for = self.to.saturating_sub(self.from) as f64;
+        self.weight = (share * stands_for / self.window).max(1.0).round();
     }
 
     /// A window is over.
     pub(super) fn end(&mut self) {
         self.timed += 1.0;
-        self.is_long ^= true;
     }
 
     /// The part of time, at most, that calls that are counted only may take inside of calls that are
@@ -214,15 +182,10 @@ impl Windows {
         }
     }
 
-    /// The time in which calls are timed.
-    fn length(&self) -> f64 {
-        self.window * if self.is_long { LONG } else { 1.0 }
-    }
-
     /// In how many ticks it is warm, and how many it lasts then; and what a call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
     pub(super) fn opening(&self) -> [u64; 3] {
-        [self.warm * self.window, self.length(), self.weight].map(|it| it as u64)
+        [self.warm * self.window, self.window, self.weight].map(|it| it as u64)
     }
 
     /// A number from 0 to 1 (xorshift64*; Vigna, 2016).
@@ -293,16 +256,10 @@ mod tests {
     fn a_call_stands_for_those_of_other_stretches_and_functions() {
         let mut windows = Windows::new(0, 0, 6e6, 1.0, |_, _| 0.0);
         (windows.from, windows.to) = (0, 6_000_000);
-        windows.reach();
-        assert_eq!(windows.choose([vec![], vec![]]), None);
-        windows.reach();
-        assert_eq!(windows.choose([vec![1, 2], vec![]]), Some(vec![1, 2]));
-        windows.begin(vec![1, 2]);
-        assert_eq!(windows.opening(), [18_000, 60_000, 100], "of one stretch");
-        windows.reach();
-        windows.reach();
-        windows.begin((0..2 * MOST).collect());
-        assert_eq!((windows.inside.len(), windows.opening()[2]), (MOST, 400));
+        windows.begin(&[1, 2]);
+        assert_eq!(windows.opening(), [18_000, 60_000, 100]);
+        windows.begin(&(0..2 * MOST).collect::<Vec<_>>());
+        assert_eq!((windows.inside.len(), windows.opening()[2]), (MOST, 200));
         windows.inside.sort_unstable();
         windows.inside.dedup();
         assert_eq!(windows.inside.len(), MOST);

@@ -53,18 +53,14 @@ impl Running {
         self.windows.plan(self.time.now(), self.income, self.owed());
     }
 
-    /// Functions that a window of a kind is for.
-    fn due(&self, is_long: bool) -> Vec<usize> {
-        self.in_windows.iter().copied().filter(|it| self.courses[*it].is_long() == is_long).collect()
-    }
-
     fn begin_window(&mut self, sampler: &Sampler) {
         self.survey_first(sampler);
         self.book(sampler);
-        self.windows.reach();
         self.windows.began_at = self.bucket.spent;
-        let Some(all) = self.windows.choose([self.due(false), self.due(true)]) else { return self.plan() };
-        self.windows.begin(all);
+        if self.in_windows.is_empty() {
+            return self.plan();
+        }
+        self.windows.begin(&self.in_windows);
         let is_estimated = |it: &usize| self.courses[*it].mode == Mode::Sampled;
         self.estimated = self.windows.inside.iter().copied().filter(is_estimated).collect();
         if self.estimated.is_empty() {
