@@ -256,7 +256,7 @@ impl Slot {
     }
 
     /// The owner's id, if the kernel can be asked for it.
-    #[cfg(all(feature = "profiler", target_os = "linux", not(miri)))]
+    #[cfg(all(feature = "profiler", probe_backend = "x86_64", not(miri)))]
     pub(crate) fn asked_for(&self) -> Option<u32> {
         self.owner().asked_for()
     }

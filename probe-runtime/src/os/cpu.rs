@@ -15,8 +15,9 @@ pub(crate) fn thread() -> u64 {
 
 /// Nanoseconds that a thread of the process has used so far; 0 of one that is no more. The kernel
 /// books them then. Of running threads that nobody asks for, it does so a few hundred times a
-/// second, and [`process`] misses what they have used since.
-#[cfg(target_os = "linux")]
+/// second, and [`process`] misses what they have used since. The portable backend numbers threads by
+/// itself: there, nobody knows their ids.
+#[cfg(probe_backend = "x86_64")]
 pub(crate) fn book(thread: u32) -> u64 {
     // A thread's clock, as `pthread_getcpuclockid(3)` makes it of its id (Linux, posix-timers.h).
     const OF_A_THREAD: i32 = 0b110;
@@ -48,7 +49,7 @@ mod tests {
         assert!(process() >= thread());
     }
 
-    #[cfg(target_os = "linux")]
+    #[cfg(probe_backend = "x86_64")]
     #[test]
     fn what_another_thread_uses_is_booked() {
         use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -13,7 +13,7 @@
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
 //! - `stream::open`: a pipe or device to write to, without waiting for who reads;
-//! - `cpu::{process, thread}`, on Linux `cpu::book`, `masked::{Masked, wake_in_time}`: what processors were
+//! - `cpu::{process, thread}`, where code is patched `cpu::book`, `masked::{Masked, wake_in_time}`: what processors were
 //!   used for; threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;

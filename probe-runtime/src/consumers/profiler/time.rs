@@ -1,12 +1,12 @@
 //! The profiler's time: the machine's, or one that is given.
 
 use crate::clock::Clock;
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(probe_backend = "x86_64", not(miri)))]
 use crate::dispatch::{Slot, slots};
 use crate::os;
 
 /// Each takes a system call.
-#[cfg(all(target_os = "linux", not(miri)))]
+#[cfg(all(probe_backend = "x86_64", not(miri)))]
 const BOOKED: usize = 64;
 
 /// The source of time.
@@ -62,7 +62,7 @@ impl Time {
     /// The same as [`used`](Self::used), with what threads that have hit are using right now: of up
     /// to [`BOOKED`] threads.
     pub(super) fn used_now(self) -> Used {
-        #[cfg(all(target_os = "linux", not(miri)))]
+        #[cfg(all(probe_backend = "x86_64", not(miri)))]
         if let Self::Machine(_) = self {
             slots().take(BOOKED).filter_map(Slot::asked_for).for_each(|id| _ = os::cpu::book(id));
         }
