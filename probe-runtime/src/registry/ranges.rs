@@ -67,8 +67,11 @@ impl DefinitionRange {
         if let Ids::Places(count) = self.ids {
             self.ids = Ids::Each((0..count).map(ProbeId::new).collect());
         }
-        if let Ids::Each(ids) = &mut self.ids {
-            ids[(definition - self.range.start) / size_of::<Definition>()] = id;
+        let place = (definition - self.range.start) / size_of::<Definition>();
+        if let Ids::Each(ids) = &mut self.ids
+            && let Some(known) = ids.get_mut(place)
+        {
+            *known = id;
         }
     }
 
