@@ -8,7 +8,6 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use super::{SelfTest, subject};
 use crate::error::Error;
@@ -24,7 +23,6 @@ const TWO: Bytes = mov(2);
 const MAX_PADDING: usize = 63 + 62;
 /// Toggles while another thread executes the function.
 const TOGGLES: usize = 200;
-const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 /// `mov eax, number`.
 const fn mov(number: u8) -> Bytes {
@@ -146,8 +144,7 @@ impl Instruction {
 
     fn toggle(&self, calls: &AtomicU64, seen: &mut SelfTest) -> Result<(), Error> {
         while calls.load(Ordering::Relaxed) == 0 {
-            // Not by yielding: some schedulers let the other thread wait for as long as this one does.
-            thread::sleep(BETWEEN_LOOKS);
+            thread::yield_now();
         }
         for (from, to) in [(ONE, TWO), (TWO, ONE)].into_iter().cycle().take(TOGGLES) {
             // SAFETY: one `mov` for another.
