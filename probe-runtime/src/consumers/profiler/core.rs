@@ -55,7 +55,7 @@ pub(super) struct Running {
     used: Used,
     /// Whether a thread of its own looks.
     has_daemon: bool,
-    began: u64,
+    pub(super) began: u64,
     /// When the accounts were made up.
     pub(super) asked: u64,
     totals: (u64, u64),
@@ -259,8 +259,8 @@ impl Running {
         Prices { counted, cold: both - counted, shared, timed: price(2.0 * costs.hit()) }
     }
 
-    /// What was seen of these functions until now, one after the other: of thousands, a list would be
-    /// more memory than it takes time to read them.
+    /// Reads the sums of these functions, one after the other. A list of thousands would take longer
+    /// to allocate than to fill.
     pub(super) fn read<'a>(
         &self,
         sampler: &'a Sampler,

@@ -39,7 +39,6 @@ pub(super) const QUOTA: u32 = 1000;
 /// When surveys are. Times in ticks.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
-    began: u64,
     last: u64,
     between: f64,
     /// How long the last one took.
@@ -53,7 +52,7 @@ impl Surveys {
     #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
     pub(super) fn new(now: u64, functions: usize, scale: f64) -> Self {
         let took = functions as f64 * READING / scale;
-        Self { began: now, last: now, between: FIRST / scale, took, scale }
+        Self { last: now, between: FIRST / scale, took, scale }
     }
 
     /// When one is made, whatever else there is to do.
@@ -68,10 +67,8 @@ impl Surveys {
         2.0 * now.saturating_sub(self.last) as f64 >= self.between
     }
 
-    /// One is made. `price` says what so many ticks cost.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
-    fn plan(&mut self, now: u64, income: f64, price: impl Fn(f64) -> f64) {
-        let so_far = now.saturating_sub(self.began).max(1) as f64;
+    /// One is made, after so many ticks of profiling. `price` says what so many ticks cost.
+    fn plan(&mut self, now: u64, so_far: f64, income: f64, price: impl Fn(f64) -> f64) {
         let [first, enough, early, waking, longest] =
             [FIRST, ENOUGH, EARLY, WAKING, LONGEST].map(|it| it / self.scale);
         let share = SURVEYS * (1.0 + early / so_far);
@@ -109,7 +106,8 @@ impl Running {
             lately.push(course.rate * elapsed);
         });
         self.loads.add(self.income * elapsed, lately.into_iter());
-        self.surveys.plan(at.time, self.income, |ticks| self.bucket.price(ticks, 0.0));
+        let so_far = at.time.saturating_sub(self.began).max(1) as f64;
+        self.surveys.plan(at.time, so_far, self.income, |ticks| self.bucket.price(ticks, 0.0));
         let prices = self.prices();
         let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
         let credit = self.bucket.a_second() * CREDIT / 1e9;
