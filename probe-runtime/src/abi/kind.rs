@@ -25,7 +25,7 @@ pub enum Kind {
     /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its
     /// exit: it was cancelled.
     Drop = 3,
-    /// A poll of such a future ends without a result: the thread leaves it, for now.
+    /// A poll of such a future ends without a result: the thread leaves the future until its next poll.
     Suspend = 4,
     /// Another poll than the first begins. (The first is the entry.)
     Resume = 5,

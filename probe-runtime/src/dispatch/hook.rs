@@ -29,12 +29,11 @@ pub(crate) struct Hook {
     probe: ProbeId,
     /// The probe's own counter, if it has one.
     counter: Option<TallyAt>,
-    /// What else most hooks don't have; null if there is nothing. It lies in a
-    /// [slab](super::slab).
+    /// Several members, or wrappers; null of most hooks. It lies in a [slab](super::slab).
     rest: *mut Rest,
 }
 
-/// What a hook has besides one member.
+/// A hook's members, if it has not one alone, and its wrappers.
 pub(super) struct Rest {
     /// Those who listen, if they are not one alone. They lie in a slab, too.
     members: *const Member,

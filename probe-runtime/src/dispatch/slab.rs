@@ -4,7 +4,7 @@
 //! which has a share in the memory ▸ [`Unpublished`], together with its neighbours ▸ freed with the
 //! last share. So a hook that is still published keeps those that came with it, but for what they
 //! have run instead of functions: at most as many as its attachment has probes.
-//! Cost: 56 bytes for each hook, and one allocation; where a hook has not one member alone, 32 bytes
+//! Cost: 64 bytes for each hook, and one allocation; where a hook has not one member alone, 32 bytes
 //! more, 24 for each member, and two allocations for all of these. Taking hooks back takes no memory
 //! for each.
 

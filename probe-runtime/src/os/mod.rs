@@ -13,8 +13,8 @@
 //! - `privilege::is_raised`: whether the program may do more than whoever has started it;
 //! - `stderr::write`: what is said where a process ends;
 //! - `stream::open`: a pipe or device to write to, without waiting for who reads;
-//! - `cpu::{process, thread}`, where code is patched `cpu::book`, `masked::{Masked, wake_in_time}`: what processors were
-//!   used for; threads without the program's signals;
+//! - `cpu::{process, thread}`, and where code is patched `cpu::book`: CPU time;
+//! - `masked::{Masked, wake_in_time}`: threads without the program's signals;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
 //! - `objects::freeze`: no object is unloaded meanwhile;
 //! - `heavy_barrier`: all threads have passed a full fence and, where code is patched, a

@@ -31,7 +31,7 @@ pub(super) struct Course {
     measured: Option<Box<Measured>>,
 }
 
-/// What else there is to know of a function.
+/// The sums of a function whose hits were delivered, or that was in another mode than counted.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Measured {
     /// The last reading.
@@ -123,7 +123,7 @@ impl Course {
         Self { place, began: now, ..Self::default() }
     }
 
-    /// What else there is to know. Before there is anything, it takes no memory.
+    /// The function's sums, made at the first call of this method.
     pub(super) fn measured(&mut self) -> &mut Measured {
         let began = self.began;
         self.measured.get_or_insert_with(|| {
@@ -150,9 +150,9 @@ impl Course {
         measured.timed.begun = measured.timed.ended;
     }
 
-    /// What is to be chosen anew. Calls up to so many ticks are not to be timed each. Nor are those of
-    /// a function that nobody knows yet, if timing is dear: it may have 100 million until the next
-    /// survey.
+    /// How the function is measured now, and whether its calls may be timed each. Calls of up to so
+    /// many ticks may not. If timing is dear, nor may those of a function that has just been called
+    /// for the first time: it may have 100 million calls until the next survey.
     pub(super) fn now(&self, short: f64, is_dear: bool) -> Chosen {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
         let is_known = self.is_known || self.mode == Mode::Timed || !is_dear;

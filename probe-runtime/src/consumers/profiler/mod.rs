@@ -54,8 +54,8 @@ use crate::registry::ProbeId;
 /// leave on.
 ///
 /// Each call of most functions is counted. Functions that are called seldom, and take 2 µs or more,
-/// are timed at each call, from soon after their first one on. The others are timed in *windows*: 60 µs in which all calls that begin
-/// are timed, to their ends. If counting each call of a function
+/// are timed at each call, from soon after their first one on. The others are timed in *windows*:
+/// 60 µs in which all calls that begin are timed, to their ends. If counting each call of a function
 /// would exceed the budget, windows count its calls, too. Each stretch of time has one window,
 /// anywhere in it by chance. So windows stand for all time, whatever the program does.
 ///
@@ -152,7 +152,7 @@ pub struct Profiler {
     // Ends before what it looks at.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
-    /// What had been used when attaching began.
+    /// The CPU time when attaching began.
     used_before: Mutex<Used>,
     /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
     besides: OnceLock<f64>,

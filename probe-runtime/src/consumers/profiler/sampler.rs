@@ -208,7 +208,7 @@ impl Sampler {
         self.memory.iter().map(of).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + 1))
     }
 
-    /// What tells the sums of a function's delivered hits.
+    /// Returns a function that sums up one function's delivered hits over all threads.
     pub(super) fn seen(&self) -> impl Fn(usize) -> Seen + use<'_> {
         // Once: slots lie so far apart that their heads share a line of the caches.
         let threads: Vec<_> = self.memory.iter().collect();

@@ -12,8 +12,8 @@
 //! its window, within limits, and half of that more or less by chance.
 //!
 //! What was just switched takes longer at first, since other processors fetch the code anew. So a
-//! window begins a while after its functions' sites were switched. Calls that take
-//! too long for a window are timed at each call, as a rule: they can't be many.
+//! window begins a while after its functions' sites were switched. Calls that take too long for a
+//! window can't be many, so they are timed at each call, as a rule.
 
 use super::course::{Course, Moment};
 use super::estimate::hidden;
@@ -29,7 +29,7 @@ const WARM_EACH: f64 = 300.0;
 const LONGEST: f64 = 250e6;
 /// The part of the income for windows.
 const WINDOWS: f64 = 0.3;
-/// By how much rarer they are while much is owed; while much is saved, they are twice as many.
+/// By how much rarer windows are while much is owed. While much is saved, there are twice as many.
 const RARER: f64 = 3.0;
 /// What switching a function for a window takes, in nanoseconds, before it is known.
 const SWITCHED: f64 = 1000.0;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_stands_for_those_of_other_stretches_and_functions() {
+    fn a_call_stands_for_those_of_its_stretch_and_of_other_functions() {
         let mut windows = Windows::new(0, 0, 6e6, 1.0, |_, _| 0.0);
         (windows.from, windows.to) = (0, 6_000_000);
         windows.begin(&[1, 2]);
