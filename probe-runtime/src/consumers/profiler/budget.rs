@@ -90,53 +90,48 @@ impl fmt::Display for Budget {
 /// more at once, and one that was surprised does not pay for it for ever.
 const SAVED: f64 = 250e6;
 const OWED: f64 = 5e9;
-/// Without a limit there is as much as this for each tick.
+/// Without a limit there is as much as this for each nanosecond.
 const PLENTY: f64 = 1e9;
 
 /// A leaky bucket, empty at first. It fills as time passes, and spending empties it, also below zero
-/// where the amount could not be known before. Amounts are in ticks, or in calls, as the budget is.
+/// where the amount could not be known before. Amounts are in nanoseconds, or in
+/// calls, as the budget is.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     limit: Limit,
-    ticks_per_second: f64,
     pub(super) level: f64,
     /// All that was ever spent.
     pub(super) spent: f64,
 }
 
 impl Bucket {
-    pub(super) fn new(budget: Budget, ticks_per_second: f64) -> Self {
-        Self { limit: budget.0, ticks_per_second, level: 0.0, spent: 0.0 }
+    pub(super) fn new(budget: Budget) -> Self {
+        Self { limit: budget.0, level: 0.0, spent: 0.0 }
     }
 
     pub(super) fn is_unlimited(&self) -> bool {
         self.limit == Limit::Unlimited
     }
 
-    /// What comes in while so many ticks pass on the clock, and on processors.
+    /// What comes in while so many nanoseconds pass on the clock, and on processors.
     pub(super) fn income(&self, elapsed: f64, cpu: f64) -> f64 {
         match self.limit {
             Limit::Percent(percent) => cpu * percent / 100.0,
-            Limit::Calls(calls) => elapsed * calls / self.ticks_per_second,
+            Limit::Calls(calls) => elapsed * calls / 1e9,
             Limit::Unlimited => elapsed * PLENTY,
         }
-    }
-
-    /// The income of a second of one processor.
-    pub(super) fn a_second(&self) -> f64 {
-        self.income(self.ticks_per_second, self.ticks_per_second)
     }
 
     /// So much has come in, and was spent.
     pub(super) fn book(&mut self, income: f64, spent: f64) {
         self.spent += spent;
-        let a_nanosecond = self.a_second() / 1e9;
+        let a_nanosecond = self.income(1.0, 1.0);
         self.level = (self.level + income - spent).clamp(-OWED * a_nanosecond, SAVED * a_nanosecond);
     }
 
-    /// What so much work costs: ticks of a thread, and calls.
-    pub(super) fn price(&self, ticks: f64, calls: f64) -> f64 {
-        if let Limit::Calls(_) = self.limit { calls } else { ticks }
+    /// What so much work costs: a thread's time, and calls.
+    pub(super) fn price(&self, time: f64, calls: f64) -> f64 {
+        if let Limit::Calls(_) = self.limit { calls } else { time }
     }
 }
 
@@ -148,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_owed_is_paid_first() {
-        let mut bucket = Bucket::new(Budget::percent(1.0), 1e9);
+        let mut bucket = Bucket::new(Budget::percent(1.0));
         assert_eq!((bucket.level, bucket.price(7.0, 1.0)), (0.0, 7.0));
         bucket.book(bucket.income(0.0, 1e8), 2e6);
         assert_eq!(bucket.level, -1e6, "1 % of 0.1 s is 1 ms");
@@ -160,9 +155,9 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_the_clock() {
-        let mut bucket = Bucket::new(Budget::calls_per_second(100.0), 1e9);
+        let mut bucket = Bucket::new(Budget::calls_per_second(100.0));
         bucket.book(bucket.income(1e8, 0.0), bucket.price(1e9, 4.0));
-        assert_eq!((bucket.level, bucket.a_second()), (6.0, 100.0));
+        assert_eq!((bucket.level, bucket.income(1e9, 0.0)), (6.0, 100.0));
     }
 
     #[test]

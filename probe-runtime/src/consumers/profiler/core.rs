@@ -34,7 +34,7 @@ pub(super) struct Core {
     process: u64,
 }
 
-/// What looks change.
+/// What looks change. Times are in nanoseconds since it began, as a rough scale has them.
 pub(super) struct Running {
     pub(super) courses: Vec<Course>,
     pub(super) loads: Loads,
@@ -46,20 +46,20 @@ pub(super) struct Running {
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
     pub(super) time: Time,
-    /// Nanoseconds a tick.
+    /// When it began, in ticks, and nanoseconds a tick.
+    began: u64,
     pub(super) scale: f64,
     rehearsed: Rehearsed,
-    rehearsed_at: u64,
+    rehearsed_at: f64,
     /// The one that has used that.
     process: u64,
     used: Used,
     /// Whether a thread of its own looks.
     has_daemon: bool,
-    pub(super) began: u64,
     /// When the accounts were made up.
-    pub(super) asked: u64,
+    pub(super) asked: f64,
     totals: (u64, u64),
-    /// What comes in each tick, lately.
+    /// What comes in each nanosecond, lately.
     pub(super) income: f64,
     pub(super) cost: Cost,
     /// Sites that could not be switched at the last try.
@@ -68,15 +68,15 @@ pub(super) struct Running {
     pub(super) has_given_up: bool,
 }
 
-/// What was spent so far: ticks, calls, functions.
+/// What was spent so far: nanoseconds, calls, functions.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cost {
     pub(super) hits: f64,
     pub(super) own: f64,
     pub(super) used: f64,
-    pub(super) calls: u64,
+    pub(super) calls: f64,
     pub(super) toggles: u64,
-    /// How long the beginning was, in ticks, and the part that was spent by then.
+    /// How long the beginning was, and the part that was spent by then.
     pub(super) beginning: Option<(f64, f64)>,
 }
 
@@ -137,14 +137,14 @@ impl Core {
     }
 
     /// Tells all that is known of each function now, in their order.
-    #[expect(clippy::cast_precision_loss, reason = "a number of threads, and a time")]
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn known(&self, sampler: &Sampler, running: &mut Running, mut tell: impl FnMut(Known, Seen)) {
         if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
             running.rehearsed.again();
         }
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
-        let unseen = running.windows.unseen() * (now.time.saturating_sub(running.began)) as f64;
+        let unseen = running.windows.unseen() * now.time;
         running.read_all(sampler, |windows, course, seen| {
             let mut course = course.clone();
             windows.read_on(&mut course, seen, now);
@@ -157,14 +157,9 @@ impl Core {
         Cost { used: running.used_until(self.time.used()), ..running.cost }
     }
 
-    /// For how long it has been at work, in ticks.
-    pub(super) fn elapsed(&self, running: &Running) -> u64 {
-        self.now_for(running).saturating_sub(running.began)
-    }
-
     /// In a forked child, what is known stays what it was, if the daemon is the parent's.
-    fn now_for(&self, running: &Running) -> u64 {
-        if running.has_daemon && !self.is_here() { running.asked } else { self.time.now() }
+    pub(super) fn now_for(&self, running: &Running) -> f64 {
+        if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
     }
 
     /// Looks, and switches what is to be switched; returns in how much time to look again.
@@ -183,10 +178,8 @@ impl Core {
         running.step(sampler);
         running.rehearse();
         running.book(sampler);
-        let left = running.next().saturating_sub(self.time.now());
-        #[expect(clippy::cast_precision_loss, reason = "of a time to sleep")]
-        let left = left as f64 * running.scale;
-        Duration::try_from_secs_f64(left / 1e9).unwrap_or(NEVER).min(NEVER)
+        let left = (running.next() - running.now()) / 1e9;
+        Duration::from_secs_f64(left.clamp(0.0, NEVER.as_secs_f64()))
     }
 
     /// Nobody is going to look any more: all becomes latent, and reports say so.
@@ -202,7 +195,7 @@ impl Core {
 
 impl Running {
     /// `used` is what this thread had used when attaching began, and `scale` the nanoseconds of a
-    /// tick, well enough to plan with. A hit of a timed call takes `besides` nanoseconds more.
+    /// tick, to a thousandth. A hit of a timed call takes `besides` nanoseconds more.
     pub(super) fn new(
         core: &Core,
         options: Options,
@@ -211,40 +204,44 @@ impl Running {
         scale: f64,
         besides: f64,
     ) -> Result<Self, Error> {
-        let (time, now) = (core.time, core.time.now());
+        let (time, began) = (core.time, core.time.now());
         let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
         let place = |is_own| if is_own { Place::Own(0.0) } else { Place::Shared };
         let places = Switch::counted_in_place(&entries).into_iter().map(place);
-        let courses: Vec<_> = places.map(|place| Course::new(place, now)).collect();
+        let courses: Vec<_> = places.map(Course::new).collect();
         let functions = courses.len();
-        let bucket = Bucket::new(options.budget, 1e9 / scale);
-        let epoch = options.epoch.as_secs_f64() * 1e9;
+        let bucket = Bucket::new(options.budget);
         Ok(Self {
             courses,
-            loads: Loads::new(functions, bucket.a_second()),
+            loads: Loads::new(functions, bucket.income(1e9, 1e9)),
             in_windows: Vec::new(),
             estimated: Vec::new(),
-            windows: Windows::new(now, functions, epoch / scale, scale, |ticks, calls| {
-                bucket.price(ticks, calls)
+            windows: Windows::new(began, functions, options.epoch.as_secs_f64() * 1e9, |time, calls| {
+                bucket.price(time, calls)
             }),
-            surveys: Surveys::new(now, functions, scale),
+            surveys: Surveys::new(functions),
             income: bucket.income(1.0, 1.0),
             bucket,
             switch,
             time,
+            began,
             scale,
             rehearsed: Rehearsed::new(time, scale, besides)?,
-            rehearsed_at: now,
+            rehearsed_at: 0.0,
             process: process(),
             used,
             has_daemon: !options.is_stepped,
-            began: now,
-            asked: now,
+            asked: 0.0,
             totals: (0, 0),
             cost: Cost::default(),
             refused: 0,
             has_given_up: false,
         })
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
+    pub(super) fn now(&self) -> f64 {
+        self.time.now().saturating_sub(self.began) as f64 * self.scale
     }
 
     pub(super) fn costs(&self) -> Costs {
@@ -253,7 +250,7 @@ impl Running {
 
     /// What calls cost, in units of the budget.
     pub(super) fn prices(&self) -> Prices {
-        let (costs, price) = (self.costs(), |ticks| self.bucket.price(ticks, 1.0));
+        let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let [counted, both, shared] =
             [Place::Own(0.0), Place::Own(1.0), Place::Shared].map(|it| price(costs.counted_where(it)));
         Prices { counted, cold: both - counted, shared, timed: price(2.0 * costs.hit()) }
@@ -261,17 +258,18 @@ impl Running {
 
     /// Reads the sums of these functions, one after the other. A list of thousands would take longer
     /// to allocate than to fill.
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn read<'a>(
         &self,
         sampler: &'a Sampler,
         functions: &'a [usize],
     ) -> impl Iterator<Item = Seen> + use<'a> {
         let mut counted = self.switch.counted(&sampler.entries(functions)).into_iter();
-        let delivered = sampler.seen();
+        let delivered = sampler.seen(self.scale);
         functions.iter().map(move |&function| {
-            let mut of_this = counted.by_ref().take(sampler.probes(function).0.len());
-            let resumed: u64 = of_this.by_ref().take(sampler.resuming(function)).sum();
-            let (counted, seen) = (resumed + of_this.sum::<u64>(), delivered(function));
+            let mut of_this = counted.by_ref().map(|it| it as f64).take(sampler.probes(function).0.len());
+            let resumed: f64 = of_this.by_ref().take(sampler.resuming(function)).sum();
+            let (counted, seen) = (resumed + of_this.sum::<f64>(), delivered(function));
             Seen { calls: counted + seen.delivered, resumed: seen.resumed + resumed, ..seen }
         })
     }
@@ -279,63 +277,59 @@ impl Running {
     /// Makes up the accounts: income, what delivered hits have cost since, and its own work.
     #[expect(clippy::cast_precision_loss, reason = "between two looks")]
     pub(super) fn book(&mut self, sampler: &Sampler) {
-        let (now, used) = (self.time.now(), self.time.used());
-        let ticks = |now: u64, then: u64| now.saturating_sub(then) as f64 / self.scale;
-        let elapsed = now.saturating_sub(self.asked) as f64;
-        let cpu = ticks(used.by_all, self.used.by_all);
-        let own = ticks(used.by_this_thread, self.used.by_this_thread);
+        let (now, used) = (self.now(), self.time.used());
+        let since = |now: u64, then: u64| now.saturating_sub(then) as f64;
+        let elapsed = (now - self.asked).max(0.0);
+        let cpu = since(used.by_all, self.used.by_all);
+        let own = since(used.by_this_thread, self.used.by_this_thread);
         let (hits, timed, _) = sampler.totals();
-        let (new_hits, new_timed) =
-            (hits.saturating_sub(self.totals.0) as f64, timed.saturating_sub(self.totals.1) as f64);
+        let (new_hits, new_timed) = (since(hits, self.totals.0), since(timed, self.totals.1));
         let costs = self.costs();
         let of_hits = new_hits * costs.delivered + 2.0 * new_timed * costs.reading;
         let income = self.bucket.income(elapsed, cpu);
         let spent = self.bucket.price(of_hits + own, new_hits / 2.0);
         self.bucket.book(income, spent);
         if elapsed > 0.0 {
-            let weight = (elapsed * self.scale / 1e8).min(1.0);
+            let weight = (elapsed / 1e8).min(1.0);
             self.income += weight * (income / elapsed - self.income);
         }
         self.cost.hits += of_hits;
         self.cost.own += own;
         self.cost.used += cpu;
-        let since = now.saturating_sub(self.began) as f64;
-        if self.cost.beginning.is_none() && since * self.scale >= BEGINNING && self.cost.used > 0.0 {
-            self.cost.beginning = Some((since, (self.cost.hits + self.cost.own) / self.cost.used));
+        if self.cost.beginning.is_none() && now >= BEGINNING && self.cost.used > 0.0 {
+            self.cost.beginning = Some((now, (self.cost.hits + self.cost.own) / self.cost.used));
         }
         (self.asked, self.used, self.totals) = (now, used, (hits, timed));
     }
 
     /// Reads all functions, and books the calls that the runtime has counted. Of functions that are
     /// counted in windows only, these do so.
-    #[expect(clippy::cast_precision_loss, reason = "a number of calls")]
     pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&Windows, &mut Course, Seen)) {
-        let (mut of_all, mut ticks, costs) = (0.0, 0.0, self.costs());
+        let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
         let all: Vec<_> = (0..self.courses.len()).collect();
         let readings = self.read(sampler, &all);
         for (course, seen) in self.courses.iter_mut().zip(readings) {
             let (calls, delivered) = std::mem::replace(&mut course.booked, (seen.calls, seen.delivered));
-            let [calls, delivered] = [(seen.calls, calls), (seen.delivered, delivered)]
-                .map(|(now, then)| now.saturating_sub(then));
+            let calls = seen.calls - calls;
             self.cost.calls += calls;
             if course.mode != Mode::Sampled {
-                let counted = calls.saturating_sub(delivered) as f64;
+                let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
-                ticks += counted * costs.counted_where(course.place);
+                time += counted * costs.counted_where(course.place);
             }
             each(&self.windows, course, seen);
         }
-        self.spend(of_all, ticks);
+        self.spend(of_all, time);
     }
 
-    /// How many ticks the process has used, if its clock says that by now.
+    /// The CPU time of the process.
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn used_until(&self, now: Used) -> f64 {
-        self.cost.used + now.by_all.saturating_sub(self.used.by_all) as f64 / self.scale
+        self.cost.used + now.by_all.saturating_sub(self.used.by_all) as f64
     }
 
-    /// For how many of these the program has worked: without what the profiler has used by the last
-    /// time that accounts were made up.
+    /// The program's part of it: without what the profiler has used by the last time that accounts
+    /// were made up.
     fn worked(&self, now: Used) -> f64 {
         self.used_until(now) - self.cost.own
     }
@@ -344,26 +338,25 @@ impl Running {
     #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
-        let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64 / self.scale;
-        Moment { time: self.time.now(), worked: self.worked(used) - own }
+        let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64;
+        Moment { time: self.now(), worked: self.worked(used) - own }
     }
 
     /// How much is owed: from 1, the income of [`OWED`] or more, to -1, where as much is saved.
     pub(super) fn owed(&self) -> f64 {
-        (-self.bucket.level / (self.income * OWED / self.scale).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
+        (-self.bucket.level / (self.income * OWED).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
     /// Hits have taken so much time, of so many calls.
-    pub(super) fn spend(&mut self, calls: f64, ticks: f64) {
-        self.cost.hits += ticks;
-        self.bucket.book(0.0, self.bucket.price(ticks, calls));
+    pub(super) fn spend(&mut self, calls: f64, time: f64) {
+        self.cost.hits += time;
+        self.bucket.book(0.0, self.bucket.price(time, calls));
     }
 
     /// Now and then, what hits take is tried: first when that is paid for.
     fn rehearse(&mut self) {
-        #[expect(clippy::cast_precision_loss, reason = "a time")]
-        let since = self.asked.saturating_sub(self.rehearsed_at) as f64 * self.scale;
-        let price = self.bucket.price(REHEARSAL / self.scale, 0.0);
+        let since = self.asked - self.rehearsed_at;
+        let price = self.bucket.price(REHEARSAL, 0.0);
         if self.bucket.level >= price && (since >= REHEARSED || !self.rehearsed.is_known()) {
             self.rehearsed_at = self.asked;
             self.rehearsed.again();

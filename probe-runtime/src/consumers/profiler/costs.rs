@@ -56,7 +56,7 @@ impl Default for Place {
     }
 }
 
-/// The costs of hits, in ticks.
+/// The costs of hits, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
     /// A hit that its site's own code counts, and what it takes more where nothing is in the nearest
@@ -98,10 +98,8 @@ impl Costs {
 pub(super) struct Rehearsed {
     /// `None` for a given clock: hits take no time there.
     alone: Option<Alone>,
-    /// What is done besides at either hit of a timed call, in ticks.
+    /// What is done besides at either hit of a timed call.
     besides: f64,
-    /// What a counted hit takes more where nothing is in the nearest cache.
-    cold: f64,
     last: VecDeque<[f64; 5]>,
     costs: Costs,
 }
@@ -109,6 +107,8 @@ pub(super) struct Rehearsed {
 /// What is rehearsed with: neither of the two times, or all calls are timed.
 struct Alone {
     clock: Clock,
+    /// Nanoseconds a tick.
+    scale: f64,
     idle: Arc<Lone>,
     busy: Arc<Lone>,
 }
@@ -127,18 +127,15 @@ impl Consumer for Lone {
 }
 
 impl Rehearsed {
-    /// Costs for ticks of so many nanoseconds, guessed at first; `besides` is what else is done at
-    /// either hit of a timed call, in nanoseconds.
+    /// Guessed at first; `besides` is what else is done at either hit of a timed call.
     pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
         let lone = |is_timed| Sampler::rehearsed(is_timed, time).map(|it| Arc::new(Lone(it)));
         let alone = match time {
-            Time::Machine(clock) => Some(Alone { clock, idle: lone(false)?, busy: lone(true)? }),
+            Time::Machine(clock) => Some(Alone { clock, scale, idle: lone(false)?, busy: lone(true)? }),
             Time::Given(_) => None,
         };
-        let (guess, cold) =
-            if alone.is_some() { (GUESS.map(|it| it / scale), COLD / scale) } else { ([0.0; 5], 0.0) };
-        let besides = besides / scale;
-        let mut new = Self { alone, besides, cold, last: VecDeque::new(), costs: Costs::default() };
+        let guess = if alone.is_some() { GUESS } else { [0.0; 5] };
+        let mut new = Self { alone, besides, last: VecDeque::new(), costs: Costs::default() };
         new.know(guess);
         Ok(new)
     }
@@ -168,7 +165,8 @@ impl Rehearsed {
         let doubt = DOUBT_OF_TIMES * inside + DOUBT * self.besides;
         // Once more, inside.
         let (reading, inside) = (reading + self.besides, inside + self.besides);
-        self.costs = Costs { counted, cold: self.cold, shared, delivered, reading, inside, doubt };
+        let cold = if self.alone.is_some() { COLD } else { 0.0 };
+        self.costs = Costs { counted, cold, shared, delivered, reading, inside, doubt };
     }
 }
 
@@ -187,18 +185,17 @@ impl Alone {
         let counted = BESIDE * hits_in_place(clock)? / 2.0;
         let shared = hits_that_count(clock)? / 2.0;
         let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
-        let seen = || self.busy.0.seen()(0);
+        let seen = || self.busy.0.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
-        #[expect(clippy::cast_precision_loss, reason = "some thousands of calls")]
         let round = || {
             let after = seen();
             let (ended, time) = (after.ended - before.ended, after.time - before.time);
-            inside.push(time as f64 / ended.max(1) as f64);
+            inside.push(time / ended.max(1.0));
             before = after;
         };
         let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
-        Some([counted, shared, delivered, reading, middle(inside)?])
+        Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * self.scale))
     }
 }
 
@@ -215,7 +212,7 @@ mod tests {
     #[test]
     fn hits_take_time() {
         let mut rehearsed = Rehearsed::new(Time::Machine(Clock::new()), 0.5, 0.0).unwrap();
-        assert!((rehearsed.costs().counted - 3.0).abs() < 1e-9, "1.5 ns, a guess");
+        assert!((rehearsed.costs().counted - 1.5).abs() < 1e-9, "a guess");
         (0..20).for_each(|_| rehearsed.again());
         let Costs { counted, delivered, inside, .. } = rehearsed.costs();
         assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{rehearsed:?}");
@@ -226,7 +223,7 @@ mod tests {
     fn what_is_besides_is_once_inside() {
         let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs();
         assert_eq!(costs(0.0), Costs::default());
-        let doubt = DOUBT * 20.0;
-        assert_eq!(costs(10.0), Costs { reading: 20.0, inside: 20.0, doubt, ..Costs::default() });
+        let doubt = DOUBT * 10.0;
+        assert_eq!(costs(10.0), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });
     }
 }

@@ -5,10 +5,10 @@ use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
 use super::plan::{Chosen, Mode};
 
-/// A moment: in ticks, and for how many the program has worked by then, on all processors.
+/// A moment: since it began, and for how long the program has worked by then, on all processors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Moment {
-    pub(super) time: u64,
+    pub(super) time: f64,
     pub(super) worked: f64,
 }
 
@@ -18,14 +18,13 @@ pub(super) struct Course {
     pub(super) mode: Mode,
     /// Where its calls are counted.
     pub(super) place: Place,
-    began: u64,
     /// Calls when all functions were surveyed last; and when accounts were made up, with those that
     /// were delivered.
-    pub(super) surveyed: u64,
+    pub(super) surveyed: f64,
     /// Whether it had been called before that survey.
     pub(super) is_known: bool,
-    pub(super) booked: (u64, u64),
-    /// Calls a tick, when it was surveyed, or counted, last.
+    pub(super) booked: (f64, f64),
+    /// Calls a nanosecond, when it was surveyed, or counted, last.
     pub(super) rate: f64,
     /// `None` while each call was counted, and no hit was delivered: as of most of thousands.
     measured: Option<Box<Measured>>,
@@ -51,7 +50,7 @@ pub(super) struct Measured {
     /// Windows for it, on threads that have hit any.
     looks: f64,
     /// Until when windows stand for that time.
-    pub(super) covered: u64,
+    pub(super) covered: f64,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
@@ -59,7 +58,7 @@ pub(super) struct Measured {
     unended: f64,
 }
 
-/// Times of calls, in ticks, with what hits took of them.
+/// Times of calls, with what hits took of them.
 #[derive(Clone, Copy, Default, Debug)]
 struct Times {
     begun: f64,
@@ -70,13 +69,11 @@ struct Times {
 
 impl Times {
     fn add(&mut self, seen: &Seen, last: &Seen) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-        let since = |of: fn(&Seen) -> u64| of(seen).wrapping_sub(of(last)) as f64;
         let new = Self {
-            begun: since(|it| it.begun),
-            ended: since(|it| it.ended),
-            time: since(|it| it.time),
-            hits: since(|it| it.hits),
+            begun: seen.begun - last.begun,
+            ended: seen.ended - last.ended,
+            time: seen.time - last.time,
+            hits: seen.hits - last.hits,
         };
         self.begun += new.begun;
         self.ended += new.ended;
@@ -96,7 +93,7 @@ impl Times {
     }
 }
 
-/// What is known of a function: times in ticks.
+/// What is known of a function.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Known {
     pub(super) calls: Estimated,
@@ -118,25 +115,21 @@ const BELOW: f64 = 3.0;
 const TELLING: f64 = 10.0;
 
 impl Course {
-    /// Counted there, from now on.
-    pub(super) fn new(place: Place, now: u64) -> Self {
-        Self { place, began: now, ..Self::default() }
+    /// Counted there, from the beginning on.
+    pub(super) fn new(place: Place) -> Self {
+        Self { place, ..Self::default() }
     }
 
     /// The function's sums, made at the first call of this method.
     pub(super) fn measured(&mut self) -> &mut Measured {
-        let began = self.began;
-        self.measured.get_or_insert_with(|| {
-            let from = Moment { time: began, worked: 0.0 };
-            Box::new(Measured { from, covered: began, ..Measured::default() })
-        })
+        self.measured.get_or_insert_default()
     }
 
     /// Reads on. `weight` is what a call of the last window stands for, which was so long.
     pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64, length: f64) {
         let mode = self.mode;
         // Else it is read from its beginning when there is more to know.
-        if self.measured.is_some() || seen.delivered != 0 {
+        if self.measured.is_some() || seen.delivered != 0.0 {
             self.measured().read(mode, seen, now, weight, length);
         }
     }
@@ -151,7 +144,7 @@ impl Course {
     }
 
     /// How the function is measured now, and whether its calls may be timed each. Calls of up to so
-    /// many ticks may not. If timing is dear, nor may those of a function that has just been called
+    /// many nanoseconds may not. If timing is dear, nor may those of a function that has just been called
     /// for the first time: it may have 100 million calls until the next survey.
     pub(super) fn now(&self, short: f64, is_dear: bool) -> Chosen {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
@@ -161,21 +154,19 @@ impl Course {
 
     /// All that is known when all functions have just been read, in a program of so many threads at
     /// most. `unseen` is what calls may take, at most, that were in calls of it and never seen.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
         match &self.measured {
             Some(measured) => measured.known(costs, threads, unseen),
-            None => Known { calls: Estimated::exactly(self.booked.0 as f64), ..Known::default() },
+            None => Known { calls: Estimated::exactly(self.booked.0), ..Known::default() },
         }
     }
 }
 
 impl Measured {
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn read(&mut self, mode: Mode, seen: Seen, now: Moment, weight: f64, length: f64) {
-        let calls = seen.calls.saturating_sub(self.last.calls) as f64;
+        let calls = seen.calls - self.last.calls;
         let from = std::mem::replace(&mut self.from, now);
-        let passed = now.time.saturating_sub(from.time) as f64;
+        let passed = (now.time - from.time).max(0.0);
         if mode == Mode::Sampled {
             self.sampled += passed;
             self.worked += (now.worked - from.worked).max(0.0);
@@ -195,7 +186,7 @@ impl Measured {
         self.last = seen;
     }
 
-    /// Whether its calls take less than so many ticks.
+    /// Whether its calls take less than so many nanoseconds.
     fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
@@ -203,18 +194,16 @@ impl Measured {
     }
 
     /// A window for it is over, as just read.
-    #[expect(clippy::cast_precision_loss, reason = "threads")]
     pub(super) fn looked(&mut self) {
-        self.looks += self.last.threads.max(1) as f64;
+        self.looks += self.last.threads.max(1.0);
     }
 
     /// Calls so far.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn calls(&self) -> Estimated {
+        let least = self.last.calls;
         if self.sampled == 0.0 {
-            return Estimated::exactly(self.last.calls as f64);
+            return Estimated::exactly(least);
         }
-        let least = self.last.calls as f64;
         match self.rates.over(self.sampled, self.worked) {
             Some(sampled) if self.counted + sampled.value + sampled.error >= least => {
                 let value = (self.counted + sampled.value).max(least);
@@ -254,7 +243,6 @@ impl Measured {
 
     /// The time of all calls that have ended: as those say that were timed, and with what the others
     /// may have taken.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn total(&self, calls: Estimated, ended: f64, costs: Costs, threads: f64) -> (Estimated, Estimated) {
         let (timed, samples) = (&self.timed, self.timed.ended + self.in_windows.ended);
         let rest = (ended - timed.ended).max(0.0);
@@ -268,7 +256,7 @@ impl Measured {
             }
             None => {
                 // All the time in which they can have been.
-                let room = self.untimed * threads + self.last.spanned as f64;
+                let room = self.untimed * threads + self.last.spanned;
                 let value = (rest * each).min(room);
                 (Estimated { value, error: value }, room - value)
             }
@@ -279,31 +267,28 @@ impl Measured {
         let by_calls = calls.known_error().unwrap_or_default() * sure.value / ended;
         let sure = sure.or_more(by_calls);
         // Calls inside of calls take more than all the time.
-        let is_bounded = !calls.is_at_least() && (self.last.nested == 0 || rest < 1.0);
+        let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
         (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
     }
 
     /// What calls may have taken, at most, that were longer than any that was timed in windows.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn hidden(&self) -> f64 {
         let Seen { windows, late, threads, .. } = self.last;
-        let met = (self.looks - windows as f64).max(0.0) + late as f64;
-        hidden(met, self.looks) * self.untimed * threads.max(1) as f64
+        let met = (self.looks - windows).max(0.0) + late;
+        hidden(met, self.looks) * self.untimed * threads.max(1.0)
     }
 
     /// The part of all its calls' time that is in no other function with probes; its error is that of
     /// what windows have seen inside.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
         let Seen { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
-        if whole == 0 {
+        if whole == 0.0 {
             return None;
         }
-        let own = own as f64 - whole as f64 * costs.inside - inside as f64 * costs.outside();
-        let each = own.max(0.0) / whole as f64;
-        let below = (below as f64 - below_calls as f64 * costs.inside).max(0.0);
+        let each = (own / whole - costs.inside - inside / whole * costs.outside()).max(0.0);
+        let below = (below - below_calls * costs.inside).max(0.0);
         let value = (each * ended - below).max(0.0);
-        Some(Estimated { value, error: BELOW * below / (below_seen.max(1) as f64).sqrt() })
+        Some(Estimated { value, error: BELOW * below / below_seen.max(1.0).sqrt() })
     }
 }
 
@@ -313,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_was_only_counted_is_caught_up_on() {
-        let mut courses = [(); 2].map(|()| Course::new(Place::Shared, 100));
+        let mut courses = [(); 2].map(|()| Course::new(Place::Shared));
         courses[0].measured();
         let mut read = |time, calls, delivered| {
             let (seen, now) = (Seen { calls, delivered, ..Seen::default() }, Moment { time, worked: 0.0 });
@@ -322,9 +307,9 @@ mod tests {
                 course.measured.as_ref().map(|it| format!("{it:?}"))
             })
         };
-        assert_eq!(read(200, 3, 0)[1], None);
-        assert_eq!(read(300, 5, 0)[1], None);
-        let [always, late] = read(400, 7, 1);
+        assert_eq!(read(200.0, 3.0, 0.0)[1], None);
+        assert_eq!(read(300.0, 5.0, 0.0)[1], None);
+        let [always, late] = read(400.0, 7.0, 1.0);
         assert!(late.is_some() && always == late, "{always:?} {late:?}");
         // As of each of thousands of functions.
         assert!(size_of::<Course>() <= 72);

@@ -32,24 +32,25 @@ macro_rules! sums {
         #[derive(Clone, Copy, PartialEq, Default, Debug)]
         pub(super) struct Seen {
             /// Calls that began, and polls: counted by the runtime, or delivered.
-            pub(super) calls: u64,
+            pub(super) calls: f64,
             /// Timed calls that have ended.
-            pub(super) ended: u64,
+            pub(super) ended: f64,
             /// Threads on which windows were hit.
-            pub(super) threads: u64,
-            $($(#[$doc])* pub(super) $name: u64,)*
+            pub(super) threads: f64,
+            $($(#[$doc])* pub(super) $name: f64,)*
         }
 
         impl Seen {
             /// Adds the sums of a thread.
+            #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
             pub(super) fn add(&mut self, part: &Part) {
                 if part.delivered.load(Relaxed) == 0 {
                     return;
                 }
                 // First: a call that has ended has a time, and was delivered.
-                self.ended += part.ended.load(Acquire);
-                self.threads += u64::from(part.windows.load(Relaxed) != 0);
-                $(self.$name += part.$name.load(Relaxed);)*
+                self.ended += part.ended.load(Acquire) as f64;
+                self.threads += f64::from(u8::from(part.windows.load(Relaxed) != 0));
+                $(self.$name += part.$name.load(Relaxed) as f64;)*
             }
         }
     };
@@ -90,15 +91,20 @@ unsafe impl Zeroed for Part {}
 
 impl Seen {
     /// Calls that were not later polls of a future.
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn first_calls(&self) -> f64 {
-        self.calls.saturating_sub(self.resumed) as f64
+        (self.calls - self.resumed).max(0.0)
     }
 
     /// The share of those.
-    #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub(super) fn first_polls(&self) -> f64 {
-        if self.calls == 0 { 1.0 } else { self.first_calls() / self.calls as f64 }
+        if self.calls == 0.0 { 1.0 } else { self.first_calls() / self.calls }
+    }
+
+    /// With times in nanoseconds, from ticks of so many.
+    pub(super) fn scaled(self, scale: f64) -> Self {
+        let [time, spanned, own, below] =
+            [self.time, self.spanned, self.own, self.below].map(|it| it * scale);
+        Self { time, spanned, own, below, ..self }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::calls::LeftOut;
 use crate::period::Period;
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
-use rounded::{in_nanoseconds, nanoseconds, whole};
+use rounded::{in_nanoseconds, whole};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
@@ -54,7 +54,9 @@ impl Profile {
             return Self::default();
         };
         let Some(running) = running.as_mut() else { return Self::default() };
-        let elapsed = nanoseconds(core.elapsed(running), scale);
+        // What was known when it began is right to a thousandth.
+        let scale = scale / running.scale;
+        let elapsed = core.now_for(running) * scale;
         let mut functions = Vec::with_capacity(sampler.functions().len());
         core.known(sampler, running, |known, seen| {
             let function = &sampler.functions()[functions.len()];
@@ -68,7 +70,7 @@ impl Profile {
             lost: sampler.lost(),
             refused: running.refused,
             has_given_up: running.has_given_up,
-            cost: ProfileCost::new(&core.cost(running), scale, elapsed),
+            cost: ProfileCost::new(&core.cost(running), elapsed),
             budget: Some(budget),
             period: sampler.period(),
         }

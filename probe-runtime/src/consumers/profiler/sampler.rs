@@ -208,14 +208,15 @@ impl Sampler {
         self.memory.iter().map(of).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + 1))
     }
 
-    /// Returns a function that sums up one function's delivered hits over all threads.
-    pub(super) fn seen(&self) -> impl Fn(usize) -> Seen + use<'_> {
+    /// Returns a function that sums up one function's delivered hits over all threads. A tick is
+    /// `scale` nanoseconds.
+    pub(super) fn seen(&self, scale: f64) -> impl Fn(usize) -> Seen + use<'_> {
         // Once: slots lie so far apart that their heads share a line of the caches.
         let threads: Vec<_> = self.memory.iter().collect();
         move |function| {
             let mut seen = Seen::default();
             threads.iter().filter_map(|local| local.parts().get(function)).for_each(|part| seen.add(part));
-            seen
+            seen.scaled(scale)
         }
     }
 

@@ -36,19 +36,16 @@ const SWITCHED: f64 = 1000.0;
 /// At most so many functions in a window: by chance, others in the next.
 const MOST: usize = 256;
 
-/// What looks know of stretches and windows. Times in ticks.
+/// What looks know of stretches and windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
     pub(super) phase: Phase,
-    /// What a window's parts last, and how long a stretch is at least.
-    window: f64,
+    /// How long a stretch is at least.
     epoch: f64,
-    /// Nanoseconds a tick.
-    scale: f64,
     /// The stretch: from, to; and where its window begins.
-    from: u64,
-    pub(super) to: u64,
-    opens: u64,
+    from: f64,
+    pub(super) to: f64,
+    opens: f64,
     /// What a window costs, in units of the budget.
     pub(super) cost: f64,
     /// What had been spent when it began.
@@ -71,33 +68,25 @@ pub(super) struct Windows {
 pub(super) enum Phase {
     Rest,
     /// Since when, as all that follow.
-    Warming(u64),
+    Warming(f64),
     /// And how many calls each had by then.
-    Counting(Moment, Vec<u64>),
-    Timing(u64),
+    Counting(Moment, Vec<f64>),
+    Timing(f64),
 }
 
 impl Windows {
-    /// For so many functions. `price` says what so many ticks, and so many calls, cost.
-    pub(super) fn new(
-        now: u64,
-        functions: usize,
-        epoch: f64,
-        scale: f64,
-        price: impl Fn(f64, f64) -> f64,
-    ) -> Self {
+    /// For so many functions; `seed` is any number. `price` says what so much time, and so many calls,
+    /// cost.
+    pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "at most `MOST`")]
-        let switching = functions.min(MOST) as f64 * SWITCHED / scale;
-        let window = WINDOW / scale;
+        let switching = functions.min(MOST) as f64 * SWITCHED;
         Self {
             phase: Phase::Rest,
-            window,
             epoch,
-            scale,
-            from: now,
-            to: now,
-            opens: now,
-            cost: price(2.0 * window + switching, 100.0),
+            from: 0.0,
+            to: 0.0,
+            opens: 0.0,
+            cost: price(2.0 * WINDOW + switching, 100.0),
             began_at: 0.0,
             warm: WARM,
             inside: Vec::new(),
@@ -105,26 +94,24 @@ impl Windows {
             timed: 0.0,
             is_partial: false,
             is_needed: false,
-            random: now | 1,
+            random: seed | 1,
         }
     }
 
     /// When there is something to do.
-    pub(super) fn next(&self) -> u64 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment")]
-        let after = |since: u64, times: f64| since + (times * self.window) as u64;
+    pub(super) fn next(&self) -> f64 {
         match self.phase {
             Phase::Rest => self.opens,
-            Phase::Warming(since) => after(since, self.warm),
-            Phase::Counting(since, _) => after(since.time, COUNTS),
-            Phase::Timing(since) => after(since, self.lasts()),
+            Phase::Warming(since) => since + self.warm * WINDOW,
+            Phase::Counting(since, _) => since.time + COUNTS * WINDOW,
+            Phase::Timing(since) => since + self.lasts() * WINDOW,
         }
     }
 
     /// So many functions were switched.
     #[expect(clippy::cast_precision_loss, reason = "a time")]
     pub(super) fn warm_up(&mut self, functions: usize) {
-        self.warm = WARM + functions as f64 * WARM_EACH / self.scale / self.window;
+        self.warm = WARM + functions as f64 * WARM_EACH / WINDOW;
     }
 
     /// How long calls are counted that warm a window up and those in it, in times of the latter.
@@ -139,22 +126,21 @@ impl Windows {
 
     /// What is known of a function by now, if its last reading is this.
     pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: Moment) {
-        course.read(seen, now, self.weight, self.window);
+        course.read(seen, now, self.weight, WINDOW);
     }
 
     /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
     /// window, whatever happens meanwhile: else windows would not stand for all time.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-    pub(super) fn plan(&mut self, now: u64, income: f64, owed: f64) {
+    pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
         let income = income.max(f64::MIN_POSITIVE);
         let rarer = if owed > 0.0 { 1.0 + RARER * owed } else { 1.0 / (1.0 - owed) };
         let paid = self.cost / (WINDOWS * income) * rarer;
         // Not in step with anything that the program does.
-        let length = paid.min(LONGEST / self.scale).max(self.epoch) * (0.5 + self.chance());
-        self.from = self.to.max(now.saturating_sub(self.window as u64));
-        self.to = self.from + length as u64;
-        let latest = (length - (COUNTS + self.warm + self.lasts()) * self.window).max(0.0);
-        self.opens = self.from + (latest * self.chance()) as u64;
+        let length = paid.min(LONGEST).max(self.epoch) * (0.5 + self.chance());
+        self.from = self.to.max(now - WINDOW);
+        self.to = self.from + length;
+        let latest = (length - (COUNTS + self.warm + self.lasts()) * WINDOW).max(0.0);
+        self.opens = self.from + latest * self.chance();
     }
 
     /// A stretch's window is due, for some of these functions.
@@ -163,8 +149,7 @@ impl Windows {
         self.inside = self.some_of(all.to_vec());
         let share = all.len() as f64 / self.inside.len().max(1) as f64;
         self.is_partial |= share > 1.0;
-        let stands_for = self.to.saturating_sub(self.from) as f64;
-        self.weight = (share * stands_for / self.window).max(1.0).round();
+        self.weight = (share * (self.to - self.from) / WINDOW).max(1.0).round();
     }
 
     /// A window is over.
@@ -182,10 +167,11 @@ impl Windows {
         }
     }
 
-    /// In how many ticks it is warm, and how many it lasts then; and what a call stands for.
+    /// In how many ticks, of so many nanoseconds, it is warm, and how many it lasts then; and what a
+    /// call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
-    pub(super) fn opening(&self) -> [u64; 3] {
-        [self.warm * self.window, self.window, self.weight].map(|it| it as u64)
+    pub(super) fn opening(&self, scale: f64) -> [u64; 3] {
+        [self.warm * WINDOW / scale, WINDOW / scale, self.weight].map(|it| it as u64)
     }
 
     /// A number from 0 to 1 (xorshift64*; Vigna, 2016).
@@ -216,20 +202,21 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::float_cmp, reason = "numbers that are exact")]
+
     use super::*;
 
     #[test]
-    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     fn windows_are_anywhere_in_their_stretches() {
-        let mut windows = Windows::new(1, 0, 1e7, 1.0, |ticks, _| ticks);
+        let mut windows = Windows::new(1, 0, 1e7, |time, _| time);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
         for round in 1..=1000 {
             // Late by some: the next stretch begins where the last has ended all the same.
             let end = windows.to;
-            windows.plan(end + round % 50_000, 1.0, 0.0);
-            let length = (windows.to - windows.from) as f64;
+            windows.plan(end + f64::from(round) % 50_000.0, 1.0, 0.0);
+            let length = windows.to - windows.from;
             assert!(windows.from == end && (0.5e7..1.5e7).contains(&length), "{length}");
-            let at = (windows.next() - windows.from) as f64 / length;
+            let at = (windows.next() - windows.from) / length;
             (sum, least, most) = (sum + at, least.min(at), most.max(at));
         }
         // A window takes 0.378 ms of them.
@@ -239,27 +226,27 @@ mod tests {
 
     #[test]
     fn stretches_pay_for_their_windows() {
-        let mut windows = Windows::new(0, 0, 1e7, 1.0, |ticks, _| ticks);
-        let mut is_about = |owed, expected: u64| {
+        let mut windows = Windows::new(0, 0, 1e7, |time, _| time);
+        let mut is_about = |owed, expected: f64| {
             windows.plan(windows.to, 0.01, owed);
             let length = windows.to - windows.from;
-            assert!((expected / 2..=3 * expected / 2).contains(&length), "{length}");
+            assert!((0.5 * expected..=1.5 * expected).contains(&length), "{length}");
         };
         // 120 µs at 0.3 of 1 %.
-        is_about(0.0, 40_000_000);
-        is_about(0.5, 100_000_000);
-        is_about(1.0, 160_000_000);
-        is_about(-1.0, 20_000_000);
+        is_about(0.0, 40e6);
+        is_about(0.5, 100e6);
+        is_about(1.0, 160e6);
+        is_about(-1.0, 20e6);
     }
 
     #[test]
     fn a_call_stands_for_those_of_its_stretch_and_of_other_functions() {
-        let mut windows = Windows::new(0, 0, 6e6, 1.0, |_, _| 0.0);
-        (windows.from, windows.to) = (0, 6_000_000);
+        let mut windows = Windows::new(0, 0, 6e6, |_, _| 0.0);
+        windows.to = 6e6;
         windows.begin(&[1, 2]);
-        assert_eq!(windows.opening(), [18_000, 60_000, 100]);
+        assert_eq!(windows.opening(0.5), [36_000, 120_000, 100]);
         windows.begin(&(0..2 * MOST).collect::<Vec<_>>());
-        assert_eq!((windows.inside.len(), windows.opening()[2]), (MOST, 200));
+        assert_eq!((windows.inside.len(), windows.opening(1.0)[2]), (MOST, 200));
         windows.inside.sort_unstable();
         windows.inside.dedup();
         assert_eq!(windows.inside.len(), MOST);

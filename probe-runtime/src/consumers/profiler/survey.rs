@@ -36,88 +36,79 @@ const SWITCHED: f64 = 400.0;
 /// Calls that all threads may time until the next one, at least.
 pub(super) const QUOTA: u32 = 1000;
 
-/// When surveys are. Times in ticks.
+/// When surveys are.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
-    last: u64,
+    last: f64,
     between: f64,
     /// How long the last one took.
     took: f64,
-    /// Nanoseconds a tick.
-    scale: f64,
 }
 
 impl Surveys {
     /// Of so many functions.
     #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
-    pub(super) fn new(now: u64, functions: usize, scale: f64) -> Self {
-        let took = functions as f64 * READING / scale;
-        Self { last: now, between: FIRST / scale, took, scale }
+    pub(super) fn new(functions: usize) -> Self {
+        Self { last: 0.0, between: FIRST, took: functions as f64 * READING }
     }
 
     /// When one is made, whatever else there is to do.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a moment")]
-    pub(super) fn next(&self) -> u64 {
-        self.last + self.between as u64
+    pub(super) fn next(&self) -> f64 {
+        self.last + self.between
     }
 
     /// Whether half of the time has passed: it is made if there is something to do.
-    #[expect(clippy::cast_precision_loss, reason = "a time")]
-    fn is_near(&self, now: u64) -> bool {
-        2.0 * now.saturating_sub(self.last) as f64 >= self.between
+    fn is_near(&self, now: f64) -> bool {
+        2.0 * (now - self.last) >= self.between
     }
 
-    /// One is made, after so many ticks of profiling. `price` says what so many ticks cost.
-    fn plan(&mut self, now: u64, so_far: f64, income: f64, price: impl Fn(f64) -> f64) {
-        let [first, enough, early, waking, longest] =
-            [FIRST, ENOUGH, EARLY, WAKING, LONGEST].map(|it| it / self.scale);
-        let share = SURVEYS * (1.0 + early / so_far);
-        let paid = price(self.took + waking) / (share * income).max(f64::MIN_POSITIVE);
-        let least = (OF_ALL * so_far).min(enough).max(first).max(REST * self.took);
-        (self.last, self.between) = (now, least.max(paid).min(longest));
+    /// One is made. `price` says what so much time costs.
+    fn plan(&mut self, now: f64, income: f64, price: impl Fn(f64) -> f64) {
+        let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
+        let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
+        let least = (OF_ALL * now).clamp(FIRST, ENOUGH).max(REST * self.took);
+        (self.last, self.between) = (now, least.max(paid).min(LONGEST));
     }
 }
 
 impl Running {
     /// A window is about to begin.
     pub(super) fn survey_first(&mut self, sampler: &Sampler) {
-        if self.surveys.is_near(self.time.now()) {
+        if self.surveys.is_near(self.now()) {
             self.survey(sampler);
         }
     }
 
     /// Reads all functions, and chooses their modes anew.
-    #[expect(clippy::cast_precision_loss, reason = "amounts, and a time")]
+    #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn survey(&mut self, sampler: &Sampler) {
         self.book(sampler);
         let own_before = self.cost.own;
         let at = self.moment();
-        let elapsed = at.time.saturating_sub(self.surveys.last) as f64;
+        let elapsed = at.time - self.surveys.last;
         let mut lately = Vec::with_capacity(self.courses.len());
         self.read_all(sampler, |windows, course, seen| {
             let before = std::mem::replace(&mut course.surveyed, seen.calls);
-            let calls = seen.calls.saturating_sub(before);
-            course.is_known = before != 0;
+            course.is_known = before != 0.0;
             windows.read_on(course, seen, at);
             // Else windows say.
             if course.mode != Mode::Sampled {
-                course.rate = calls as f64 / elapsed.max(1.0);
+                course.rate = (seen.calls - before) / elapsed.max(1.0);
             }
             lately.push(course.rate * elapsed);
         });
         self.loads.add(self.income * elapsed, lately.into_iter());
-        let so_far = at.time.saturating_sub(self.began).max(1) as f64;
-        self.surveys.plan(at.time, so_far, self.income, |ticks| self.bucket.price(ticks, 0.0));
+        self.surveys.plan(at.time, self.income, |time| self.bucket.price(time, 0.0));
         let prices = self.prices();
-        let arming = self.bucket.price(SWITCHED / self.scale, 0.0) + prices.timed;
-        let credit = self.bucket.a_second() * CREDIT / 1e9;
+        let arming = self.bucket.price(SWITCHED, 0.0) + prices.timed;
+        let credit = self.bucket.income(CREDIT, CREDIT);
         let purse = Purse {
             income: self.income * self.surveys.between / (1.0 + self.owed().max(0.0)),
-            credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls as f64)).max(0.0),
+            credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls)).max(0.0),
             promoted: times(self.bucket.level, arming),
         };
-        let (short, is_dear) = (SHORT / self.scale, prices.timed > prices.counted);
-        let now: Vec<_> = self.courses.iter().map(|it| it.now(short, is_dear)).collect();
+        let is_dear = prices.timed > prices.counted;
+        let now: Vec<_> = self.courses.iter().map(|it| it.now(SHORT, is_dear)).collect();
         let chosen = self.loads.choose(&now, prices, purse);
         self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.place = chosen.place);
         let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();

@@ -22,7 +22,7 @@ const OF_WINDOWS: f64 = 0.9;
 impl Running {
     /// Does what is due.
     pub(super) fn step(&mut self, sampler: &Sampler) {
-        let now = self.time.now();
+        let now = self.now();
         let is_resting = self.windows.phase == Phase::Rest;
         if is_resting && now >= self.surveys.next() {
             self.survey(sampler);
@@ -43,14 +43,14 @@ impl Running {
     }
 
     /// When to look again.
-    pub(super) fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
         if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
     }
 
     /// Plans the next stretch.
     pub(super) fn plan(&mut self) {
-        self.windows.plan(self.time.now(), self.income, self.owed());
+        self.windows.plan(self.now(), self.income, self.owed());
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
@@ -69,7 +69,7 @@ impl Running {
         self.switch_on(&sampler.entries(&self.estimated), Visibility::Synchronous);
         self.cost.toggles += self.estimated.len() as u64;
         self.windows.warm_up(self.estimated.len());
-        self.windows.phase = Phase::Warming(self.time.now());
+        self.windows.phase = Phase::Warming(self.now());
     }
 
     fn begin_counting(&mut self, sampler: &Sampler) {
@@ -77,27 +77,25 @@ impl Running {
         self.windows.phase = Phase::Counting(since, readings.map(|seen| seen.calls).collect());
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
-    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[u64]) {
+    fn end_counting(&mut self, sampler: &Sampler, since: Moment, before: &[f64]) {
         let (now, readings) = self.read_at(sampler, &self.estimated);
-        let took = now.time.saturating_sub(since.time).max(1) as f64;
+        let took = (now.time - since.time).max(1.0);
         let worked = now.worked - since.worked;
-        let counted = |(seen, before): (Seen, &u64)| seen.calls.saturating_sub(*before) as f64;
-        let calls: Vec<_> = readings.zip(before).map(counted).collect();
+        let calls: Vec<_> = readings.zip(before).map(|(seen, before)| seen.calls - before).collect();
         let costs = self.costs();
         let of_each =
             |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].place);
-        let ticks = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
+        let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         let to = self.windows.to;
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let course = &mut self.courses[*function];
             let measured = course.measured();
-            let stands_for = to.saturating_sub(std::mem::replace(&mut measured.covered, to)) as f64;
-            measured.rates.add(*calls, took, worked, OF_WINDOWS * ticks, stands_for);
+            let stands_for = (to - std::mem::replace(&mut measured.covered, to)).max(0.0);
+            measured.rates.add(*calls, took, worked, OF_WINDOWS * time, stands_for);
             course.rate += LATELY * (calls / took - course.rate);
         }
         let counts = self.windows.counts();
-        self.spend(counts * calls.iter().sum::<f64>(), counts * ticks);
+        self.spend(counts * calls.iter().sum::<f64>(), counts * time);
     }
 
     fn begin_timing(&mut self, sampler: &Sampler) {
@@ -108,9 +106,9 @@ impl Running {
         self.switch_on(&entries, Visibility::Synchronous);
         self.cost.toggles += functions as u64;
         self.windows.warm_up(functions);
-        let [soon, length, weight] = self.windows.opening();
+        let [soon, length, weight] = self.windows.opening(self.scale);
         sampler.open(soon, length, weight);
-        self.windows.phase = Phase::Timing(self.time.now());
+        self.windows.phase = Phase::Timing(self.now());
     }
 
     fn end_timing(&mut self, sampler: &Sampler) {

@@ -42,17 +42,16 @@ pub struct ProfileCost {
 }
 
 impl ProfileCost {
-    /// From ticks; `scale` is nanoseconds a tick, `elapsed` is in nanoseconds.
-    pub(super) fn new(cost: &Cost, scale: f64, elapsed: f64) -> Self {
-        let time = |ticks: f64| Duration::from_nanos(whole(ticks * scale));
+    pub(super) fn new(cost: &Cost, elapsed: f64) -> Self {
+        let time = |nanoseconds: f64| Duration::from_nanos(whole(nanoseconds));
         Self {
             hits: time(cost.hits),
             own: time(cost.own),
             used: time(cost.used),
-            elapsed: Duration::from_nanos(whole(elapsed)),
-            calls: cost.calls,
+            elapsed: time(elapsed),
+            calls: whole(cost.calls),
             toggles: cost.toggles,
-            beginning: cost.beginning.map_or_else(Default::default, |(ticks, share)| (time(ticks), share)),
+            beginning: cost.beginning.map_or_else(Default::default, |(it, share)| (time(it), share)),
         }
     }
 

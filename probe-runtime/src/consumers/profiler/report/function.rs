@@ -37,7 +37,7 @@ pub struct FunctionProfile {
 }
 
 impl FunctionProfile {
-    /// `scale` is nanoseconds a tick, `elapsed` is in nanoseconds.
+    /// Known times are to be multiplied by `scale`.
     pub(super) fn new(function: &Function, known: &Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
         // What is known is of entries; those of a future are polls. Of polls that were not seen, nothing
         // tells which were the first.
@@ -55,7 +55,7 @@ impl FunctionProfile {
             mean: known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first)),
             own: known.own.map(|it| it.times(scale)),
             total: known.total.map(|it| it.times(scale)),
-            counted: seen.calls,
+            counted: whole(seen.calls),
             samples: whole(known.samples),
         }
     }

@@ -2,12 +2,6 @@
 
 use std::time::Duration;
 
-/// Ticks as nanoseconds.
-#[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
-pub(super) fn nanoseconds(ticks: u64, scale: f64) -> f64 {
-    ticks as f64 * scale
-}
-
 /// The nearest whole number; 0 of a negative one.
 #[expect(
     clippy::cast_possible_truncation,
