@@ -212,22 +212,34 @@ fn recursion_is_paired() {
 #[test]
 fn a_call_inside_of_one_that_is_not_timed_ends_first() {
     let _alone = ALONE.lock().unwrap();
-    let budget = Budget::calls_per_second(1_000_000.0);
+    let budget = Budget::calls_per_second(1000.0);
     let profiler = profiled("profiler::around", Profiler::with_clock(now).stepped().budget(budget));
-    pass(FIRST);
-    profiler.look();
-    // More than may be timed until the next look that reads all functions.
-    (0..1100).for_each(|_| around(&|| pass(3000)));
-    around(&|| {
-        pass(20_000_000);
-        profiler.look();
-        around(&|| pass(10));
-        pass(1000);
-    });
+    (0..10_000).for_each(|_| around(&|| ()));
+    let exit = select("profiler::around kind=exit").unwrap();
+    let look_until = |is_open: bool| {
+        for _ in 0..10_000 {
+            let next = profiler.look();
+            if (exit.probes()[0].state() == ProbeState::Active) == is_open {
+                return;
+            }
+            pass(u64::try_from(next.as_nanos()).unwrap());
+        }
+        panic!("{profiler}");
+    };
+    for _ in 0..4 {
+        look_until(true);
+        // Its sites are active, and its window begins in 18 µs.
+        around(&|| {
+            pass(20_000);
+            around(&|| pass(10));
+            pass(1000);
+        });
+        look_until(false);
+    }
     let profile = profiler.profile();
-    assert_eq!((profile[0].counted(), profile[0].samples()), (1102, 1001));
+    assert_eq!((profile[0].counted(), profile[0].samples()), (10_008, 4));
     let total = profile[0].total().unwrap();
-    assert!(total.is_at_least() && (total.value - 3_000_010.0).abs() < 1e-6, "{total:?}");
+    assert!(total.is_at_least() && (total.value - 100_080.0).abs() < 1e-6, "{total:?}");
 }
 
 #[test]

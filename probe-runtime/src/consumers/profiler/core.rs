@@ -3,20 +3,19 @@
 //! A *look* does what is due, and tells when to look again: the daemon looks, or whoever steps the
 //! profiler. What it does is in [`windows`](super::windows).
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use super::Options;
 use super::budget::Bucket;
-use super::costs::{Costs, Place, Rehearsed};
+use super::costs::{Costs, Rehearsed};
 use super::course::{Course, Known, Moment};
 use super::part::Seen;
-use super::plan::{Loads, Mode, Prices};
+use super::plan::{Loads, Mode};
 use super::sampler::Sampler;
 use super::stretch::Windows;
-use super::survey::{QUOTA, Surveys};
+use super::survey::Surveys;
 use super::time::{Time, Used};
 use crate::control::Switch;
 use crate::dispatch::slots;
@@ -123,9 +122,7 @@ impl Core {
     pub(super) fn begin(&self, mut running: Running) {
         let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
         // What costs nothing is not put off.
-        let is_free = running.bucket.is_unlimited();
-        sampler.give_quota(if is_free { u32::MAX } else { QUOTA });
-        if is_free {
+        if running.bucket.is_unlimited() {
             let all: Vec<_> = (0..running.courses.len()).collect();
             running.change(sampler, &all, &vec![Mode::Timed; all.len()]);
         }
@@ -178,8 +175,9 @@ impl Core {
         running.step(sampler);
         running.rehearse();
         running.book(sampler);
-        let left = (running.next() - running.now()) / 1e9;
-        Duration::from_secs_f64(left.clamp(0.0, NEVER.as_secs_f64()))
+        // A clock of whole nanoseconds is to be there by then.
+        let left = running.next() - running.now() + 1.0;
+        Duration::from_secs_f64(left.clamp(0.0, 1e9) / 1e9)
     }
 
     /// Nobody is going to look any more: all becomes latent, and reports say so.
@@ -206,9 +204,7 @@ impl Running {
     ) -> Result<Self, Error> {
         let (time, began) = (core.time, core.time.now());
         let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
-        let place = |is_own| if is_own { Place::Own(0.0) } else { Place::Shared };
-        let places = Switch::counted_in_place(&entries).into_iter().map(place);
-        let courses: Vec<_> = places.map(Course::new).collect();
+        let courses: Vec<_> = Switch::counted_in_place(&entries).into_iter().map(Course::new).collect();
         let functions = courses.len();
         let bucket = Bucket::new(options.budget);
         Ok(Self {
@@ -244,16 +240,10 @@ impl Running {
         self.time.now().saturating_sub(self.began) as f64 * self.scale
     }
 
+    /// What hits cost, as far as is known, among as many functions as are called lately.
     pub(super) fn costs(&self) -> Costs {
-        self.rehearsed.costs()
-    }
-
-    /// What calls cost, in units of the budget.
-    pub(super) fn prices(&self) -> Prices {
-        let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
-        let [counted, both, shared] =
-            [Place::Own(0.0), Place::Own(1.0), Place::Shared].map(|it| price(costs.counted_where(it)));
-        Prices { counted, cold: both - counted, shared, timed: price(2.0 * costs.hit()) }
+        let costs = self.rehearsed.costs();
+        Costs { counted: costs.counted + costs.cold * self.loads.crowd, ..costs }
     }
 
     /// Reads the sums of these functions, one after the other. A list of thousands would take longer
@@ -267,10 +257,13 @@ impl Running {
         let mut counted = self.switch.counted(&sampler.entries(functions)).into_iter();
         let delivered = sampler.seen(self.scale);
         functions.iter().map(move |&function| {
-            let mut of_this = counted.by_ref().map(|it| it as f64).take(sampler.probes(function).0.len());
-            let resumed: f64 = of_this.by_ref().take(sampler.resuming(function)).sum();
-            let (counted, seen) = (resumed + of_this.sum::<f64>(), delivered(function));
-            Seen { calls: counted + seen.delivered, resumed: seen.resumed + resumed, ..seen }
+            let mut seen = delivered(function);
+            seen.calls = seen.delivered;
+            for (&entry, counted) in sampler.probes(function).0.iter().zip(counted.by_ref()) {
+                seen.calls += counted as f64;
+                seen.resumed += if sampler.resumes(entry) { counted as f64 } else { 0.0 };
+            }
+            seen
         })
     }
 
@@ -282,7 +275,7 @@ impl Running {
         let elapsed = (now - self.asked).max(0.0);
         let cpu = since(used.by_all, self.used.by_all);
         let own = since(used.by_this_thread, self.used.by_this_thread);
-        let (hits, timed, _) = sampler.totals();
+        let (hits, timed) = sampler.totals();
         let (new_hits, new_timed) = (since(hits, self.totals.0), since(timed, self.totals.1));
         let costs = self.costs();
         let of_hits = new_hits * costs.delivered + 2.0 * new_timed * costs.reading;
@@ -315,7 +308,7 @@ impl Running {
             if course.mode != Mode::Sampled {
                 let counted = calls - (seen.delivered - delivered);
                 of_all += counted;
-                time += counted * costs.counted_where(course.place);
+                time += counted * costs.counted(course.is_in_place);
             }
             each(&self.windows, course, seen);
         }
@@ -361,11 +354,5 @@ impl Running {
             self.rehearsed_at = self.asked;
             self.rehearsed.again();
         }
-    }
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("time", &self.time).finish_non_exhaustive()
     }
 }

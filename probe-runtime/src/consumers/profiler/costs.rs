@@ -11,9 +11,9 @@
 //! tenth. Without such order, [`DOUBT`] holds for them.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 
+use super::plan::Mode;
 use super::sampler::Sampler;
 use super::time::Time;
 use crate::clock::Clock;
@@ -40,30 +40,14 @@ const KEPT: usize = 15;
 /// Without any, [`Costs`] are guessed, in nanoseconds.
 const GUESS: [f64; 5] = [1.5, 5.0, 15.0, 15.0, 20.0];
 
-/// Where calls of a function are counted.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Place {
-    /// By code of its site's own, of which so much is out of the nearest cache, from 0 to 1, with the
-    /// counter.
-    Own(f64),
-    /// On the way that all hits go: futures, and C code.
-    Shared,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self::Own(0.0)
-    }
-}
-
 /// The costs of hits, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
     /// A hit that its site's own code counts, and what it takes more where nothing is in the nearest
-    /// cache; and one that is counted on the way that all hits go.
+    /// cache; and one that is counted on the way that all hits go: futures, and C code.
     pub(super) counted: f64,
-    cold: f64,
-    shared: f64,
+    pub(super) cold: f64,
+    pub(super) shared: f64,
     /// A delivered hit, without reading the clock.
     pub(super) delivered: f64,
     /// Additional work at either hit of a timed call: reading the clock.
@@ -85,12 +69,9 @@ impl Costs {
         2.0 * self.hit() - self.inside
     }
 
-    /// A counted hit there.
-    pub(super) fn counted_where(self, place: Place) -> f64 {
-        match place {
-            Place::Own(cold) => self.counted + self.cold * cold,
-            Place::Shared => self.shared,
-        }
+    /// A counted hit, in place or not.
+    pub(super) fn counted(self, is_in_place: bool) -> f64 {
+        if is_in_place { self.counted } else { self.shared }
     }
 }
 
@@ -104,13 +85,11 @@ pub(super) struct Rehearsed {
     costs: Costs,
 }
 
-/// What is rehearsed with: neither of the two times, or all calls are timed.
+/// What is rehearsed with; a tick takes `scale` nanoseconds.
 struct Alone {
     clock: Clock,
-    /// Nanoseconds a tick.
     scale: f64,
-    idle: Arc<Lone>,
-    busy: Arc<Lone>,
+    lone: Arc<Lone>,
 }
 
 /// A sampler of its own, as a consumer.
@@ -129,9 +108,10 @@ impl Consumer for Lone {
 impl Rehearsed {
     /// Guessed at first; `besides` is what else is done at either hit of a timed call.
     pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
-        let lone = |is_timed| Sampler::rehearsed(is_timed, time).map(|it| Arc::new(Lone(it)));
         let alone = match time {
-            Time::Machine(clock) => Some(Alone { clock, scale, idle: lone(false)?, busy: lone(true)? }),
+            Time::Machine(clock) => {
+                Some(Alone { clock, scale, lone: Arc::new(Lone(Sampler::rehearsed(time)?)) })
+            }
             Time::Given(_) => None,
         };
         let guess = if alone.is_some() { GUESS } else { [0.0; 5] };
@@ -170,32 +150,24 @@ impl Rehearsed {
     }
 }
 
-impl fmt::Debug for Rehearsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rehearsed")
-            .field("last", &self.last)
-            .field("costs", &self.costs)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Alone {
     fn rehearse(&self) -> Option<[f64; 5]> {
-        let clock = self.clock;
+        let Self { clock, scale, ref lone } = *self;
         let counted = BESIDE * hits_in_place(clock)? / 2.0;
         let shared = hits_that_count(clock)? / 2.0;
-        let delivered = hits_that_call(clock, Arc::clone(&self.idle), || ())? / 2.0;
-        let seen = || self.busy.0.seen(1.0)(0);
+        lone.0.set_mode(0, Mode::Counted);
+        let delivered = hits_that_call(clock, Arc::clone(lone), || ())? / 2.0;
+        lone.0.set_mode(0, Mode::Timed);
+        let seen = || lone.0.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
         let round = || {
             let after = seen();
-            let (ended, time) = (after.ended - before.ended, after.time - before.time);
-            inside.push(time / ended.max(1.0));
+            inside.push((after.time - before.time) / (after.ended - before.ended).max(1.0));
             before = after;
         };
-        let timed = hits_that_call(clock, Arc::clone(&self.busy), round)? / 2.0;
+        let timed = hits_that_call(clock, Arc::clone(lone), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
-        Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * self.scale))
+        Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * scale))
     }
 }
 
@@ -215,7 +187,7 @@ mod tests {
         assert!((rehearsed.costs().counted - 1.5).abs() < 1e-9, "a guess");
         (0..20).for_each(|_| rehearsed.again());
         let Costs { counted, delivered, inside, .. } = rehearsed.costs();
-        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{rehearsed:?}");
+        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs());
         assert!(rehearsed.last.len() <= KEPT);
     }
 

@@ -1,9 +1,9 @@
 //! What is known of one function: sums from the beginning until its last reading. Pure.
 
-use super::costs::{Costs, Place};
+use super::costs::Costs;
 use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
-use super::plan::{Chosen, Mode};
+use super::plan::Mode;
 
 /// A moment: since it began, and for how long the program has worked by then, on all processors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -16,8 +16,8 @@ pub(super) struct Moment {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Course {
     pub(super) mode: Mode,
-    /// Where its calls are counted.
-    pub(super) place: Place,
+    /// Whether its calls are counted by code of its sites' own.
+    pub(super) is_in_place: bool,
     /// Calls when all functions were surveyed last; and when accounts were made up, with those that
     /// were delivered.
     pub(super) surveyed: f64,
@@ -115,9 +115,8 @@ const BELOW: f64 = 3.0;
 const TELLING: f64 = 10.0;
 
 impl Course {
-    /// Counted there, from the beginning on.
-    pub(super) fn new(place: Place) -> Self {
-        Self { place, ..Self::default() }
+    pub(super) fn new(is_in_place: bool) -> Self {
+        Self { is_in_place, ..Self::default() }
     }
 
     /// The function's sums, made at the first call of this method.
@@ -143,13 +142,12 @@ impl Course {
         measured.timed.begun = measured.timed.ended;
     }
 
-    /// How the function is measured now, and whether its calls may be timed each. Calls of up to so
-    /// many nanoseconds may not. If timing is dear, nor may those of a function that has just been called
-    /// for the first time: it may have 100 million calls until the next survey.
-    pub(super) fn now(&self, short: f64, is_dear: bool) -> Chosen {
+    /// Whether its calls may be timed each. Calls of up to so many nanoseconds may not. If timing is
+    /// dear, nor may those of a function that has just been called for the first time: it may have 100
+    /// million calls until the next survey.
+    pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
-        let is_known = self.is_known || self.mode == Mode::Timed || !is_dear;
-        Chosen { mode: self.mode, place: self.place, may_be_timed: is_known && !is_short }
+        !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
     }
 
     /// All that is known when all functions have just been read, in a program of so many threads at
@@ -175,7 +173,7 @@ impl Measured {
         }
         if mode == Mode::Timed {
             let new = self.timed.add(&seen, &self.last);
-            // More than the quota.
+            // More than are timed at once.
             self.untimed += if new.begun < calls { passed } else { 0.0 };
         } else {
             self.untimed += passed;
@@ -256,7 +254,7 @@ impl Measured {
             }
             None => {
                 // All the time in which they can have been.
-                let room = self.untimed * threads + self.last.spanned;
+                let room = self.untimed * threads;
                 let value = (rest * each).min(room);
                 (Estimated { value, error: value }, room - value)
             }
@@ -266,15 +264,16 @@ impl Measured {
         let sure = Estimated { value: timed.ended * each, error: doubt }.plus(of_rest);
         let by_calls = calls.known_error().unwrap_or_default() * sure.value / ended;
         let sure = sure.or_more(by_calls);
-        // Calls inside of calls take more than all the time.
-        let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
+        // Calls inside of calls take more than all the time, and those that had begun before more than
+        // that in which not each was timed.
+        let is_bounded = !calls.is_at_least() && (self.last.unbounded == 0.0 || rest < 1.0);
         (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
     }
 
     /// What calls may have taken, at most, that were longer than any that was timed in windows.
     fn hidden(&self) -> f64 {
-        let Seen { windows, late, threads, .. } = self.last;
-        let met = (self.looks - windows).max(0.0) + late;
+        let Seen { windows, threads, .. } = self.last;
+        let met = (self.looks - windows).max(0.0);
         hidden(met, self.looks) * self.untimed * threads.max(1.0)
     }
 
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_was_only_counted_is_caught_up_on() {
-        let mut courses = [(); 2].map(|()| Course::new(Place::Shared));
+        let mut courses = [(); 2].map(|()| Course::default());
         courses[0].measured();
         let mut read = |time, calls, delivered| {
             let (seen, now) = (Seen { calls, delivered, ..Seen::default() }, Moment { time, worked: 0.0 });

@@ -17,7 +17,6 @@ fn watch(core: &Core) {
 }
 
 /// The thread that looks. It takes none of the program's signals, and ends when this is dropped.
-#[derive(Debug)]
 pub(super) struct Daemon {
     core: Arc<Core>,
     thread: Option<JoinHandle<()>>,

@@ -17,7 +17,6 @@ mod daemon;
 mod estimate;
 mod part;
 mod plan;
-mod probes;
 mod report;
 mod sampler;
 mod stack;

@@ -3,8 +3,8 @@
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::calls::add;
 use crate::per_thread::Zeroed;
@@ -18,9 +18,8 @@ macro_rules! sums {
             /// The mode, or window, and the generation that `untimed` is of; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
-            /// Calls under way that are not timed; and whether any call has begun.
-            untimed: AtomicU32,
-            entered: AtomicU32,
+            /// Calls under way that are not timed.
+            untimed: AtomicU64,
             /// Timed calls that have ended.
             ended: AtomicU64,
             /// The longest of their times, of those that windows have timed.
@@ -66,14 +65,12 @@ sums! {
     /// The time of those that have ended, and the hits inside.
     time
     hits
-    /// How long calls went on for, while each is timed, that had begun before that.
-    spanned
-    /// Windows in which it was hit, on a thread; those of them in which a call ended that had begun
-    /// before, and had gone on for longer than any that was timed; calls that were timed inside of
-    /// others of the function.
+    /// Windows in which it was hit, on a thread, first by a call that began, or by the end of one that
+    /// had gone on for no longer than the longest that was timed.
     windows
-    late
-    nested
+    /// Calls of which more may be outside of windows than these tell: timed inside of others of the
+    /// function; or under way when each began to be timed.
+    unbounded
     /// Calls that were timed with all that is in them, weighted: their number, their time in no
     /// timed call right inside, and the number of those.
     whole
@@ -102,9 +99,8 @@ impl Seen {
 
     /// With times in nanoseconds, from ticks of so many.
     pub(super) fn scaled(self, scale: f64) -> Self {
-        let [time, spanned, own, below] =
-            [self.time, self.spanned, self.own, self.below].map(|it| it * scale);
-        Self { time, spanned, own, below, ..self }
+        let [time, own, below] = [self.time, self.own, self.below].map(|it| it * scale);
+        Self { time, own, below, ..self }
     }
 }
 
@@ -118,37 +114,22 @@ impl Part {
             self.key.store(key, Relaxed);
             self.thread.store(thread, Relaxed);
             self.untimed.store(0, Relaxed);
-            self.entered.store(0, Relaxed);
         }
         is_new
     }
 
-    /// A call begins.
+    /// A window is hit, first by a call that began so long before it.
     #[inline(always)]
-    pub(super) fn enter(&self) {
-        self.entered.store(1, Relaxed);
-    }
-
-    /// A window is hit.
-    #[inline(always)]
-    pub(super) fn hit_window(&self) {
-        add(&self.windows, 1);
-    }
-
-    /// A call has ended that began so long ago, or more: before calls were timed.
-    pub(super) fn end_spanning(&self, ago: u64) {
-        add(&self.spanned, ago);
-    }
-
-    /// A call has ended that was under way when its window began, so long ago. If another has begun
-    /// since, that was inside of it.
-    #[inline(always)]
-    pub(super) fn end_late(&self, ago: u64) {
-        if self.entered.load(Relaxed) != 0 {
-            add(&self.nested, 1);
-        } else if ago > self.longest.load(Relaxed) {
-            add(&self.late, 1);
+    pub(super) fn hit_window(&self, ago: u64) {
+        if ago <= self.longest.load(Relaxed) {
+            add(&self.windows, 1);
         }
+    }
+
+    /// A call is unbounded.
+    #[inline(always)]
+    pub(super) fn unbound(&self) {
+        add(&self.unbounded, 1);
     }
 
     #[inline(always)]
@@ -162,12 +143,12 @@ impl Part {
     /// A call begins that is not timed.
     #[inline(always)]
     pub(super) fn begin_untimed(&self) {
-        self.untimed.store(self.untimed.load(Relaxed).wrapping_add(1), Relaxed);
+        add(&self.untimed, 1);
     }
 
     /// How many of those are under way.
     #[inline(always)]
-    pub(super) fn untimed(&self) -> u32 {
+    pub(super) fn untimed(&self) -> u64 {
         self.untimed.load(Relaxed)
     }
 
@@ -180,11 +161,8 @@ impl Part {
     }
 
     #[inline(always)]
-    pub(super) fn begin_timed(&self, is_nested: bool) {
+    pub(super) fn begin_timed(&self) {
         add(&self.begun, 1);
-        if is_nested {
-            add(&self.nested, 1);
-        }
     }
 
     /// A timed call has ended, with so many hits inside.

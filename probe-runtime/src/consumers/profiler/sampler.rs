@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! mode       between windows          in a window: [begin, deadline)    before, and up to its end
-//! Timed      each call is timed, as far as the quota reaches
+//! Timed      each call is timed
 //! Counted    the runtime counts       timed                             only paired
 //! Sampled    latent                   timed                             only paired
 //! ```
@@ -23,7 +23,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::part::{Part, Seen};
 use super::plan::Mode;
-use super::probes::{Probes, begins, is_of_call};
 #[cfg(feature = "perf")]
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{Frame, Head, Pending};
@@ -48,6 +47,37 @@ pub(in crate::consumers) enum Timed {
 
 /// The low bit of a mode's number: whether each call is timed.
 const ALWAYS: u32 = 1;
+
+/// The probes of a function whose hits are of calls: those where calls, or polls, begin are first.
+#[derive(Clone, Default, Debug)]
+struct Probes {
+    all: Vec<ProbeId>,
+    beginning: usize,
+}
+
+impl Probes {
+    fn add(&mut self, id: ProbeId, step: Step) {
+        if begins(step) {
+            self.all.insert(self.beginning, id);
+            self.beginning += 1;
+        } else {
+            self.all.push(id);
+        }
+    }
+}
+
+/// Whether a call or a poll begins; otherwise one ends.
+#[inline(always)]
+fn begins(step: Step) -> bool {
+    matches!(step, Step::Begin | Step::Enter | Step::Resume)
+}
+
+/// Whether a call or a poll begins or ends. Dropping a future is neither; its probe stays off, as
+/// points do.
+#[inline(always)]
+fn is_of_call(step: Step) -> bool {
+    !matches!(step, Step::Nothing | Step::Cancel)
+}
 
 /// The window in which functions are timed that are not always.
 #[derive(Default)]
@@ -77,11 +107,7 @@ pub(super) struct Sampler {
     probes: Vec<Probes>,
     /// Of each function: changes with its mode.
     modes: Vec<AtomicU32>,
-    /// Since when it has that.
-    since: Vec<AtomicU64>,
     window: Window,
-    /// How many calls each thread may time of functions that are always timed; above, its number.
-    quota: AtomicU64,
     memory: PerThread<Head, Part>,
     time: Time,
     made: Since,
@@ -102,20 +128,15 @@ impl Sampler {
     }
 
     /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1.
-    pub(super) fn rehearsed(is_timed: bool, time: Time) -> Result<Self, Error> {
-        let sampler = Self::of(Selected::rehearsed(), vec![Probes::default()], time)?;
-        sampler.set_mode(0, if is_timed { Mode::Timed } else { Mode::Counted });
-        sampler.give_quota(u32::MAX);
-        Ok(sampler)
+    pub(super) fn rehearsed(time: Time) -> Result<Self, Error> {
+        Self::of(Selected::rehearsed(), vec![Probes::default()], time)
     }
 
     fn of(selected: Selected, probes: Vec<Probes>, time: Time) -> Result<Self, Error> {
         let functions = selected.functions.len();
         let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
-        let since = (0..functions).map(|_| AtomicU64::new(0)).collect();
-        let (window, quota) = (Window::default(), AtomicU64::new(0));
-        let memory = PerThread::new(functions)?;
-        Ok(Self { selected, probes, modes, since, window, quota, memory, time, made: Since::now() })
+        let (window, memory) = (Window::default(), PerThread::new(functions)?);
+        Ok(Self { selected, probes, modes, window, memory, time, made: Since::now() })
     }
 
     /// The period from its beginning until now.
@@ -152,9 +173,9 @@ impl Sampler {
         functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()
     }
 
-    /// How many of a function's first probes are those where a future's later polls begin.
-    pub(super) fn resuming(&self, function: usize) -> usize {
-        self.probes[function].resuming
+    /// Whether a future's later polls begin at this probe.
+    pub(super) fn resumes(&self, probe: ProbeId) -> bool {
+        self.selected.acts.get(probe.index()).is_some_and(|act| act.step == Step::Resume)
     }
 
     /// Whether calls, or polls, begin at this probe.
@@ -173,7 +194,6 @@ impl Sampler {
         let low = if mode == Mode::Timed { ALWAYS } else { 0 };
         let last = self.modes[function].load(Relaxed);
         if last & ALWAYS != low {
-            self.since[function].store(self.time.now(), Relaxed);
             self.modes[function].store((last | ALWAYS).wrapping_add(1) | low, Release);
         }
     }
@@ -192,20 +212,13 @@ impl Sampler {
         self.window.deadline.store(0, Relaxed);
     }
 
-    /// Each thread may time so many calls, from here on, of functions that are always timed.
-    pub(super) fn give_quota(&self, amount: u32) {
-        let number = (self.quota.load(Relaxed) >> 32) + 1;
-        self.quota.store(number << 32 | u64::from(amount), Relaxed);
-    }
-
-    /// Hits that were delivered, and calls that were timed, on all threads; and how many threads
-    /// had any.
-    pub(super) fn totals(&self) -> (u64, u64, usize) {
+    /// Hits that were delivered, and calls that were timed, on all threads.
+    pub(super) fn totals(&self) -> (u64, u64) {
         let of = |local: Local<'_, Head, Part>| {
             let head = local.head();
             (head.hits.load(Relaxed), head.timed.load(Relaxed))
         };
-        self.memory.iter().map(of).fold((0, 0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1, sum.2 + 1))
+        self.memory.iter().map(of).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 
     /// Returns a function that sums up one function's delivered hits over all threads. A tick is
@@ -238,17 +251,18 @@ impl Sampler {
         }
         let mode = self.modes.get(function)?.load(Acquire);
         let key = self.key(mode, event.generation());
-        if part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0 {
-            part.hit_window();
-        }
+        let is_first =
+            part.belongs_to(key, local.thread()) && mode & ALWAYS == 0 && self.window.span().1 != 0;
         head.belongs_to(local.thread());
         let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if let Some(stack_pointer) = mark {
             head.drop_dead(stack_pointer, begins);
         }
-        let call = Call { function, mode, key, mark: mark.unwrap_or_default() };
+        let call = Call { function, mode, key, mark: mark.unwrap_or_default(), is_first };
         if begins {
-            part.enter();
+            if is_first {
+                part.hit_window(0);
+            }
             self.begin(call, head, part).map(|depth| Timed::Began(function, depth))
         } else {
             self.end(call, head, part, local).map(|depth| Timed::Ended(function, depth))
@@ -260,7 +274,6 @@ impl Sampler {
         let is_settled = !call.key.is_multiple_of(2);
         let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
-        let may_begin = may_begin && (!call.is_always() || head.draw(self.quota.load(Relaxed)));
         if may_begin && head.room().is_none() {
             head.current(|frame| self.is_current(frame, call));
         }
@@ -271,7 +284,10 @@ impl Sampler {
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
-                part.begin_timed(is_nested);
+                part.begin_timed();
+                if is_nested {
+                    part.unbound();
+                }
                 head.push();
                 return Some(depth);
             }
@@ -299,13 +315,12 @@ impl Sampler {
         let (begin, deadline) = self.window.span();
         if call.is_always() {
             if began_before {
-                let since = self.since[call.function].load(Relaxed);
-                part.end_spanning(self.time.now().saturating_sub(since));
+                part.unbound();
             }
         } else if deadline != 0 {
             let now = self.time.now();
-            if began_before {
-                part.end_late(now.saturating_sub(begin));
+            if call.is_first {
+                part.hit_window(now.saturating_sub(begin));
             }
             if began_before || call.mark != 0 || now < deadline {
                 // It began before the window: what was timed in it is none of who is around it.
@@ -374,6 +389,8 @@ struct Call {
     key: u64,
     /// In C code: the stack pointer; else 0.
     mark: usize,
+    /// Of its function in this window, on this thread.
+    is_first: bool,
 }
 
 impl Call {

@@ -9,7 +9,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use crate::calls::add;
 use crate::per_thread::Zeroed;
@@ -23,9 +23,6 @@ pub(super) struct Head {
     /// Hits that were delivered, and calls that were timed.
     pub(super) hits: AtomicU64,
     pub(super) timed: AtomicU64,
-    /// Which quota it draws on, and what is left of that.
-    quota: AtomicU32,
-    left: AtomicU32,
     thread: AtomicU64,
     len: AtomicUsize,
     pub(super) pending: Pending,
@@ -60,7 +57,7 @@ pub(super) struct Frame {
     pub(super) calls: AtomicU64,
     pub(super) inner: AtomicU64,
     /// Calls of the function under way then that are not timed.
-    pub(super) untimed: AtomicU32,
+    pub(super) untimed: AtomicU64,
     /// In C code: the stack pointer.
     mark: AtomicUsize,
 }
@@ -72,21 +69,8 @@ impl Head {
         if self.thread.load(Relaxed) != thread {
             self.thread.store(thread, Relaxed);
             self.len.store(0, Relaxed);
-            self.left.store(0, Relaxed);
             self.pending.take();
         }
-    }
-
-    /// Takes one from the quota that is given out now.
-    #[inline(always)]
-    pub(super) fn draw(&self, quota: u64) -> bool {
-        #[expect(clippy::cast_possible_truncation, reason = "two halves")]
-        let (number, amount) = ((quota >> 32) as u32, quota as u32);
-        let is_new = self.quota.load(Relaxed) != number;
-        let left = if is_new { amount } else { self.left.load(Relaxed) };
-        self.quota.store(number, Relaxed);
-        self.left.store(left.saturating_sub(1), Relaxed);
-        left != 0
     }
 
     /// The innermost call.
@@ -157,7 +141,7 @@ impl Head {
 
 impl Frame {
     #[inline(always)]
-    pub(super) fn note(&self, function: usize, key: u64, hits: u64, untimed: u32, mark: usize) {
+    pub(super) fn note(&self, function: usize, key: u64, hits: u64, untimed: u64, mark: usize) {
         self.function.store(function, Relaxed);
         self.key.store(key, Relaxed);
         self.hits.store(hits, Relaxed);

@@ -4,7 +4,8 @@
 //! is a window. They are made where a window begins anyway, if one is near: waking up is dear.
 
 use super::core::Running;
-use super::plan::{Mode, Purse};
+use super::course::Course;
+use super::plan::{Mode, Now};
 use super::sampler::Sampler;
 use crate::patch::Visibility;
 
@@ -25,16 +26,11 @@ const READING: f64 = 100.0;
 /// The least from one to the next, in times of the last one, and the most, in nanoseconds.
 const REST: f64 = 10.0;
 const LONGEST: f64 = 4e9;
-/// In the beginning, hits may cost the income of so many nanoseconds beyond their share: some calls
-/// at once are no reason to count a function in windows ever after.
-const CREDIT: f64 = 20e6;
 /// Calls of so many nanoseconds are not timed each, however few they are: they can become so many by
 /// the next survey that telling them takes as long as they do.
 const SHORT: f64 = 2e3;
 /// What it takes to switch a function, in nanoseconds, before it is known.
 const SWITCHED: f64 = 400.0;
-/// Calls that all threads may time until the next one, at least.
-pub(super) const QUOTA: u32 = 1000;
 
 /// When surveys are.
 #[derive(Clone, Debug)]
@@ -80,7 +76,6 @@ impl Running {
     }
 
     /// Reads all functions, and chooses their modes anew.
-    #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn survey(&mut self, sampler: &Sampler) {
         self.book(sampler);
         let own_before = self.cost.own;
@@ -99,27 +94,23 @@ impl Running {
         });
         self.loads.add(self.income * elapsed, lately.into_iter());
         self.surveys.plan(at.time, self.income, |time| self.bucket.price(time, 0.0));
-        let prices = self.prices();
-        let arming = self.bucket.price(SWITCHED, 0.0) + prices.timed;
-        let credit = self.bucket.income(CREDIT, CREDIT);
-        let purse = Purse {
-            income: self.income * self.surveys.between / (1.0 + self.owed().max(0.0)),
-            credit: (credit - self.bucket.price(self.cost.hits, self.cost.calls)).max(0.0),
-            promoted: times(self.bucket.level, arming),
+        let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
+        let timed = price(2.0 * costs.hit());
+        let is_dear = timed > price(costs.counted);
+        let now = |it: &Course| {
+            let price = price(costs.counted(it.is_in_place));
+            Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT, is_dear) }
         };
-        let is_dear = prices.timed > prices.counted;
-        let now: Vec<_> = self.courses.iter().map(|it| it.now(SHORT, is_dear)).collect();
-        let chosen = self.loads.choose(&now, prices, purse);
-        self.courses.iter_mut().zip(&chosen).for_each(|(course, chosen)| course.place = chosen.place);
-        let chosen: Vec<_> = chosen.into_iter().map(|it| it.mode).collect();
+        let now: Vec<_> = self.courses.iter().map(now).collect();
+        let income = self.income * self.surveys.between / (1.0 + self.owed().max(0.0));
+        let arming = timed + self.bucket.price(SWITCHED, 0.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
+        let more = (self.bucket.level / arming.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize;
+        let chosen = self.loads.choose(&now, timed, income, more);
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
         let changed: Vec<_> = (0..self.courses.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
         self.list();
-        let (_, _, threads) = sampler.totals();
-        let quota = times((self.bucket.level + purse.income) / threads.max(1) as f64, prices.timed);
-        let least = times(f64::from(QUOTA), threads.max(1) as f64);
-        sampler.give_quota(quota.max(least).try_into().unwrap_or(u32::MAX));
         self.book(sampler);
         self.surveys.took = self.cost.own - own_before;
     }
@@ -176,10 +167,4 @@ impl Running {
         self.in_windows = (0..courses.len()).filter(is_for).collect();
         self.windows.is_needed |= !self.in_windows.is_empty();
     }
-}
-
-/// How many times something is paid for.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
-fn times(amount: f64, price: f64) -> usize {
-    (amount / price.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize
 }

@@ -84,7 +84,7 @@ impl Running {
         let calls: Vec<_> = readings.zip(before).map(|(seen, before)| seen.calls - before).collect();
         let costs = self.costs();
         let of_each =
-            |(function, calls): (&usize, &f64)| calls * costs.counted_where(self.courses[*function].place);
+            |(function, calls): (&usize, &f64)| calls * costs.counted(self.courses[*function].is_in_place);
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
         let to = self.windows.to;
         for (function, calls) in self.estimated.iter().zip(&calls) {
