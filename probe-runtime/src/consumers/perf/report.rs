@@ -106,10 +106,10 @@ impl EventCounts {
                 unpaired: Unpaired::default(),
             }
         }));
-        self.budget = Some((profile.cost(), sampled.profiler.limit()));
+        self.budget = profile.budget.map(|budget| (profile.cost(), budget));
         self.left_out = profile.left_out().to_vec();
         self.lost = profile.lost() + sampled.lost();
-        self.period = profile.period();
+        self.period = profile.period;
     }
 
     /// The function with this path.

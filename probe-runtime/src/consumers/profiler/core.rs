@@ -17,6 +17,7 @@ use super::sampler::Sampler;
 use super::stretch::Windows;
 use super::survey::Surveys;
 use super::time::{Time, Used};
+use crate::calls::Step;
 use crate::control::Switch;
 use crate::dispatch::slots;
 use crate::error::Error;
@@ -186,7 +187,7 @@ impl Core {
         let Some(running) = running.as_mut() else { return };
         running.has_given_up = true;
         sampler.close();
-        let all: Vec<_> = (0..sampler.functions().len()).collect();
+        let all: Vec<_> = (0..sampler.selected.functions.len()).collect();
         running.switch.off(&[sampler.entries(&all), sampler.exits(&all)].concat(), Visibility::Eventual);
     }
 }
@@ -261,7 +262,7 @@ impl Running {
             seen.calls = seen.delivered;
             for (&entry, counted) in sampler.probes(function).0.iter().zip(counted.by_ref()) {
                 seen.calls += counted as f64;
-                seen.resumed += if sampler.resumes(entry) { counted as f64 } else { 0.0 };
+                seen.resumed += if sampler.step(entry) == Step::Resume { counted as f64 } else { 0.0 };
             }
             seen
         })

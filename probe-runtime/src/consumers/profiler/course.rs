@@ -54,8 +54,6 @@ pub(super) struct Measured {
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
-    /// For how long calls of windows went on that have not ended in time, at least.
-    unended: f64,
 }
 
 /// Times of calls, with what hits took of them.
@@ -103,9 +101,6 @@ pub(super) struct Known {
     pub(super) samples: f64,
 }
 
-/// The part of their time that calls of windows may have gone on without ending: of those that take
-/// longer, most that are whole are the shorter ones.
-const LONG: f64 = 0.05;
 /// How uncertain it is what hits inside of a call took of it.
 const HITS: f64 = 0.2;
 /// How many times the error of their number, by chance, calls that windows have seen are uncertain by:
@@ -124,12 +119,12 @@ impl Course {
         self.measured.get_or_insert_default()
     }
 
-    /// Reads on. `weight` is what a call of the last window stands for, which was so long.
-    pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64, length: f64) {
+    /// Reads on. `weight` is what a call of the last window stands for.
+    pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64) {
         let mode = self.mode;
         // Else it is read from its beginning when there is more to know.
         if self.measured.is_some() || seen.delivered != 0.0 {
-            self.measured().read(mode, seen, now, weight, length);
+            self.measured().read(mode, seen, now, weight);
         }
     }
 
@@ -161,7 +156,7 @@ impl Course {
 }
 
 impl Measured {
-    fn read(&mut self, mode: Mode, seen: Seen, now: Moment, weight: f64, length: f64) {
+    fn read(&mut self, mode: Mode, seen: Seen, now: Moment, weight: f64) {
         let calls = seen.calls - self.last.calls;
         let from = std::mem::replace(&mut self.from, now);
         let passed = (now.time - from.time).max(0.0);
@@ -179,7 +174,6 @@ impl Measured {
             self.untimed += passed;
             let new = self.in_windows.add(&seen, &self.last);
             self.windows.add(weight, new.ended, new.time);
-            self.unended += (new.begun - new.ended).max(0.0) * length;
         }
         self.last = seen;
     }
@@ -221,7 +215,7 @@ impl Measured {
         }
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
-        let own = self.own(ended, costs).filter(|_| self.lost() <= LONG && unseen.is_finite());
+        let own = self.own(ended, costs).filter(|_| unseen.is_finite());
         let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
         // Of more calls than are known of, nothing is the mean.
@@ -232,11 +226,6 @@ impl Measured {
     /// Calls that are being timed.
     fn under_way(&self) -> f64 {
         self.timed.begun - self.timed.ended
-    }
-
-    /// The part of the time of calls in windows of which nothing is known.
-    fn lost(&self) -> f64 {
-        if self.unended > 0.0 { self.unended / (self.unended + self.in_windows.time) } else { 0.0 }
     }
 
     /// The time of all calls that have ended: as those say that were timed, and with what the others
@@ -250,7 +239,7 @@ impl Measured {
             Some(mean) => {
                 let value = (mean.value - self.in_windows.of_hits(costs)).max(0.0);
                 let of_rest = Estimated { value, ..mean }.times(rest);
-                (of_rest, self.hidden() + of_rest.value * self.lost() / (1.0 - self.lost()).max(0.0))
+                (of_rest, self.hidden())
             }
             None => {
                 // All the time in which they can have been.
@@ -302,7 +291,7 @@ mod tests {
         let mut read = |time, calls, delivered| {
             let (seen, now) = (Seen { calls, delivered, ..Seen::default() }, Moment { time, worked: 0.0 });
             courses.each_mut().map(|course| {
-                course.read(seen, now, 1.0, 10.0);
+                course.read(seen, now, 1.0);
                 course.measured.as_ref().map(|it| format!("{it:?}"))
             })
         };

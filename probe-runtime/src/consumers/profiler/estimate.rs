@@ -109,12 +109,6 @@ impl Estimated {
     }
 }
 
-/// How many of so many numbers would say as much, if they were alike; from their sum, and the sum of
-/// their squares. (Kish, *Survey Sampling*, 1965, 11.7.)
-fn alike(sum: f64, squares: f64) -> f64 {
-    if squares > 0.0 { sum * sum / squares } else { 0.0 }
-}
-
 /// The part of time, at most, that is in what `seen` of `looks` at random instants have met: in 95 of
 /// 100 cases. (That is 3 / `looks` if it was never met.)
 pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
@@ -213,6 +207,8 @@ impl Ratio {
         }
         let mean = self.time / self.calls;
         let spread = self.time_squared - 2.0 * mean * self.product + mean * mean * self.calls_squared;
+        // How many windows would say as much, if they were alike. (Kish, *Survey Sampling*, 1965, 11.7.)
+        let alike = |sum: f64, squares: f64| if squares > 0.0 { sum * sum / squares } else { 0.0 };
         let alike = alike(self.calls, self.calls_squared).min(alike(self.time, self.time_squared));
         let deviation = (spread.max(0.0) * self.windows / (self.windows - 1.0)).sqrt() / self.calls;
         Some(Estimated { value: mean, error: reach((alike - 1.0).min(self.windows / 3.0)) * deviation })

@@ -34,9 +34,9 @@ pub use budget::Budget;
 use daemon::Daemon;
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
-use sampler::Sampler;
 #[cfg(feature = "perf")]
 pub(super) use sampler::{DEPTH, Timed};
+use sampler::{Sampler, begins};
 use time::{Time, Used};
 
 use super::shown::Shown;
@@ -256,7 +256,7 @@ impl Consumer for Profiler {
     }
 
     fn start(&self, probe: ProbeId) -> Start {
-        let begins = self.core.sampler.get().is_some_and(|sampler| sampler.begins(probe));
+        let begins = self.core.sampler.get().is_some_and(|sampler| begins(sampler.step(probe)));
         if begins { Start::Counted } else { Start::Off }
     }
 
@@ -298,12 +298,7 @@ impl Profiler {
 
     /// The functions, by the numbers of [`Timed`].
     pub(super) fn functions(&self) -> &[Function] {
-        self.core.sampler.get().map_or(&[], Sampler::functions)
-    }
-
-    /// What it may cost.
-    pub(super) fn limit(&self) -> Budget {
-        self.options.budget
+        self.core.sampler.get().map_or(&[], |it| &it.selected.functions)
     }
 }
 

@@ -19,12 +19,12 @@ macro_rules! sums {
             key: AtomicU64,
             thread: AtomicU64,
             /// Calls under way that are not timed.
-            untimed: AtomicU64,
+            pub(super) untimed: AtomicU64,
             /// Timed calls that have ended.
             ended: AtomicU64,
             /// The longest of their times, of those that windows have timed.
             longest: AtomicU64,
-            $($(#[$doc])* $name: AtomicU64,)*
+            $($(#[$doc])* pub(super) $name: AtomicU64,)*
         }
 
         /// The sums of one function over all threads.
@@ -126,43 +126,12 @@ impl Part {
         }
     }
 
-    /// A call is unbounded.
-    #[inline(always)]
-    pub(super) fn unbound(&self) {
-        add(&self.unbounded, 1);
-    }
-
-    #[inline(always)]
-    pub(super) fn count(&self, is_resumed: bool) {
-        add(&self.delivered, 1);
-        if is_resumed {
-            add(&self.resumed, 1);
-        }
-    }
-
-    /// A call begins that is not timed.
-    #[inline(always)]
-    pub(super) fn begin_untimed(&self) {
-        add(&self.untimed, 1);
-    }
-
-    /// How many of those are under way.
-    #[inline(always)]
-    pub(super) fn untimed(&self) -> u64 {
-        self.untimed.load(Relaxed)
-    }
-
-    /// One of those ends, if there is any.
+    /// A call ends that is not timed, if there is any.
     #[inline(always)]
     pub(super) fn end_untimed(&self) -> bool {
-        let untimed = self.untimed();
+        let untimed = self.untimed.load(Relaxed);
         self.untimed.store(untimed.saturating_sub(1), Relaxed);
         untimed != 0
-    }
-
-    #[inline(always)]
-    pub(super) fn begin_timed(&self) {
-        add(&self.begun, 1);
     }
 
     /// A timed call has ended, with so many hits inside.
@@ -175,22 +144,5 @@ impl Part {
         }
         // Last: a reader that sees the call also sees its time.
         self.ended.store(self.ended.load(Relaxed).wrapping_add(1), Release);
-    }
-
-    /// The call was timed with all that is in it; so much of its time was in timed calls right
-    /// inside, of this number.
-    #[inline(always)]
-    pub(super) fn end_whole(&self, weight: u64, elapsed: u64, inner: u64, calls: u64) {
-        add(&self.whole, weight);
-        add(&self.own, weight * elapsed.saturating_sub(inner));
-        add(&self.inside, weight * calls);
-    }
-
-    /// The time of calls right inside, and their number, both weighted; and how many were seen.
-    #[inline(always)]
-    pub(super) fn add_below(&self, [time, calls, seen]: [u64; 3]) {
-        add(&self.below, time);
-        add(&self.below_calls, calls);
-        add(&self.below_seen, seen);
     }
 }

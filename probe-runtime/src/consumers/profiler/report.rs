@@ -43,8 +43,8 @@ pub struct Profile {
     refused: usize,
     has_given_up: bool,
     cost: ProfileCost,
-    budget: Option<Budget>,
-    period: Period,
+    pub(in crate::consumers) budget: Option<Budget>,
+    pub(in crate::consumers) period: Period,
 }
 
 impl Profile {
@@ -57,22 +57,22 @@ impl Profile {
         // What was known when it began is right to a thousandth.
         let scale = scale / running.scale;
         let elapsed = core.now_for(running) * scale;
-        let mut functions = Vec::with_capacity(sampler.functions().len());
+        let mut functions = Vec::with_capacity(sampler.selected.functions.len());
         core.known(sampler, running, |known, seen| {
-            let function = &sampler.functions()[functions.len()];
+            let function = &sampler.selected.functions[functions.len()];
             functions.push(FunctionProfile::new(function, &known, &seen, scale, elapsed));
         });
         // Those of the same weight stay in the order of their paths.
         crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
         Self {
             functions,
-            left_out: sampler.left_out().to_vec(),
-            lost: sampler.lost(),
+            left_out: sampler.selected.left_out.clone(),
+            lost: sampler.memory.lost(),
             refused: running.refused,
             has_given_up: running.has_given_up,
             cost: ProfileCost::new(&core.cost(running), elapsed),
             budget: Some(budget),
-            period: sampler.period(),
+            period: sampler.made.period(),
         }
     }
 
@@ -95,12 +95,6 @@ impl Profile {
     /// say.
     pub fn refused(&self) -> usize {
         self.refused
-    }
-
-    /// When it was measured.
-    #[cfg(feature = "perf")]
-    pub(in crate::consumers) fn period(&self) -> Period {
-        self.period
     }
 
     /// What profiling has cost so far.

@@ -27,12 +27,12 @@ use super::plan::Mode;
 pub(in crate::consumers) use super::stack::DEPTH;
 use super::stack::{Frame, Head, Pending};
 use super::time::Time;
-use crate::calls::{Act, Function, LeftOut, Selected, Step, add};
+use crate::calls::{Act, Selected, Step, add};
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread};
-use crate::period::{Period, Since};
+use crate::period::Since;
 use crate::registry::ProbeId;
 
 /// A hit of a timed call: its function, and how many calls are timed around it on its thread
@@ -68,7 +68,7 @@ impl Probes {
 
 /// Whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
-fn begins(step: Step) -> bool {
+pub(super) fn begins(step: Step) -> bool {
     matches!(step, Step::Begin | Step::Enter | Step::Resume)
 }
 
@@ -102,15 +102,15 @@ impl Window {
 
 /// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
-    selected: Selected,
+    pub(super) selected: Selected,
     /// Of each function.
     probes: Vec<Probes>,
     /// Of each function: changes with its mode.
     modes: Vec<AtomicU32>,
     window: Window,
-    memory: PerThread<Head, Part>,
+    pub(super) memory: PerThread<Head, Part>,
     time: Time,
-    made: Since,
+    pub(super) made: Since,
 }
 
 impl Sampler {
@@ -139,19 +139,6 @@ impl Sampler {
         Ok(Self { selected, probes, modes, window, memory, time, made: Since::now() })
     }
 
-    /// The period from its beginning until now.
-    pub(super) fn period(&self) -> Period {
-        self.made.period()
-    }
-
-    pub(super) fn functions(&self) -> &[Function] {
-        &self.selected.functions
-    }
-
-    pub(super) fn left_out(&self) -> &[LeftOut] {
-        &self.selected.left_out
-    }
-
     /// A function's probes where calls begin, and the others.
     pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
         let Probes { all, beginning, .. } = &self.probes[function];
@@ -173,19 +160,9 @@ impl Sampler {
         functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()
     }
 
-    /// Whether a future's later polls begin at this probe.
-    pub(super) fn resumes(&self, probe: ProbeId) -> bool {
-        self.selected.acts.get(probe.index()).is_some_and(|act| act.step == Step::Resume)
-    }
-
-    /// Whether calls, or polls, begin at this probe.
-    pub(super) fn begins(&self, probe: ProbeId) -> bool {
-        self.selected.acts.get(probe.index()).is_some_and(|act| begins(act.step))
-    }
-
-    /// Hits that found no memory.
-    pub(super) fn lost(&self) -> u64 {
-        self.memory.lost()
+    /// What a hit of a probe means.
+    pub(super) fn step(&self, probe: ProbeId) -> Step {
+        self.selected.acts.get(probe.index()).map_or(Step::Nothing, |act| act.step)
     }
 
     /// A function's mode from here on. Called by one thread at a time, as all that changes
@@ -247,7 +224,8 @@ impl Sampler {
         add(&head.hits, 1);
         let begins = begins(step);
         if begins {
-            part.count(step == Step::Resume);
+            add(&part.delivered, 1);
+            add(&part.resumed, u64::from(step == Step::Resume));
         }
         let mode = self.modes.get(function)?.load(Acquire);
         let key = self.key(mode, event.generation());
@@ -278,23 +256,28 @@ impl Sampler {
             head.current(|frame| self.is_current(frame, call));
         }
         if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
-            frame.note(call.function, call.key, head.hits.load(Relaxed), part.untimed(), call.mark);
-            let is_nested = part.untimed() != 0 || head.find(call.function, call.key, 0).is_some();
+            frame.note(
+                call.function,
+                call.key,
+                head.hits.load(Relaxed),
+                part.untimed.load(Relaxed),
+                call.mark,
+            );
+            let is_nested =
+                part.untimed.load(Relaxed) != 0 || head.find(call.function, call.key, 0).is_some();
             // As late as possible: the work before is not the call's.
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
-                part.begin_timed();
-                if is_nested {
-                    part.unbound();
-                }
+                add(&part.begun, 1);
+                add(&part.unbounded, u64::from(is_nested));
                 head.push();
                 return Some(depth);
             }
         }
         // The stack pointer tells the exits of others.
         if call.mark == 0 {
-            part.begin_untimed();
+            add(&part.untimed, 1);
         }
         None
     }
@@ -303,7 +286,8 @@ impl Sampler {
     fn end(&self, call: Call, head: &Head, part: &Part, local: Local<'_, Head, Part>) -> Option<usize> {
         let found = head.find(call.function, call.key, call.mark);
         // Of a timed call and others, those end first that began after it.
-        let is_innermost = |frame: &Frame| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed();
+        let is_innermost =
+            |frame: &Frame| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
         if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
             let now = self.time.now();
             head.cut(depth);
@@ -314,9 +298,7 @@ impl Sampler {
         let began_before = !part.end_untimed() && call.mark == 0;
         let (begin, deadline) = self.window.span();
         if call.is_always() {
-            if began_before {
-                part.unbound();
-            }
+            add(&part.unbounded, u64::from(began_before));
         } else if deadline != 0 {
             let now = self.time.now();
             if call.is_first {
@@ -337,17 +319,22 @@ impl Sampler {
         // Without the call's own exit.
         let hits = head.hits.load(Relaxed).wrapping_sub(frame.hits.load(Relaxed)).wrapping_sub(1);
         part.end_timed(elapsed, hits, !call.is_always());
-        let weight = if call.is_always() { 1 } else { self.window.weight.load(Relaxed) };
-        let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
         let (begin, deadline) = self.window.span();
+        let (inner, calls) = (frame.inner.load(Relaxed), frame.calls.load(Relaxed));
+        let end_whole = |weight: u64| {
+            add(&part.whole, weight);
+            add(&part.own, weight * elapsed.saturating_sub(inner));
+            add(&part.inside, weight * calls);
+        };
+        let weight = self.window.weight.load(Relaxed);
         if call.is_always() {
             add_below(&head.pending, local.parts());
-            part.end_whole(weight, elapsed, inner, calls);
+            end_whole(1);
         } else if now < deadline {
             // The longer a call, the fewer are whole in a window.
             let length = deadline.saturating_sub(begin);
             let left = length.saturating_sub(elapsed).max(length / 8).max(1);
-            part.end_whole(weight.saturating_mul(length) / left, elapsed, inner, calls);
+            end_whole(weight.saturating_mul(length) / left);
         }
         let Some(outer) = head.current(|frame| self.is_current(frame, call)) else { return };
         let is_of_window = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
@@ -357,11 +344,14 @@ impl Sampler {
             return;
         }
         let (pending, owner) = (&head.pending, outer.function.load(Relaxed));
-        if !pending.is_of(owner, call.era()) {
+        if pending.owner.load(Relaxed) != owner || pending.window.load(Relaxed) != call.era() {
             add_below(pending, local.parts());
-            pending.begin(owner, call.era());
+            pending.owner.store(owner, Relaxed);
+            pending.window.store(call.era(), Relaxed);
         }
-        pending.add(weight * elapsed, weight);
+        add(&pending.time, weight * elapsed);
+        add(&pending.calls, weight);
+        add(&pending.seen, 1);
     }
 
     /// What calls have in common that can be paired.
@@ -408,8 +398,10 @@ impl Call {
 /// Nobody turned out to be between these calls and the one that is always timed.
 #[inline]
 fn add_below(pending: &Pending, parts: &[Part]) {
-    let below = pending.take();
-    if let Some(part) = parts.get(pending.owner()) {
-        part.add_below(below);
+    let [time, calls, seen] = pending.take();
+    if let Some(part) = parts.get(pending.owner.load(Relaxed)) {
+        add(&part.below, time);
+        add(&part.below_calls, calls);
+        add(&part.below_seen, seen);
     }
 }

@@ -36,12 +36,12 @@ unsafe impl Zeroed for Head {}
 /// it is the call that is always timed around them.
 #[repr(C)]
 pub(super) struct Pending {
-    owner: AtomicUsize,
-    window: AtomicU64,
-    time: AtomicU64,
-    calls: AtomicU64,
+    pub(super) owner: AtomicUsize,
+    pub(super) window: AtomicU64,
+    pub(super) time: AtomicU64,
+    pub(super) calls: AtomicU64,
     /// How many of them were seen: each stands for others.
-    seen: AtomicU64,
+    pub(super) seen: AtomicU64,
 }
 
 /// A call that is timed.
@@ -153,29 +153,6 @@ impl Frame {
 }
 
 impl Pending {
-    #[inline(always)]
-    pub(super) fn owner(&self) -> usize {
-        self.owner.load(Relaxed)
-    }
-
-    /// Whether they are of the call that is always timed of this function, in this window.
-    #[inline(always)]
-    pub(super) fn is_of(&self, owner: usize, window: u64) -> bool {
-        self.owner() == owner && self.window.load(Relaxed) == window
-    }
-
-    pub(super) fn begin(&self, owner: usize, window: u64) {
-        self.owner.store(owner, Relaxed);
-        self.window.store(window, Relaxed);
-    }
-
-    #[inline(always)]
-    pub(super) fn add(&self, time: u64, calls: u64) {
-        add(&self.time, time);
-        add(&self.calls, calls);
-        add(&self.seen, 1);
-    }
-
     /// Forgets them, if they are of this window.
     #[inline(always)]
     pub(super) fn drop_of(&self, window: u64) {

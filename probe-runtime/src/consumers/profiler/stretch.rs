@@ -126,7 +126,7 @@ impl Windows {
 
     /// What is known of a function by now, if its last reading is this.
     pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: Moment) {
-        course.read(seen, now, self.weight, WINDOW);
+        course.read(seen, now, self.weight);
     }
 
     /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its

@@ -23,8 +23,7 @@ const EARLY: f64 = 20e6;
 /// To wake up and to go to sleep takes some 13 to 28 µs on a virtual machine; to read a function 0.1.
 const WAKING: f64 = 20e3;
 const READING: f64 = 100.0;
-/// The least from one to the next, in times of the last one, and the most, in nanoseconds.
-const REST: f64 = 10.0;
+/// The most from one to the next, in nanoseconds.
 const LONGEST: f64 = 4e9;
 /// Calls of so many nanoseconds are not timed each, however few they are: they can become so many by
 /// the next survey that telling them takes as long as they do.
@@ -62,7 +61,7 @@ impl Surveys {
     fn plan(&mut self, now: f64, income: f64, price: impl Fn(f64) -> f64) {
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
         let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
-        let least = (OF_ALL * now).clamp(FIRST, ENOUGH).max(REST * self.took);
+        let least = (OF_ALL * now).clamp(FIRST, ENOUGH);
         (self.last, self.between) = (now, least.max(paid).min(LONGEST));
     }
 }
