@@ -22,7 +22,6 @@ use crate::control::Switch;
 use crate::dispatch::slots;
 use crate::error::Error;
 use crate::os::fork::process;
-use crate::patch::Visibility;
 
 /// What hits, looks and reports share.
 pub(super) struct Core {
@@ -58,7 +57,7 @@ pub(super) struct Running {
     has_daemon: bool,
     /// When the accounts were made up.
     pub(super) asked: f64,
-    totals: (u64, u64),
+    totals: [f64; 2],
     /// What comes in each nanosecond, lately.
     pub(super) income: f64,
     pub(super) cost: Cost,
@@ -103,7 +102,7 @@ impl Core {
     }
 
     /// `None` in a forked child, if the daemon was at work when it was forked.
-    pub(super) fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
+    fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
         if self.is_here() {
             return Some(self.running.lock().unwrap_or_else(PoisonError::into_inner));
         }
@@ -112,6 +111,11 @@ impl Core {
             Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Does something with both, once it is attached.
+    pub(super) fn with<R>(&self, act: impl FnOnce(&Sampler, &mut Running) -> R) -> Option<R> {
+        Some(act(self.sampler.get()?, self.running()?.as_mut()?))
     }
 
     /// Whether this is the process that it was made in, not a forked child.
@@ -130,22 +134,22 @@ impl Core {
         running.book(sampler);
         running.plan();
         // The daemon is another thread.
-        running.used.by_this_thread = 0;
+        running.used.by_this_thread = 0.0;
         *place = Some(running);
     }
 
     /// Tells all that is known of each function now, in their order.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn known(&self, sampler: &Sampler, running: &mut Running, mut tell: impl FnMut(Known, Seen)) {
-        if !running.rehearsed.is_known() && sampler.totals().1 != 0 {
+        if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
             running.rehearsed.again();
         }
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
-        let unseen = running.windows.unseen() * now.time;
-        running.read_all(sampler, |windows, course, seen| {
+        let (unseen, weight) = (running.unseen() * now.time, running.windows.weight);
+        running.read_all(sampler, |course, seen| {
             let mut course = course.clone();
-            windows.read_on(&mut course, seen, now);
+            course.read(seen, now, weight);
             tell(course.known(costs, threads, unseen), seen);
         });
     }
@@ -163,47 +167,46 @@ impl Core {
     /// Looks, and switches what is to be switched; returns in how much time to look again.
     /// `is_daemon` says that all of this thread's time is the profiler's.
     pub(super) fn look(&self, is_daemon: bool) -> Duration {
-        const NEVER: Duration = Duration::from_secs(1);
-        let (Some(sampler), Some(mut running)) = (self.sampler.get(), self.running()) else { return NEVER };
-        let Some(running) = running.as_mut() else { return NEVER };
-        if running.process != process() {
-            // Times on processors begin anew in a forked child.
-            (running.process, running.used) = (process(), Used::default());
-        }
-        if !is_daemon {
-            running.used.by_this_thread = self.time.used().by_this_thread;
-        }
-        running.step(sampler);
-        running.rehearse();
-        running.book(sampler);
-        // A clock of whole nanoseconds is to be there by then.
-        let left = running.next() - running.now() + 1.0;
-        Duration::from_secs_f64(left.clamp(0.0, 1e9) / 1e9)
+        self.with(|sampler, running| {
+            if running.process != process() {
+                // Times on processors begin anew in a forked child.
+                (running.process, running.used) = (process(), Used::default());
+            }
+            if !is_daemon {
+                running.used.by_this_thread = self.time.used().by_this_thread;
+            }
+            running.step(sampler);
+            running.rehearse();
+            running.book(sampler);
+            // A clock of whole nanoseconds is to be there by then.
+            let left = running.next() - running.now() + 1.0;
+            Duration::from_secs_f64(left.clamp(0.0, 1e9) / 1e9)
+        })
+        .unwrap_or(Duration::from_secs(1))
     }
 
     /// Nobody is going to look any more: all becomes latent, and reports say so.
     pub(super) fn give_up(&self) {
-        let (Some(sampler), Some(mut running)) = (self.sampler.get(), self.running()) else { return };
-        let Some(running) = running.as_mut() else { return };
-        running.has_given_up = true;
-        sampler.close();
-        let all: Vec<_> = (0..sampler.selected.functions.len()).collect();
-        running.switch.off(&[sampler.entries(&all), sampler.exits(&all)].concat(), Visibility::Eventual);
+        self.with(|sampler, running| {
+            running.has_given_up = true;
+            sampler.close();
+            let all: Vec<_> = (0..running.courses.len()).collect();
+            running.switch_off(&[sampler.entries(&all), sampler.exits(&all)].concat());
+        });
     }
 }
 
 impl Running {
-    /// `used` is what this thread had used when attaching began, and `scale` the nanoseconds of a
-    /// tick, to a thousandth. A hit of a timed call takes `besides` nanoseconds more.
+    /// `used` is what this thread had used when attaching began. A hit of a timed call takes `besides`
+    /// nanoseconds more.
     pub(super) fn new(
         core: &Core,
         options: Options,
         switch: Switch,
         used: Used,
-        scale: f64,
         besides: f64,
     ) -> Result<Self, Error> {
-        let (time, began) = (core.time, core.time.now());
+        let (time, began, scale) = (core.time, core.time.now(), core.time.nanoseconds_per_tick(true));
         let entries = core.sampler.get().map(Sampler::first_entries).unwrap_or_default();
         let courses: Vec<_> = Switch::counted_in_place(&entries).into_iter().map(Course::new).collect();
         let functions = courses.len();
@@ -229,7 +232,7 @@ impl Running {
             used,
             has_daemon: !options.is_stepped,
             asked: 0.0,
-            totals: (0, 0),
+            totals: [0.0; 2],
             cost: Cost::default(),
             refused: 0,
             has_given_up: false,
@@ -243,7 +246,7 @@ impl Running {
 
     /// What hits cost, as far as is known, among as many functions as are called lately.
     pub(super) fn costs(&self) -> Costs {
-        let costs = self.rehearsed.costs();
+        let costs = self.rehearsed.costs;
         Costs { counted: costs.counted + costs.cold * self.loads.crowd, ..costs }
     }
 
@@ -269,15 +272,12 @@ impl Running {
     }
 
     /// Makes up the accounts: income, what delivered hits have cost since, and its own work.
-    #[expect(clippy::cast_precision_loss, reason = "between two looks")]
     pub(super) fn book(&mut self, sampler: &Sampler) {
-        let (now, used) = (self.now(), self.time.used());
-        let since = |now: u64, then: u64| now.saturating_sub(then) as f64;
+        let (now, used, totals) = (self.now(), self.time.used(), sampler.totals());
         let elapsed = (now - self.asked).max(0.0);
-        let cpu = since(used.by_all, self.used.by_all);
-        let own = since(used.by_this_thread, self.used.by_this_thread);
-        let (hits, timed) = sampler.totals();
-        let (new_hits, new_timed) = (since(hits, self.totals.0), since(timed, self.totals.1));
+        let cpu = used.by_all - self.used.by_all;
+        let own = used.by_this_thread - self.used.by_this_thread;
+        let [new_hits, new_timed] = [0, 1].map(|it| totals[it] - self.totals[it]);
         let costs = self.costs();
         let of_hits = new_hits * costs.delivered + 2.0 * new_timed * costs.reading;
         let income = self.bucket.income(elapsed, cpu);
@@ -293,12 +293,12 @@ impl Running {
         if self.cost.beginning.is_none() && now >= BEGINNING && self.cost.used > 0.0 {
             self.cost.beginning = Some((now, (self.cost.hits + self.cost.own) / self.cost.used));
         }
-        (self.asked, self.used, self.totals) = (now, used, (hits, timed));
+        (self.asked, self.used, self.totals) = (now, used, totals);
     }
 
     /// Reads all functions, and books the calls that the runtime has counted. Of functions that are
     /// counted in windows only, these do so.
-    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&Windows, &mut Course, Seen)) {
+    pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&mut Course, Seen)) {
         let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
         let all: Vec<_> = (0..self.courses.len()).collect();
         let readings = self.read(sampler, &all);
@@ -311,15 +311,14 @@ impl Running {
                 of_all += counted;
                 time += counted * costs.counted(course.is_in_place);
             }
-            each(&self.windows, course, seen);
+            each(course, seen);
         }
         self.spend(of_all, time);
     }
 
     /// The CPU time of the process.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     fn used_until(&self, now: Used) -> f64 {
-        self.cost.used + now.by_all.saturating_sub(self.used.by_all) as f64
+        self.cost.used + now.by_all - self.used.by_all
     }
 
     /// The program's part of it: without what the profiler has used by the last time that accounts
@@ -329,10 +328,9 @@ impl Running {
     }
 
     /// Now, on the thread that looks.
-    #[expect(clippy::cast_precision_loss, reason = "of an estimate")]
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
-        let own = used.by_this_thread.saturating_sub(self.used.by_this_thread) as f64;
+        let own = used.by_this_thread - self.used.by_this_thread;
         Moment { time: self.now(), worked: self.worked(used) - own }
     }
 

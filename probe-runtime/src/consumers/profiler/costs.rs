@@ -1,14 +1,11 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
-//! No clock tells the cost of a hit of the program, since most of it lies outside of the readings.
-//! So the profiler makes hits of its own ([`rehearsal`](crate::dispatch::rehearsal)), now and then,
-//! from the thread that looks, as far as the budget pays for it. That runs beside the program, since
-//! a processor that two threads share takes longer. The cost is the median of the last rehearsals.
-//!
-//! In a program, a hit takes longer than here if its code has left the caches ([`COLD`]). It takes
-//! less if the processor executes it beside the function's own work ([`BESIDE`]). Delivered hits
-//! are [in order](crate::Consumer::needs_order), so they take the same beside any work, within a
-//! tenth. Without such order, [`DOUBT`] holds for them.
+//! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
+//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that looks, as far as the
+//! budget pays for it: beside the program, since a processor that two threads share takes longer. The
+//! cost is the median of the last rehearsals. In a program, a hit takes longer if its code has left the
+//! caches ([`COLD`]), and less if the processor executes it beside the function's own work ([`BESIDE`]).
+//! Delivered hits are [in order](crate::Consumer::needs_order), so they take the same beside any work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -82,26 +79,23 @@ pub(super) struct Rehearsed {
     /// What is done besides at either hit of a timed call.
     besides: f64,
     last: VecDeque<[f64; 5]>,
-    costs: Costs,
+    pub(super) costs: Costs,
 }
 
 /// What is rehearsed with; a tick takes `scale` nanoseconds.
 struct Alone {
     clock: Clock,
     scale: f64,
-    lone: Arc<Lone>,
+    sampler: Arc<Sampler>,
 }
 
-/// A sampler of its own, as a consumer.
-struct Lone(Sampler);
-
-impl Consumer for Lone {
+impl Consumer for Sampler {
     fn needs_order(&self) -> bool {
         true
     }
 
     fn hit(&self, event: &Event<'_>) {
-        let _ = self.0.hit(event);
+        let _ = self.sample(event);
     }
 }
 
@@ -110,7 +104,7 @@ impl Rehearsed {
     pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
         let alone = match time {
             Time::Machine(clock) => {
-                Some(Alone { clock, scale, lone: Arc::new(Lone(Sampler::rehearsed(time)?)) })
+                Some(Alone { clock, scale, sampler: Arc::new(Sampler::rehearsed(time)?) })
             }
             Time::Given(_) => None,
         };
@@ -123,11 +117,6 @@ impl Rehearsed {
     /// Whether costs are not guessed any more.
     pub(super) fn is_known(&self) -> bool {
         self.alone.is_none() || !self.last.is_empty()
-    }
-
-    /// What hits cost, as known by now.
-    pub(super) fn costs(&self) -> Costs {
-        self.costs
     }
 
     /// Rehearses once more. If that is impossible now, nothing changes.
@@ -152,20 +141,20 @@ impl Rehearsed {
 
 impl Alone {
     fn rehearse(&self) -> Option<[f64; 5]> {
-        let Self { clock, scale, ref lone } = *self;
+        let Self { clock, scale, ref sampler } = *self;
         let counted = BESIDE * hits_in_place(clock)? / 2.0;
         let shared = hits_that_count(clock)? / 2.0;
-        lone.0.set_mode(0, Mode::Counted);
-        let delivered = hits_that_call(clock, Arc::clone(lone), || ())? / 2.0;
-        lone.0.set_mode(0, Mode::Timed);
-        let seen = || lone.0.seen(1.0)(0);
+        sampler.set_mode(0, Mode::Counted);
+        let delivered = hits_that_call(clock, Arc::clone(sampler), || ())? / 2.0;
+        sampler.set_mode(0, Mode::Timed);
+        let seen = || sampler.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
         let round = || {
             let after = seen();
             inside.push((after.time - before.time) / (after.ended - before.ended).max(1.0));
             before = after;
         };
-        let timed = hits_that_call(clock, Arc::clone(lone), round)? / 2.0;
+        let timed = hits_that_call(clock, Arc::clone(sampler), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
         Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * scale))
     }
@@ -184,16 +173,16 @@ mod tests {
     #[test]
     fn hits_take_time() {
         let mut rehearsed = Rehearsed::new(Time::Machine(Clock::new()), 0.5, 0.0).unwrap();
-        assert!((rehearsed.costs().counted - 1.5).abs() < 1e-9, "a guess");
+        assert!((rehearsed.costs.counted - 1.5).abs() < 1e-9, "a guess");
         (0..20).for_each(|_| rehearsed.again());
-        let Costs { counted, delivered, inside, .. } = rehearsed.costs();
-        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs());
+        let Costs { counted, delivered, inside, .. } = rehearsed.costs;
+        assert!(counted > 0.0 && delivered > 0.0 && inside > 0.0, "{:?}", rehearsed.costs);
         assert!(rehearsed.last.len() <= KEPT);
     }
 
     #[test]
     fn what_is_besides_is_once_inside() {
-        let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs();
+        let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs;
         assert_eq!(costs(0.0), Costs::default());
         let doubt = DOUBT * 10.0;
         assert_eq!(costs(10.0), Costs { reading: 10.0, inside: 10.0, doubt, ..Costs::default() });

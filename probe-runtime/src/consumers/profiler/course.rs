@@ -92,7 +92,7 @@ impl Times {
 }
 
 /// What is known of a function.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Known {
     pub(super) calls: Estimated,
     pub(super) mean: Option<Estimated>,
@@ -145,8 +145,8 @@ impl Course {
         !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
     }
 
-    /// All that is known when all functions have just been read, in a program of so many threads at
-    /// most. `unseen` is what calls may take, at most, that were in calls of it and never seen.
+    /// All that is known as just read, in a program of so many threads at most. `unseen` is what calls
+    /// may take, at most, that were in calls of it and never seen.
     pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
         match &self.measured {
             Some(measured) => measured.known(costs, threads, unseen),
@@ -209,7 +209,8 @@ impl Measured {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = Known { calls, samples, ..Known::default() };
-        let ended = calls.value - self.under_way();
+        // Without those that are being timed.
+        let ended = calls.value - (self.timed.begun - self.timed.ended);
         if samples == 0.0 || ended < 1.0 {
             return known;
         }
@@ -221,11 +222,6 @@ impl Measured {
         // Of more calls than are known of, nothing is the mean.
         let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
         Known { mean, own, total: Some(total), ..known }
-    }
-
-    /// Calls that are being timed.
-    fn under_way(&self) -> f64 {
-        self.timed.begun - self.timed.ended
     }
 
     /// The time of all calls that have ended: as those say that were timed, and with what the others
@@ -250,9 +246,9 @@ impl Measured {
         };
         let hits = (timed.hits + self.in_windows.hits) / samples;
         let doubt = ended * (costs.doubt + HITS * hits * costs.hit());
-        let sure = Estimated { value: timed.ended * each, error: doubt }.plus(of_rest);
-        let by_calls = calls.known_error().unwrap_or_default() * sure.value / ended;
-        let sure = sure.or_more(by_calls);
+        let (value, error) = (timed.ended * each + of_rest.value, doubt.hypot(of_rest.error));
+        let by_calls = calls.known_error().unwrap_or_default() * value / ended;
+        let sure = Estimated { value, error: error + by_calls };
         // Calls inside of calls take more than all the time, and those that had begun before more than
         // that in which not each was timed.
         let is_bounded = !calls.is_at_least() && (self.last.unbounded == 0.0 || rest < 1.0);

@@ -9,13 +9,6 @@ use super::core::Core;
 use crate::error::Error;
 use crate::os::masked::{self, Masked};
 
-/// Looks whenever it is time to, until it is over.
-fn watch(core: &Core) {
-    while !core.is_over.load(Ordering::Acquire) {
-        thread::park_timeout(core.look(true));
-    }
-}
-
 /// The thread that looks. It takes none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
     core: Arc<Core>,
@@ -28,8 +21,13 @@ impl Daemon {
         let masked = Masked::new();
         let thread = thread::Builder::new().name("probe-profiler".to_owned()).spawn(move || {
             masked::wake_in_time();
+            let watch = || {
+                while !of_thread.is_over.load(Ordering::Acquire) {
+                    thread::park_timeout(of_thread.look(true));
+                }
+            };
             // What it has said is on stderr; the program goes on.
-            if catch_unwind(AssertUnwindSafe(|| watch(&of_thread))).is_err() {
+            if catch_unwind(AssertUnwindSafe(watch)).is_err() {
                 of_thread.give_up();
             }
         });

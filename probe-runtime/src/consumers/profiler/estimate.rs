@@ -3,20 +3,16 @@
 //! - What was counted, or timed, at each call needs none.
 //! - What was counted in windows: the ratio of their calls to the processors' time that the program
 //!   has used in them, times all of that time. Each window stands at a random instant of its own
-//!   stretch of time, so the ratio is right whatever the program does. Where other programs want the
-//!   processors, too, this one may work more, or less, while the daemon looks than it does
-//!   otherwise: its own time tells. (Cochran, *Sampling Techniques*, 1977, 6: ratio estimates.)
+//!   stretch of time, so the ratio is right whatever the program does. (Cochran, *Sampling
+//!   Techniques*, 1977, 6: ratio estimates.)
 //! - What was timed in windows: the ratio of the windows' times to their calls, each weighted by
 //!   what it stands for. (The same, 9: calls of a window are a cluster.)
-//!
-//! Errors come from the spread between windows, and reach as far as Student's distribution says for
-//! a third of their number, or for as many as would say as much if they were alike: few that are unlike
-//! the others lean to one side. (A stretch has one window, so the spread of all is taken for that
-//! within a stretch: too wide, if anything.) Too few windows say nothing: then an estimate is a lower
-//! bound.
-//! - What no window has seen may be there all the same. Windows begin at random instants, so the part
-//!   of them that begins inside of calls that are longer than any timed one is the part of time that
-//!   such calls take ([`hidden`]).
+//! - Errors come from the spread between windows, as far as Student's distribution says for a third
+//!   of their number, or for as many as would say as much if they were alike: few that are unlike the
+//!   others lean to one side. Too few windows say nothing: then an estimate is a lower bound.
+//! - What no window has seen may be there all the same ([`hidden`]): windows begin at random instants,
+//!   so the part of them that begins inside of calls that are longer than any timed one is the part of
+//!   time that such calls take.
 
 /// A number and its error.
 ///
@@ -91,11 +87,6 @@ impl Estimated {
     /// The same, or more by so much.
     pub(super) fn or_more(self, by: f64) -> Self {
         Self { error: self.error + by, ..self }
-    }
-
-    /// The sum of two that have nothing to do with each other.
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self { value: self.value + other.value, error: self.error.hypot(other.error) }
     }
 
     /// What is left of one that may be nothing, or twice as much: what it is at least, as it was

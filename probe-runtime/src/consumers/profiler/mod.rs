@@ -76,54 +76,52 @@ use crate::registry::ProbeId;
 /// | `polls`, `±` | polls that began, if there are futures |
 ///
 /// Errors cover the truth in 95 of 100 cases. They come from the spread between windows, from what
-/// hits may take, and from what no window has seen: calls that take long, but seldom. The more
-/// windows there were, the less can be hidden. Where an error would be as large as its number, or
-/// nothing is known above it, `≥` stands before a lower bound, and `-` where nothing is known. So a
-/// run of some seconds tells more than one of a tenth of a second. Calls of a function inside of
-/// itself count each; the time of those is a lower bound where not each was timed.
+/// hits may take, and from what no window has seen: calls that take long, but seldom. So a run of
+/// some seconds tells more than one of a tenth of a second. Where an error would be as large as its
+/// number, or nothing is known above it, `≥` stands before a lower bound, and `-` where nothing is
+/// known. Calls of a function inside of itself count each; the time of those is a lower bound where
+/// not each was timed.
 ///
 /// What remains uncertain:
-/// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
-///   known within a tenth, some 4 ns, and can be subtracted. Where a function is called seldom, its
-///   hits have left the caches by the next time, and take some 100 ns that are not subtracted.
+/// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is known
+///   within some 4 ns, and can be subtracted. Hits of a function that is called seldom have left the
+///   caches by the next time, and take some 100 ns that are not subtracted.
 /// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-` if
-///   there are too many functions for one window (256), or many calls take longer than one.
-/// - A thread that makes only long calls of a function of which others make short ones may be
-///   missed: then its calls are in no error.
-/// - While the attachment is [paused](crate::Attachment::pause), or a probe is
-///   [held](crate::ProbeSet::hold), calls are not seen, and `rate` goes by all the time.
+///   there are too many functions for one window (256).
+/// - Calls of a thread that makes only long calls of a function of which others make short ones may
+///   be in no error.
+/// - Calls are not seen while the attachment is [paused](crate::Attachment::pause), or a probe is
+///   [held](crate::ProbeSet::hold); `rate` goes by all the time.
 ///
 /// # Which thread patches, and when
-/// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
-/// never patch, and a window is over for them by the clock. For speed, keep text open:
-/// `select("**")?.text(TextPolicy::Open).attach(Profiler::new())`. Otherwise each batch opens and
-/// seals it.
+/// A thread of its own, the daemon, which sleeps until a window begins or ends. Hits never patch, and
+/// a window is over for them by the clock. Keep text open for speed
+/// (`select("**")?.text(TextPolicy::Open)`): otherwise each batch opens and seals it.
 ///
 /// # Budget
 /// It begins with nothing, and grows with the CPU time that the program uses. Attaching, rehearsing,
 /// reading and switching are paid of it, as measured, and hits, by their number and the time that
-/// one takes on this machine. Windows are as rare as it takes to pay for them, but there are at
-/// least some three a second, so that a budget of less than some 0.05 % is exceeded. What a surprise
-/// has cost (a function that begins to be called 100 million times a second) is saved afterwards.
-/// The table says what profiling has cost, and how much of the first quarter of a second, if that
-/// was more than the budget: attaching to thousands of functions takes milliseconds at once.
+/// one takes on this machine. There are at least some three windows a second, so that a budget of
+/// less than some 0.05 % is exceeded. What a surprise has cost (a function that begins to be called
+/// 100 million times a second) is saved afterwards. The table says what profiling has cost, and how
+/// much of the first quarter of a second, if that was more than the budget: attaching to thousands of
+/// functions takes milliseconds at once.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
-/// - A delivered call: some 20 ns a hit, of which 5 are for order.
+/// - A delivered call: some 20 ns a hit, of which 5 are for order; no lock, no locked instruction, no
+///   heap, and no system call.
 /// - A timed call: also two readings of the clock, and an `lfence`.
 /// - Memory: for each thread 4 KiB, and some 150 bytes for each function; and a counter for each
 ///   probe.
 ///
-/// Hits take no lock, no locked instruction, no heap, and no system call. See the figures
-/// `profiler` and `coverage`.
+/// See the figures `profiler` and `coverage`.
 ///
 /// # Forks, and the end
-/// The daemon ends with the attachment: after the attachment was dropped, that thread is gone. A
-/// forked child has no daemon. The attachment there [has failed](crate::Attachment::failure), its
-/// sites are latent, and its profile is that at the fork; it is empty where another thread was just
-/// looking. A profiler that is [stepped](Self::stepped) goes on in the child, with the same
-/// exception.
+/// The daemon ends with the attachment: it is gone when that has been dropped. A forked child has no
+/// daemon. The attachment there [has failed](crate::Attachment::failure), its sites are latent, and
+/// its profile is that at the fork; it is empty where another thread was just looking. A profiler that
+/// is [stepped](Self::stepped) goes on in the child, with the same exception.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler, probe, select};
@@ -262,9 +260,8 @@ impl Consumer for Profiler {
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
         let used = *self.used_before.lock().unwrap_or_else(PoisonError::into_inner);
-        let scale = self.core.time.roughly();
         let besides = self.besides.get().copied().unwrap_or_default();
-        self.core.begin(Running::new(&self.core, self.options, switch, used, scale, besides)?);
+        self.core.begin(Running::new(&self.core, self.options, switch, used, besides)?);
         if !self.options.is_stepped {
             let daemon = Daemon::start(&self.core)?;
             *self.daemon.lock().unwrap_or_else(PoisonError::into_inner) = Some(daemon);
@@ -275,7 +272,7 @@ impl Consumer for Profiler {
     #[inline]
     fn hit(&self, event: &Event<'_>) {
         if let Some(sampler) = self.core.sampler.get() {
-            let _ = sampler.hit(event);
+            let _ = sampler.sample(event);
         }
     }
 }
@@ -293,7 +290,7 @@ impl Profiler {
     /// A hit; tells if it is one of a call that is timed.
     #[inline]
     pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
-        self.core.sampler.get()?.hit(event)
+        self.core.sampler.get()?.sample(event)
     }
 
     /// The functions, by the numbers of [`Timed`].

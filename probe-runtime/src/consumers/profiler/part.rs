@@ -87,16 +87,6 @@ sums! {
 unsafe impl Zeroed for Part {}
 
 impl Seen {
-    /// Calls that were not later polls of a future.
-    pub(super) fn first_calls(&self) -> f64 {
-        (self.calls - self.resumed).max(0.0)
-    }
-
-    /// The share of those.
-    pub(super) fn first_polls(&self) -> f64 {
-        if self.calls == 0.0 { 1.0 } else { self.first_calls() / self.calls }
-    }
-
     /// With times in nanoseconds, from ticks of so many.
     pub(super) fn scaled(self, scale: f64) -> Self {
         let [time, own, below] = [self.time, self.own, self.below].map(|it| it * scale);

@@ -83,11 +83,11 @@ impl Loads {
         self.calls[function] > 0.0
     }
 
-    /// How each function is to be measured, until so much has come in. `timed` is the price of a call
-    /// that is timed; so many more may be timed than now.
-    pub(super) fn choose(&self, now: &[Now], timed: f64, income: f64, more: usize) -> Vec<Mode> {
+    /// How each function is to be measured. `timed` is the price of a call that is timed; so many more
+    /// may be timed than now.
+    pub(super) fn choose(&self, now: &[Now], timed: f64, more: usize) -> Vec<Mode> {
         let mut chosen: Vec<_> = now.iter().map(|it| it.mode).collect();
-        if self.income <= 0.0 || income <= 0.0 {
+        if self.income <= 0.0 {
             return chosen;
         }
         // What is not called costs nothing, and is last.
@@ -131,7 +131,7 @@ mod tests {
 
     fn chosen(loads: &Loads, now: &[Mode], may_be_timed: bool, more: usize) -> Vec<Mode> {
         let now: Vec<_> = now.iter().map(|mode| Now { mode: *mode, price: 1.0, may_be_timed }).collect();
-        loads.choose(&now, 50.0, 1000.0, more)
+        loads.choose(&now, 50.0, more)
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 mod cost;
 mod function;
-mod rounded;
 
 use std::fmt;
+use std::time::Duration;
 
 use super::super::report::{
     Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
@@ -16,7 +16,6 @@ use crate::calls::LeftOut;
 use crate::period::Period;
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
-use rounded::{in_nanoseconds, whole};
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
@@ -49,31 +48,30 @@ pub struct Profile {
 
 impl Profile {
     pub(super) fn new(core: &Core, budget: Budget) -> Self {
-        let scale = core.time.nanoseconds_per_tick();
-        let (Some(sampler), Some(mut running)) = (core.sampler.get(), core.running()) else {
-            return Self::default();
-        };
-        let Some(running) = running.as_mut() else { return Self::default() };
-        // What was known when it began is right to a thousandth.
-        let scale = scale / running.scale;
-        let elapsed = core.now_for(running) * scale;
-        let mut functions = Vec::with_capacity(sampler.selected.functions.len());
-        core.known(sampler, running, |known, seen| {
-            let function = &sampler.selected.functions[functions.len()];
-            functions.push(FunctionProfile::new(function, &known, &seen, scale, elapsed));
-        });
-        // Those of the same weight stay in the order of their paths.
-        crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
-        Self {
-            functions,
-            left_out: sampler.selected.left_out.clone(),
-            lost: sampler.memory.lost(),
-            refused: running.refused,
-            has_given_up: running.has_given_up,
-            cost: ProfileCost::new(&core.cost(running), elapsed),
-            budget: Some(budget),
-            period: sampler.made.period(),
-        }
+        let scale = core.time.nanoseconds_per_tick(false);
+        core.with(|sampler, running| {
+            // What was known when it began is right to a thousandth.
+            let scale = scale / running.scale;
+            let elapsed = core.now_for(running) * scale;
+            let of = &sampler.selected.functions;
+            let mut functions = Vec::with_capacity(of.len());
+            core.known(sampler, running, |known, seen| {
+                functions.push(FunctionProfile::new(&of[functions.len()], known, &seen, scale, elapsed));
+            });
+            // Those of the same weight stay in the order of their paths.
+            crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
+            Self {
+                functions,
+                left_out: sampler.selected.left_out.clone(),
+                lost: sampler.memory.lost(),
+                refused: running.refused,
+                has_given_up: running.has_given_up,
+                cost: ProfileCost::new(&core.cost(running), elapsed),
+                budget: Some(budget),
+                period: sampler.made.period(),
+            }
+        })
+        .unwrap_or_default()
     }
 
     /// The function with this path.
@@ -135,6 +133,20 @@ impl Written for Profile {
             .with("lost", self.lost)
             .with("refused", self.refused)
     }
+}
+
+/// The nearest whole number; 0 of a negative one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded; what is too large becomes the largest"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn in_nanoseconds(duration: Duration) -> u64 {
+    duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 /// A percentage with its sign, of a number from 0 to 1.

@@ -11,9 +11,8 @@
 //! Sampled    latent                   timed                             only paired
 //! ```
 //! (Before that, the runtime counts for a while what is `Sampled`.)
-//! A window is closed by the clock: calls that begin before its deadline are timed, to their ends.
-//! So whether a call is timed depends on nothing but when it began. Entries and exits stay active
-//! for as long again, for these ends. Calls that begin then are paired, and not timed.
+//! A window is closed by the clock: whether a call is timed depends on nothing but when it began.
+//! Entries and exits stay active for as long again, so that it can end.
 //!
 //! All data is the thread's own: no lock, no locked instruction. The clock is read for timed calls,
 //! once at each end, and at exits that belong to none.
@@ -118,10 +117,9 @@ impl Sampler {
         let selected = Selected::of(probes);
         let mut of_functions = vec![Probes::default(); selected.functions.len()];
         for id in probes.ids() {
-            if let Some(Act { function, step }) =
-                selected.acts.get(id.index()).filter(|act| is_of_call(act.step))
-            {
-                of_functions[*function as usize].add(*id, *step);
+            match selected.acts.get(id.index()) {
+                Some(act) if is_of_call(act.step) => of_functions[act.function as usize].add(*id, act.step),
+                _ => (),
             }
         }
         Self::of(selected, of_functions, time)
@@ -190,12 +188,12 @@ impl Sampler {
     }
 
     /// Hits that were delivered, and calls that were timed, on all threads.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        let of = |local: Local<'_, Head, Part>| {
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
+    pub(super) fn totals(&self) -> [f64; 2] {
+        self.memory.iter().fold([0.0; 2], |[hits, timed], local| {
             let head = local.head();
-            (head.hits.load(Relaxed), head.timed.load(Relaxed))
-        };
-        self.memory.iter().map(of).fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+            [hits + head.hits.load(Relaxed) as f64, timed + head.timed.load(Relaxed) as f64]
+        })
     }
 
     /// Returns a function that sums up one function's delivered hits over all threads. A tick is
@@ -212,7 +210,7 @@ impl Sampler {
 
     /// Handles a hit. Returns whether it is one of a timed call.
     #[inline(always)]
-    pub(super) fn hit(&self, event: &Event<'_>) -> Option<Timed> {
+    pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
         let &Act { function, step } = self.selected.acts.get(event.probe().index())?;
         if !is_of_call(step) {
             return None;

@@ -6,18 +6,15 @@
 //!         warm   count   warm   time   end
 //!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
 //! ```
-//! Time is divided into stretches. Each has one window, anywhere in it by chance, but for its end, as
-//! likely here as there, and a window's length depends on nothing that it sees. So what windows have
-//! seen stands for all time, whatever the program does. A stretch is as long as it takes to pay for
-//! its window, within limits, and half of that more or less by chance.
+//! Each stretch of time has one window, anywhere in it by chance, but for its end, as likely here as
+//! there, and a window's length depends on nothing that it sees. So what windows have seen stands for
+//! all time, whatever the program does. A stretch is as long as it takes to pay for its window, within
+//! limits, and half of that more or less by chance.
 //!
-//! What was just switched takes longer at first, since other processors fetch the code anew. So a
-//! window begins a while after its functions' sites were switched. Calls that take too long for a
-//! window can't be many, so they are timed at each call, as a rule.
+//! What was just switched takes longer at first, since other processors fetch the code anew: a window
+//! begins a while after its functions' sites were switched.
 
-use super::course::{Course, Moment};
-use super::estimate::hidden;
-use super::part::Seen;
+use super::course::Moment;
 
 /// The length of a window's parts, in nanoseconds; counting takes several times as long.
 const WINDOW: f64 = 60e3;
@@ -34,7 +31,7 @@ const RARER: f64 = 3.0;
 /// What switching a function for a window takes, in nanoseconds, before it is known.
 const SWITCHED: f64 = 1000.0;
 /// At most so many functions in a window: by chance, others in the next.
-const MOST: usize = 256;
+pub(super) const MOST: usize = 256;
 
 /// What looks know of stretches and windows.
 #[derive(Clone, Debug)]
@@ -55,12 +52,8 @@ pub(super) struct Windows {
     /// Which functions are in it, and what a call of them stands for.
     pub(super) inside: Vec<usize>,
     pub(super) weight: f64,
-    /// How many windows have timed calls, and whether any was for some only of those that it could
-    /// have been for.
-    timed: f64,
-    is_partial: bool,
-    /// Whether there were ever functions that windows are for.
-    pub(super) is_needed: bool,
+    /// How many windows have timed calls.
+    pub(super) timed: f64,
     random: u64,
 }
 
@@ -92,8 +85,6 @@ impl Windows {
             inside: Vec::new(),
             weight: 1.0,
             timed: 0.0,
-            is_partial: false,
-            is_needed: false,
             random: seed | 1,
         }
     }
@@ -124,11 +115,6 @@ impl Windows {
         self.warm + 2.0
     }
 
-    /// What is known of a function by now, if its last reading is this.
-    pub(super) fn read_on(&self, course: &mut Course, seen: Seen, now: Moment) {
-        course.read(seen, now, self.weight);
-    }
-
     /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
     /// window, whatever happens meanwhile: else windows would not stand for all time.
     pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
@@ -148,23 +134,7 @@ impl Windows {
     pub(super) fn begin(&mut self, all: &[usize]) {
         self.inside = self.some_of(all.to_vec());
         let share = all.len() as f64 / self.inside.len().max(1) as f64;
-        self.is_partial |= share > 1.0;
         self.weight = (share * (self.to - self.from) / WINDOW).max(1.0).round();
-    }
-
-    /// A window is over.
-    pub(super) fn end(&mut self) {
-        self.timed += 1.0;
-    }
-
-    /// The part of time, at most, that calls that are counted only may take inside of calls that are
-    /// timed each, without any window having seen one; infinite if windows can't tell.
-    pub(super) fn unseen(&self) -> f64 {
-        match () {
-            () if self.is_partial => f64::INFINITY,
-            () if self.is_needed => hidden(0.0, self.timed),
-            () => 0.0,
-        }
     }
 
     /// In how many ticks, of so many nanoseconds, it is warm, and how many it lasts then; and what a

@@ -1,7 +1,7 @@
 //! Surveys: all functions are read, and their modes chosen anew ([`plan`](super::plan)).
 //!
 //! From 0.3 ms on, as often as a part of the budget pays for, but ever less often; not while there
-//! is a window. They are made where a window begins anyway, if one is near: waking up is dear.
+//! is a window.
 
 use super::core::Running;
 use super::course::Course;
@@ -52,11 +52,6 @@ impl Surveys {
         self.last + self.between
     }
 
-    /// Whether half of the time has passed: it is made if there is something to do.
-    fn is_near(&self, now: f64) -> bool {
-        2.0 * (now - self.last) >= self.between
-    }
-
     /// One is made. `price` says what so much time costs.
     fn plan(&mut self, now: f64, income: f64, price: impl Fn(f64) -> f64) {
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
@@ -67,13 +62,6 @@ impl Surveys {
 }
 
 impl Running {
-    /// A window is about to begin.
-    pub(super) fn survey_first(&mut self, sampler: &Sampler) {
-        if self.surveys.is_near(self.now()) {
-            self.survey(sampler);
-        }
-    }
-
     /// Reads all functions, and chooses their modes anew.
     pub(super) fn survey(&mut self, sampler: &Sampler) {
         self.book(sampler);
@@ -81,10 +69,11 @@ impl Running {
         let at = self.moment();
         let elapsed = at.time - self.surveys.last;
         let mut lately = Vec::with_capacity(self.courses.len());
-        self.read_all(sampler, |windows, course, seen| {
+        let weight = self.windows.weight;
+        self.read_all(sampler, |course, seen| {
             let before = std::mem::replace(&mut course.surveyed, seen.calls);
             course.is_known = before != 0.0;
-            windows.read_on(course, seen, at);
+            course.read(seen, at, weight);
             // Else windows say.
             if course.mode != Mode::Sampled {
                 course.rate = (seen.calls - before) / elapsed.max(1.0);
@@ -101,11 +90,10 @@ impl Running {
             Now { mode: it.mode, price, may_be_timed: it.may_be_timed(SHORT, is_dear) }
         };
         let now: Vec<_> = self.courses.iter().map(now).collect();
-        let income = self.income * self.surveys.between / (1.0 + self.owed().max(0.0));
         let arming = timed + self.bucket.price(SWITCHED, 0.0);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number")]
         let more = (self.bucket.level / arming.max(f64::MIN_POSITIVE)).clamp(0.0, 1e9) as usize;
-        let chosen = self.loads.choose(&now, timed, income, more);
+        let chosen = self.loads.choose(&now, timed, more);
         let is_new = |it: &usize| self.courses[*it].mode != chosen[*it];
         let changed: Vec<_> = (0..self.courses.len()).filter(is_new).collect();
         self.change(sampler, &changed, &chosen);
@@ -149,7 +137,7 @@ impl Running {
             let course = &mut self.courses[function];
             // Made before it is read: else `begin` would make it, and forget the calls so far.
             course.measured();
-            self.windows.read_on(course, seen, now);
+            course.read(seen, now, self.windows.weight);
             course.begin(chosen[function], now);
         }
         self.cost.toggles += changed.len() as u64;
@@ -164,6 +152,5 @@ impl Running {
             Mode::Sampled => true,
         };
         self.in_windows = (0..courses.len()).filter(is_for).collect();
-        self.windows.is_needed |= !self.in_windows.is_empty();
     }
 }

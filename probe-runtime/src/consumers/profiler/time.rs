@@ -20,8 +20,8 @@ pub(super) enum Time {
 /// CPU time, in nanoseconds.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Used {
-    pub(super) by_all: u64,
-    pub(super) by_this_thread: u64,
+    pub(super) by_all: f64,
+    pub(super) by_this_thread: f64,
 }
 
 impl Time {
@@ -43,18 +43,12 @@ impl Time {
         }
     }
 
-    /// The length of a tick in nanoseconds. It may wait, see [`Clock::scale`].
-    pub(super) fn nanoseconds_per_tick(self) -> f64 {
+    /// The length of a tick in nanoseconds: well enough to plan with, or as well as can be. It may
+    /// wait, see [`Clock::scale`].
+    pub(super) fn nanoseconds_per_tick(self, is_rough: bool) -> f64 {
         match self {
+            Self::Machine(clock) if is_rough => clock.rough_scale().nanoseconds_per_tick(),
             Self::Machine(clock) => clock.scale().nanoseconds_per_tick(),
-            Self::Given(_) => 1.0,
-        }
-    }
-
-    /// The same, well enough to plan with.
-    pub(super) fn roughly(self) -> f64 {
-        match self {
-            Self::Machine(clock) => clock.rough_scale().nanoseconds_per_tick(),
             Self::Given(_) => 1.0,
         }
     }
@@ -69,10 +63,12 @@ impl Time {
         self.used()
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "as many digits as count")]
     pub(super) fn used(self) -> Used {
-        match self {
-            Self::Machine(_) => Used { by_all: os::cpu::process(), by_this_thread: os::cpu::thread() },
-            Self::Given(now) => Used { by_all: now(), by_this_thread: 0 },
-        }
+        let (by_all, by_this_thread) = match self {
+            Self::Machine(_) => (os::cpu::process(), os::cpu::thread()),
+            Self::Given(now) => (now(), 0),
+        };
+        Used { by_all: by_all as f64, by_this_thread: by_this_thread as f64 }
     }
 }

@@ -6,10 +6,11 @@
 
 use super::core::Running;
 use super::course::Moment;
+use super::estimate::hidden;
 use super::part::Seen;
 use super::plan::Mode;
 use super::sampler::Sampler;
-use super::stretch::Phase;
+use super::stretch::{MOST, Phase};
 use crate::patch::Visibility;
 use crate::registry::ProbeId;
 
@@ -54,7 +55,6 @@ impl Running {
     }
 
     fn begin_window(&mut self, sampler: &Sampler) {
-        self.survey_first(sampler);
         self.book(sampler);
         self.windows.began_at = self.bucket.spent;
         if self.in_windows.is_empty() {
@@ -119,14 +119,24 @@ impl Running {
         let (now, readings) = self.read_at(sampler, &inside);
         for (function, seen) in inside.iter().zip(readings) {
             let course = &mut self.courses[*function];
-            self.windows.read_on(course, seen, now);
+            course.read(seen, now, self.windows.weight);
             course.measured().looked();
         }
         self.book(sampler);
         let spent = self.bucket.spent - self.windows.began_at;
         self.windows.cost = spent.max(self.windows.cost + LATELY * (spent - self.windows.cost));
-        self.windows.end();
+        self.windows.timed += 1.0;
         self.plan();
+    }
+
+    /// The part of time, at most, that calls that are counted only may take inside of calls that are
+    /// timed each, without any window having seen one; infinite if windows can't tell.
+    pub(super) fn unseen(&self) -> f64 {
+        match self.in_windows.len() {
+            0 => 0.0,
+            1..=MOST => hidden(0.0, self.windows.timed),
+            _ => f64::INFINITY,
+        }
     }
 
     /// What was seen, and when.

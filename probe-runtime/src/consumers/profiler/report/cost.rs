@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::core::Cost;
-use super::rounded::{in_nanoseconds, whole};
+use super::{in_nanoseconds, whole};
 use crate::consumers::report::Row;
 
 /// What profiling has cost so far.

@@ -3,7 +3,7 @@
 use super::super::course::Known;
 use super::super::estimate::Estimated;
 use super::super::part::Seen;
-use super::rounded::whole;
+use super::whole;
 use crate::calls::Function;
 use crate::consumers::report::{Cell, FixedColumns, Row};
 
@@ -26,37 +26,32 @@ use crate::consumers::report::{Cell, FixedColumns, Row};
 #[derive(Clone, PartialEq, Debug)]
 pub struct FunctionProfile {
     function: Function,
-    calls: Estimated,
+    known: Known,
     polls: Option<Estimated>,
     rate: f64,
-    mean: Option<Estimated>,
-    own: Option<Estimated>,
-    total: Option<Estimated>,
     counted: u64,
-    samples: u64,
 }
 
 impl FunctionProfile {
     /// Known times are to be multiplied by `scale`.
-    pub(super) fn new(function: &Function, known: &Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
+    pub(super) fn new(function: &Function, known: Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
         // What is known is of entries; those of a future are polls. Of polls that were not seen, nothing
         // tells which were the first.
-        let (polls, first) = (known.calls, seen.first_polls());
+        let (polls, first_polls) = (known.calls, (seen.calls - seen.resumed).max(0.0));
+        let first = if seen.calls == 0.0 { 1.0 } else { first_polls / seen.calls };
         let calls = match () {
             () if !function.is_future() => polls,
-            () if polls.is_exact() => Estimated::exactly(seen.first_calls()),
-            () => Estimated::at_least(seen.first_calls()),
+            () if polls.is_exact() => Estimated::exactly(first_polls),
+            () => Estimated::at_least(first_polls),
         };
+        let mean = known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first));
+        let [own, total] = [known.own, known.total].map(|it| it.map(|it| it.times(scale)));
         Self {
             function: function.clone(),
-            calls,
+            known: Known { calls, mean, own, total, ..known },
             polls: function.is_future().then_some(polls),
             rate: if elapsed > 0.0 { calls.value * 1e9 / elapsed } else { 0.0 },
-            mean: known.mean.filter(|_| first > 0.0).map(|it| it.times(scale / first)),
-            own: known.own.map(|it| it.times(scale)),
-            total: known.total.map(|it| it.times(scale)),
             counted: whole(seen.calls),
-            samples: whole(known.samples),
         }
     }
 
@@ -72,7 +67,7 @@ impl FunctionProfile {
 
     /// Calls that began since the profiler was attached. A call of a future is all of its polls.
     pub fn calls(&self) -> Estimated {
-        self.calls
+        self.known.calls
     }
 
     /// Polls that began since the profiler was attached; `None` unless the function is a future.
@@ -88,18 +83,18 @@ impl FunctionProfile {
     /// The mean time of a call, from entry to exit; of a future, of its polls without the waits
     /// between them. `None` if none was timed.
     pub fn mean(&self) -> Option<Estimated> {
-        self.mean
+        self.known.mean
     }
 
     /// The time of all calls that have ended, in nanoseconds, without what they spent in calls of
     /// other functions that are profiled; `None` if no call was timed with all that is in it.
     pub fn own(&self) -> Option<Estimated> {
-        self.own
+        self.known.own
     }
 
     /// The time of all calls that have ended; `None` if none was timed.
     pub fn total(&self) -> Option<Estimated> {
-        self.total
+        self.known.total
     }
 
     /// Calls that were counted one by one; of a future, polls.
@@ -109,12 +104,12 @@ impl FunctionProfile {
 
     /// Calls that were timed; of a future, polls.
     pub fn samples(&self) -> u64 {
-        self.samples
+        whole(self.known.samples)
     }
 
     /// What functions are sorted by.
     pub(super) fn weight(&self) -> f64 {
-        self.own.or(self.total).unwrap_or_default().value
+        self.known.own.or(self.known.total).unwrap_or_default().value
     }
 
     pub(crate) fn row(&self) -> Row<'_> {
@@ -129,17 +124,17 @@ impl FunctionProfile {
 const COLUMNS: FixedColumns<FunctionProfile, Cell<'static>> = FixedColumns {
     function: FunctionProfile::function,
     numbers: &[
-        ("calls", |it| it.calls.value.into()),
-        ("calls_error", |it| it.calls.known_error().into()),
+        ("calls", |it| it.known.calls.value.into()),
+        ("calls_error", |it| it.known.calls.known_error().into()),
         ("calls_per_second", |it| it.rate.into()),
-        ("mean_ns", |it| it.mean.map(|mean| mean.value).into()),
-        ("mean_error_ns", |it| it.mean.and_then(Estimated::known_error).into()),
-        ("self_ns", |it| it.own.map(|own| own.value).into()),
-        ("self_error_ns", |it| it.own.and_then(Estimated::known_error).into()),
-        ("total_ns", |it| it.total.map(|total| total.value).into()),
-        ("total_error_ns", |it| it.total.and_then(Estimated::known_error).into()),
+        ("mean_ns", |it| it.known.mean.map(|mean| mean.value).into()),
+        ("mean_error_ns", |it| it.known.mean.and_then(Estimated::known_error).into()),
+        ("self_ns", |it| it.known.own.map(|own| own.value).into()),
+        ("self_error_ns", |it| it.known.own.and_then(Estimated::known_error).into()),
+        ("total_ns", |it| it.known.total.map(|total| total.value).into()),
+        ("total_error_ns", |it| it.known.total.and_then(Estimated::known_error).into()),
         ("counted", |it| it.counted.into()),
-        ("samples", |it| it.samples.into()),
+        ("samples", |it| it.samples().into()),
         ("polls", |it| it.polls.map(|polls| polls.value).into()),
         ("polls_error", |it| it.polls.and_then(Estimated::known_error).into()),
     ],
