@@ -289,17 +289,18 @@ impl Consumer for Perf {
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         // First: whether it is right does not depend on what the machine can count.
-        self.profiler().map_or(Ok(()), Profiler::check_budget)?;
+        self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.prepare(probes))?;
         let plan = self.make_plan();
         if plan.counted.is_empty() {
             return Err(Error::NoEvents(plan.missing));
         }
         let plan = self.plan.get_or_init(|| plan);
         let cost = *self.cost_of_reading.get_or_init(|| cost_of_reading(plan));
-        match &self.sampled {
-            Some(sampled) => sampled.prepare(probes, cost),
-            None => self.calls.prepare(probes),
+        match self.profiler() {
+            Some(profiler) => profiler.takes_besides(cost),
+            None => self.calls.prepare(probes)?,
         }
+        Ok(())
     }
 
     fn start(&self, probe: ProbeId) -> Start {

@@ -40,11 +40,9 @@ impl Sampled {
         Self { profiler, memory: OnceLock::new() }
     }
 
-    /// A reading takes so many nanoseconds.
-    pub(super) fn prepare(&self, probes: &ProbeSet, cost_of_reading: f64) -> Result<(), Error> {
+    pub(super) fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         self.profiler.prepare(probes)?;
         let _ = self.memory.set(PerThread::new(self.profiler.functions().len())?);
-        self.profiler.takes_besides(cost_of_reading);
         Ok(())
     }
 

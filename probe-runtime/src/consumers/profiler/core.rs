@@ -154,11 +154,6 @@ impl Core {
         });
     }
 
-    /// What was spent so far, with what the process has used since the accounts were made up.
-    pub(super) fn cost(&self, running: &Running) -> Cost {
-        Cost { used: running.used_until(self.time.used()), ..running.cost }
-    }
-
     /// In a forked child, what is known stays what it was, if the daemon is the parent's.
     pub(super) fn now_for(&self, running: &Running) -> f64 {
         if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
@@ -213,7 +208,7 @@ impl Running {
         let bucket = Bucket::new(options.budget);
         Ok(Self {
             courses,
-            loads: Loads::new(functions, bucket.income(1e9, 1e9)),
+            loads: Loads::new(functions),
             in_windows: Vec::new(),
             estimated: Vec::new(),
             windows: Windows::new(began, functions, options.epoch.as_secs_f64() * 1e9, |time, calls| {
@@ -316,9 +311,9 @@ impl Running {
         self.spend(of_all, time);
     }
 
-    /// The CPU time of the process.
-    fn used_until(&self, now: Used) -> f64 {
-        self.cost.used + now.by_all - self.used.by_all
+    /// The CPU time of the process so far.
+    pub(super) fn used_until(&self, now: Used) -> f64 {
+        self.cost.used + (now.by_all - self.used.by_all).max(0.0)
     }
 
     /// The program's part of it: without what the profiler has used by the last time that accounts

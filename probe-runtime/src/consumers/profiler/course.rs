@@ -39,18 +39,16 @@ pub(super) struct Measured {
     counted: f64,
     /// Of these, those that were timed while each was to be.
     timed: Times,
-    /// Calls while they were counted in windows only; for how long that was so, and the program has
+    /// Calls while they were counted in windows only, if they ever were; and for how long the program has
     /// worked then.
     pub(super) rates: Rates,
-    sampled: f64,
+    is_sampled: bool,
     worked: f64,
     /// For how long not each call was timed; and until when that is known.
     untimed: f64,
     from: Moment,
     /// Windows for it, on threads that have hit any.
     looks: f64,
-    /// Until when windows stand for that time.
-    pub(super) covered: f64,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
@@ -132,7 +130,7 @@ impl Course {
     pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
         self.mode = mode;
         let measured = self.measured();
-        (measured.from, measured.covered) = (now, now.time);
+        measured.from = now;
         // Calls under way are forgotten.
         measured.timed.begun = measured.timed.ended;
     }
@@ -161,7 +159,7 @@ impl Measured {
         let from = std::mem::replace(&mut self.from, now);
         let passed = (now.time - from.time).max(0.0);
         if mode == Mode::Sampled {
-            self.sampled += passed;
+            self.is_sampled = true;
             self.worked += (now.worked - from.worked).max(0.0);
         } else {
             self.counted += calls;
@@ -193,10 +191,10 @@ impl Measured {
     /// Calls so far.
     fn calls(&self) -> Estimated {
         let least = self.last.calls;
-        if self.sampled == 0.0 {
+        if !self.is_sampled {
             return Estimated::exactly(least);
         }
-        match self.rates.over(self.sampled, self.worked) {
+        match self.rates.over(self.worked) {
             Some(sampled) if self.counted + sampled.value + sampled.error >= least => {
                 let value = (self.counted + sampled.value).max(least);
                 Estimated { value, error: sampled.error }
@@ -282,19 +280,16 @@ mod tests {
 
     #[test]
     fn what_was_only_counted_is_caught_up_on() {
-        let mut courses = [(); 2].map(|()| Course::default());
-        courses[0].measured();
-        let mut read = |time, calls, delivered| {
-            let (seen, now) = (Seen { calls, delivered, ..Seen::default() }, Moment { time, worked: 0.0 });
-            courses.each_mut().map(|course| {
-                course.read(seen, now, 1.0);
-                course.measured.as_ref().map(|it| format!("{it:?}"))
-            })
-        };
-        assert_eq!(read(200.0, 3.0, 0.0)[1], None);
-        assert_eq!(read(300.0, 5.0, 0.0)[1], None);
-        let [always, late] = read(400.0, 7.0, 1.0);
-        assert!(late.is_some() && always == late, "{always:?} {late:?}");
+        let [mut always, mut late] = [(); 2].map(|()| Course::default());
+        always.measured();
+        for (time, calls, delivered) in [(200.0, 3.0, 0.0), (300.0, 5.0, 0.0), (400.0, 7.0, 1.0)] {
+            assert!(late.measured.is_none());
+            let seen = Seen { calls, delivered, ..Seen::default() };
+            for course in [&mut always, &mut late] {
+                course.read(seen, Moment { time, worked: 0.0 }, 1.0);
+            }
+        }
+        assert_eq!(format!("{late:?}"), format!("{always:?}"));
         // As of each of thousands of functions.
         assert!(size_of::<Course>() <= 72);
     }

@@ -123,8 +123,6 @@ fn reach(freedom: f64) -> f64 {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Rates {
     ratio: Ratio,
-    /// The time that windows stand for, and what they have counted.
-    time: f64,
     counted: f64,
     /// By how much hits have made windows longer, of all that they counted.
     disturbed: f64,
@@ -139,30 +137,25 @@ const DOUBT: f64 = 0.8;
 const DISTURBED: f64 = 0.06;
 
 impl Rates {
-    /// Adds a window: it took so long, and stands for so much time. The program has worked in it for
-    /// `worked`, of which hits took a part.
-    pub(super) fn add(&mut self, calls: f64, took: f64, worked: f64, hits: f64, stands_for: f64) {
-        self.time += stands_for;
+    /// Adds a window. The program has worked in it for `worked`, of which hits took a part.
+    pub(super) fn add(&mut self, weight: f64, calls: f64, worked: f64, hits: f64) {
         let left = (worked - hits).max(0.2 * worked);
         if left > 0.0 || calls > 0.0 {
             let left = left.max(f64::MIN_POSITIVE);
-            self.ratio.add(stands_for / took, left, calls);
+            self.ratio.add(weight, left, calls);
             self.counted += calls;
             self.disturbed += calls * (worked / left - 1.0).max(0.0);
         }
     }
 
-    /// Calls while so much time has passed, and the program has worked for so long; `None` if windows
-    /// say too little.
-    pub(super) fn over(&self, time: f64, worked: f64) -> Option<Estimated> {
+    /// Calls while the program has worked for so long; `None` if windows say too little.
+    pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
         let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
         // Windows of whole calls are no better than their number.
         let by_chance = error.max(2.0 * rate / self.counted.sqrt());
         let by_hits = DOUBT * rate * self.disturbed / self.counted;
         let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
-        let seen = Estimated { value: rate, error }.times(worked);
-        // Of what no window stands for yet, nothing is known.
-        Some(seen.or_more(seen.value * (1.0 - self.time / time).max(0.0)))
+        Some(Estimated { value: rate, error }.times(worked))
     }
 }
 
@@ -214,15 +207,9 @@ mod tests {
 
     #[test]
     fn students_distribution() {
-        for (freedom, expected) in [
-            (0.5, 12.706),
-            (1.0, 12.706),
-            (2.0, 4.303),
-            (3.0, 3.182),
-            (4.0, 2.776),
-            (9.0, 2.262),
-            (30.0, 2.042),
-        ] {
+        for (freedom, expected) in
+            [(0.5, 12.706), (1.0, 12.706), (2.0, 4.303), (3.0, 3.182), (4.0, 2.776), (30.0, 2.042)]
+        {
             assert!((reach(freedom) - expected).abs() < 0.01, "{freedom}: {}", reach(freedom));
         }
     }
@@ -231,22 +218,19 @@ mod tests {
     fn windows_stand_for_their_time() {
         let mut rates = Rates::default();
         for calls in [10.0, 30.0, 20.0] {
-            rates.add(calls, 4.0, 2.0, 0.0, 100.0);
+            rates.add(25.0, calls, 2.0, 0.0);
         }
         // In which the program did not work.
-        rates.add(0.0, 4.0, 0.0, 0.0, 100.0);
-        assert_eq!(rates.over(400.0, 150.0), None, "too few");
-        rates.add(20.0, 4.0, 2.0, 0.0, 100.0);
+        rates.add(25.0, 0.0, 0.0, 0.0);
+        assert_eq!(rates.over(150.0), None, "too few");
+        rates.add(25.0, 20.0, 2.0, 0.0);
         // Rates of 5, 15, 10 and 10: a variance of 50 / 3, and a third of the windows: 10 ± 8.86 * 2.04, and 0.6.
-        let Estimated { value, error } = rates.over(500.0, 200.0).unwrap();
+        let Estimated { value, error } = rates.over(200.0).unwrap();
         assert!((value - 2000.0).abs() < 1e-9 && (error / 200.0 - 18.09).abs() < 0.05, "{error}");
-        // Nobody has looked at the last sixth.
-        let longer = rates.over(600.0, 200.0).unwrap();
-        assert!((longer.error / 200.0 - 19.76).abs() < 0.05, "{longer:?}");
         // Half of a window was hits: it tells of the other half, not well.
         let mut disturbed = Rates::default();
-        (0..50).for_each(|_| disturbed.add(1e6, 2.0, 2.0, 1.0, 10.0));
-        let Estimated { value, error } = disturbed.over(500.0, 500.0).unwrap();
+        (0..50).for_each(|_| disturbed.add(5.0, 1e6, 2.0, 1.0));
+        let Estimated { value, error } = disturbed.over(500.0).unwrap();
         assert!((value - 5e8).abs() < 1.0 && (error / value - 0.8).abs() < 0.01, "{error}");
     }
 

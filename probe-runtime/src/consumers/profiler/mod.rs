@@ -150,7 +150,7 @@ pub struct Profiler {
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
     /// The CPU time when attaching began.
-    used_before: Mutex<Used>,
+    used_before: OnceLock<Used>,
     /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
     besides: OnceLock<f64>,
 }
@@ -185,7 +185,7 @@ impl Profiler {
         let options =
             Options { epoch: Duration::from_millis(10), budget: Budget::percent(1.0), is_stepped: false };
         let (daemon, core) = (Mutex::new(None), Arc::new(Core::new(time)));
-        Self { options, daemon, core, used_before: Mutex::default(), besides: OnceLock::new() }
+        Self { options, daemon, core, used_before: OnceLock::new(), besides: OnceLock::new() }
     }
 
     /// The mean time from window to window, if the budget pays for that; else it is longer. At least
@@ -223,12 +223,6 @@ impl Profiler {
     pub fn profile(&self) -> Profile {
         Profile::new(&self.core, self.options.budget)
     }
-
-    /// Refuses a budget that nothing can keep to.
-    pub(super) fn check_budget(&self) -> Result<(), Error> {
-        let budget = self.options.budget;
-        budget.problem().map_or(Ok(()), |_| Err(Error::Budget { option: "budget", budget }))
-    }
 }
 
 impl Consumer for Profiler {
@@ -245,10 +239,10 @@ impl Consumer for Profiler {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        self.check_budget()?;
-        let used = self.core.time.used();
-        *self.used_before.lock().unwrap_or_else(PoisonError::into_inner) = used;
+        let budget = self.options.budget;
+        budget.problem().map_or(Ok(()), |_| Err(Error::Budget { option: "budget", budget }))?;
         // A consumer is attached once.
+        let _ = self.used_before.set(self.core.time.used());
         let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
         Ok(())
     }
@@ -259,7 +253,7 @@ impl Consumer for Profiler {
     }
 
     fn attached(&self, switch: Switch) -> Result<(), Error> {
-        let used = *self.used_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = self.used_before.get().copied().unwrap_or_default();
         let besides = self.besides.get().copied().unwrap_or_default();
         self.core.begin(Running::new(&self.core, self.options, switch, used, besides)?);
         if !self.options.is_stepped {

@@ -28,8 +28,8 @@ pub(super) enum Mode {
 /// and to pay for having begun.
 const TIMED: f64 = 0.2;
 const COUNTED: f64 = 0.3;
-/// Calls are forgotten by half when so many nanoseconds of one processor have been used, or a
-/// quarter of all so far: what happened in the first millisecond says little of the tenth.
+/// Calls are forgotten by half in so many nanoseconds, or a quarter of all so far: what happened in the
+/// first millisecond says little of the tenth.
 const HALF: f64 = 1e9;
 const OF_ALL: f64 = 0.25;
 /// So many functions that are called in turns drive each other's counters, and the code that counts,
@@ -50,24 +50,21 @@ pub(super) struct Now {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Loads {
     calls: Vec<f64>,
-    /// What has come in while they were called, and in all; and in a second of one processor.
+    /// What has come in while they were called.
     income: f64,
-    all: f64,
-    a_second: f64,
     /// How far calls drive each other from the nearest cache: from 0 to 1.
     pub(super) crowd: f64,
 }
 
 impl Loads {
-    pub(super) fn new(functions: usize, a_second: f64) -> Self {
-        Self { calls: vec![0.0; functions], a_second, ..Self::default() }
+    pub(super) fn new(functions: usize) -> Self {
+        Self { calls: vec![0.0; functions], ..Self::default() }
     }
 
-    /// So much has come in, in which each function had so many calls.
-    pub(super) fn add(&mut self, income: f64, calls: impl Iterator<Item = f64>) {
-        self.all += income;
-        let half = (self.a_second * HALF / 1e9).min(OF_ALL * self.all);
-        let kept = if half > 0.0 { (-income / half).exp2() } else { 1.0 };
+    /// So much has come in from one moment to the other, while each function had so many calls.
+    pub(super) fn add(&mut self, from: f64, to: f64, income: f64, calls: impl Iterator<Item = f64>) {
+        let half = HALF.min(OF_ALL * to).max(1.0);
+        let kept = ((from - to) / half).exp2();
         self.income = self.income * kept + income;
         self.calls.iter_mut().zip(calls).for_each(|(all, calls)| *all = *all * kept + calls);
         // As many functions, if they were called alike, would be as uncertain to be next: the exponential
@@ -124,8 +121,8 @@ mod tests {
     use super::*;
 
     fn loads(calls: &[f64]) -> Loads {
-        let mut loads = Loads::new(calls.len(), 1e9);
-        loads.add(1000.0, calls.iter().copied());
+        let mut loads = Loads::new(calls.len());
+        loads.add(0.0, 1000.0, 1000.0, calls.iter().copied());
         loads
     }
 
@@ -160,9 +157,9 @@ mod tests {
     fn what_was_long_ago_is_forgotten() {
         let mut loads = loads(&[400.0, 0.0]);
         // Twice a half.
-        loads.add(1000.0, [0.0, 7.0].into_iter());
+        loads.add(1000.0, 2000.0, 1000.0, [0.0, 7.0].into_iter());
         assert!((loads.calls[0] - 100.0).abs() < 1e-9 && loads.is_called(1), "{loads:?}");
         assert!((loads.income - 1250.0).abs() < 1e-9, "{loads:?}");
-        assert_eq!(chosen(&Loads::new(1, 0.0), &[Sampled], true, 9), [Sampled]);
+        assert_eq!(chosen(&Loads::new(1), &[Sampled], true, 9), [Sampled]);
     }
 }

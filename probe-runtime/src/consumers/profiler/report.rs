@@ -66,7 +66,7 @@ impl Profile {
                 lost: sampler.memory.lost(),
                 refused: running.refused,
                 has_given_up: running.has_given_up,
-                cost: ProfileCost::new(&core.cost(running), elapsed),
+                cost: ProfileCost::new(&running.cost, running.used_until(core.time.used()), elapsed),
                 budget: Some(budget),
                 period: sampler.made.period(),
             }

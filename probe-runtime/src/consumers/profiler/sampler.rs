@@ -54,17 +54,6 @@ struct Probes {
     beginning: usize,
 }
 
-impl Probes {
-    fn add(&mut self, id: ProbeId, step: Step) {
-        if begins(step) {
-            self.all.insert(self.beginning, id);
-            self.beginning += 1;
-        } else {
-            self.all.push(id);
-        }
-    }
-}
-
 /// Whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
 pub(super) fn begins(step: Step) -> bool {
@@ -117,10 +106,12 @@ impl Sampler {
         let selected = Selected::of(probes);
         let mut of_functions = vec![Probes::default(); selected.functions.len()];
         for id in probes.ids() {
-            match selected.acts.get(id.index()) {
-                Some(act) if is_of_call(act.step) => of_functions[act.function as usize].add(*id, act.step),
-                _ => (),
-            }
+            let Some(act) = selected.acts.get(id.index()).filter(|act| is_of_call(act.step)) else {
+                continue;
+            };
+            let Probes { all, beginning } = &mut of_functions[act.function as usize];
+            all.insert(if begins(act.step) { *beginning } else { all.len() }, *id);
+            *beginning += usize::from(begins(act.step));
         }
         Self::of(selected, of_functions, time)
     }
@@ -251,7 +242,7 @@ impl Sampler {
         let (begin, deadline) = if call.is_always() { (0, u64::MAX) } else { self.window.span() };
         let may_begin = is_settled && deadline != 0;
         if may_begin && head.room().is_none() {
-            head.current(|frame| self.is_current(frame, call));
+            head.drop_while(|frame| !self.is_current(frame, call));
         }
         if let Some((depth, frame)) = head.room().filter(|_| may_begin) {
             frame.note(
@@ -334,7 +325,7 @@ impl Sampler {
             let left = length.saturating_sub(elapsed).max(length / 8).max(1);
             end_whole(weight.saturating_mul(length) / left);
         }
-        let Some(outer) = head.current(|frame| self.is_current(frame, call)) else { return };
+        let Some(outer) = head.drop_while(|frame| !self.is_current(frame, call)) else { return };
         let is_of_window = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
         if call.is_always() || is_of_window(outer.key.load(Relaxed)) {
             add(&outer.inner, elapsed);

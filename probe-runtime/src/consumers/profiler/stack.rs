@@ -73,37 +73,26 @@ impl Head {
         }
     }
 
-    /// The innermost call.
+    /// Drops the innermost calls that are over; returns the innermost that is not.
     #[inline(always)]
-    pub(super) fn top(&self) -> Option<&Frame> {
-        self.frames.get(self.len.load(Relaxed).wrapping_sub(1))
-    }
-
-    /// Drops the innermost calls that are not current; returns the innermost that is.
-    #[inline(always)]
-    pub(super) fn current(&self, is_current: impl Fn(&Frame) -> bool) -> Option<&Frame> {
+    pub(super) fn drop_while(&self, is_over: impl Fn(&Frame) -> bool) -> Option<&Frame> {
         loop {
-            let top = self.top()?;
-            if is_current(top) {
+            let len = self.len.load(Relaxed);
+            let top = self.frames.get(len.wrapping_sub(1))?;
+            if !is_over(top) {
                 return Some(top);
             }
-            self.drop_top();
+            self.cut(len - 1);
         }
     }
 
     /// Drops calls of C code that a hit with this stack pointer finds over, though no exit was seen.
     #[inline(always)]
     pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool) {
-        while self.top().is_some_and(|top| {
+        self.drop_while(|top| {
             let mark = top.mark.load(Relaxed);
             mark != 0 && (mark < stack_pointer || begins && mark == stack_pointer)
-        }) {
-            self.drop_top();
-        }
-    }
-
-    fn drop_top(&self) {
-        self.len.store(self.len.load(Relaxed).saturating_sub(1), Relaxed);
+        });
     }
 
     /// Where the next call is noted; it is not on the stack before [`push`](Self::push).

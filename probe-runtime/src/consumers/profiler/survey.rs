@@ -80,7 +80,7 @@ impl Running {
             }
             lately.push(course.rate * elapsed);
         });
-        self.loads.add(self.income * elapsed, lately.into_iter());
+        self.loads.add(self.surveys.last, at.time, self.income * elapsed, lately.into_iter());
         self.surveys.plan(at.time, self.income, |time| self.bucket.price(time, 0.0));
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
         let timed = price(2.0 * costs.hit());

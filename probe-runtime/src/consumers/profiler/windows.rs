@@ -86,12 +86,9 @@ impl Running {
         let of_each =
             |(function, calls): (&usize, &f64)| calls * costs.counted(self.courses[*function].is_in_place);
         let time = self.estimated.iter().zip(&calls).map(of_each).sum::<f64>();
-        let to = self.windows.to;
         for (function, calls) in self.estimated.iter().zip(&calls) {
             let course = &mut self.courses[*function];
-            let measured = course.measured();
-            let stands_for = (to - std::mem::replace(&mut measured.covered, to)).max(0.0);
-            measured.rates.add(*calls, took, worked, OF_WINDOWS * time, stands_for);
+            course.measured().rates.add(self.windows.weight / took, *calls, worked, OF_WINDOWS * time);
             course.rate += LATELY * (calls / took - course.rate);
         }
         let counts = self.windows.counts();

@@ -42,12 +42,12 @@ pub struct ProfileCost {
 }
 
 impl ProfileCost {
-    pub(super) fn new(cost: &Cost, elapsed: f64) -> Self {
+    pub(super) fn new(cost: &Cost, used: f64, elapsed: f64) -> Self {
         let time = |nanoseconds: f64| Duration::from_nanos(whole(nanoseconds));
         Self {
             hits: time(cost.hits),
             own: time(cost.own),
-            used: time(cost.used),
+            used: time(used),
             elapsed: time(elapsed),
             calls: whole(cost.calls),
             toggles: cost.toggles,
