@@ -97,17 +97,13 @@ impl Attached {
         }
     }
 
-    /// Whether its text stays writable, and is written by single writes.
-    pub(super) fn is_open(&self) -> bool {
-        self.policy.is_open()
-    }
-
     /// Whether nothing but its being paused decides on its probes, and what they count is its own.
     pub(super) fn decides_alone(&self) -> bool {
         self.sole == self.ids.len() && self.off == 0 && self.frozen.get() == 0
     }
 
-    /// How its sites were left, if that is the same for all and no probe has to be asked.
+    /// What its sites are to be, and were left as, if that is the same for all and no probe has to be
+    /// asked.
     pub(super) fn left(&self) -> Option<Mode> {
         let mode = if self.is_paused.get() { Some(Mode::Latent) } else { self.mode };
         mode.filter(|_| self.decides_alone())

@@ -180,8 +180,10 @@ impl Switch {
     /// Runs what switches sites, with the access that it has to them, if its attachment is there.
     fn operate(&self, locked: &mut Locked, run: &mut dyn FnMut(&mut Control, Access)) {
         // As for pausing: in text that is open nothing can be in the way.
-        if locked.registry.is_main_only() && self.find(locked).is_some_and(Attached::is_open) {
-            return run(locked, Access::Held);
+        let policy = self.find(locked).map(|attached| attached.policy);
+        if let Some(policy) = policy.filter(|policy| locked.is_fixed(*policy)) {
+            let access = locked.access_to_open(policy);
+            return run(locked, access);
         }
         let _whole = Uncancellable::new();
         #[cfg(probe_discovers)]

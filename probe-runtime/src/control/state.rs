@@ -220,13 +220,21 @@ impl Control {
         attachment
     }
 
+    /// Whether an attachment of this policy can be switched while objects come and go: its text is
+    /// open, and its sites are the executable's.
+    #[inline(always)]
+    pub(super) fn is_fixed(&self, policy: Policy) -> bool {
+        policy.is_open() && self.registry.is_main_only()
+    }
+
     /// The access to the sites of an attachment, which has opened their text if its policy says so.
-    /// The executable's sites stay where they are; but what is discovered may lie elsewhere.
-    fn access_to_open(&self, policy: Policy) -> Access {
-        let are_fixed = self.registry.is_main_only();
+    /// What is discovered may lie where it has opened nothing.
+    #[inline(always)]
+    pub(super) fn access_to_open(&self, policy: Policy) -> Access {
+        let is_held = self.is_fixed(policy);
         #[cfg(probe_discovers)]
-        let are_fixed = are_fixed && self.registry.discovered().is_empty();
-        if are_fixed && policy.is_open() { Access::Held } else { policy.access() }
+        let is_held = is_held && self.registry.discovered().is_empty();
+        if is_held { Access::Held } else { policy.access() }
     }
 
     /// Adds an attachment's part in a probe.
@@ -326,7 +334,6 @@ impl Control {
 
     /// Detaches the attachments whose consumers have failed.
     pub(super) fn sweep(&mut self) {
-        let is_main_only = self.registry.is_main_only();
         let has_failed = |attached: &Option<Attached>| {
             attached
                 .as_ref()
@@ -335,7 +342,7 @@ impl Control {
         for at in self.numbers().filter(|at| has_failed(&self.attachments[*at])).collect::<Vec<_>>() {
             let mut late = Report::default();
             // No hit is delivered any more, so nothing is settled.
-            let _ = self.set_paused(at, true, is_main_only, &mut late);
+            let _ = self.set_paused(at, true, &mut late);
             self.keep_late(at, late);
         }
     }
