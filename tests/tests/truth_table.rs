@@ -7,10 +7,15 @@
 //! | yes | no | no | counted |
 //! | yes | yes | any | not counted |
 //! | yes | any | yes | not counted |
+//!
+//! So for one site in text that stays open, where nobody waits, as for those of a function in text that is sealed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use probe_runtime::{Attachment, Consumer, Count, Event, Hold, ProbeInfo, ProbeState, Report, probe, select};
+use probe_runtime::{
+    Attachment, Consumer, Count, Event, Hold, ProbeInfo, ProbeSet, ProbeState, Report, TextPolicy,
+    Visibility, probe, select,
+};
 // The tests share the probes.
 use probe_tests::turn::turn;
 
@@ -29,8 +34,30 @@ fn state() -> ProbeState {
     select("truth_table::work kind=entry").unwrap().probes()[0].state()
 }
 
+/// How the probes are selected.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Both of a function.
+    Default,
+    /// One, which is toggled by a single write.
+    Rapid,
+}
+
+impl Way {
+    fn select(self) -> ProbeSet {
+        match self {
+            Self::Default => select("truth_table::work").unwrap(),
+            Self::Rapid => {
+                let set = select("truth_table::work kind=entry").unwrap();
+                set.text(TextPolicy::Open).visibility(Visibility::Eventual)
+            }
+        }
+    }
+}
+
 /// What is on the probes, and what must have been counted.
 struct Model {
+    way: Way,
     attached: [Option<Attachment<Count>>; 2],
     paused: [bool; 2],
     counted: [u64; 2],
@@ -51,8 +78,8 @@ enum Step {
 use Step::{Attach, Detach, Pause, Release, Resume};
 
 impl Model {
-    fn new() -> Self {
-        Self { attached: [None, None], paused: [false; 2], counted: [0; 2], holds: Vec::new() }
+    fn new(way: Way) -> Self {
+        Self { way, attached: [None, None], paused: [false; 2], counted: [0; 2], holds: Vec::new() }
     }
 
     fn listens(&self, who: usize) -> bool {
@@ -78,7 +105,7 @@ impl Model {
     }
 
     fn take(&mut self, step: Step) {
-        let set = select("truth_table::work").unwrap();
+        let set = self.way.select();
         let was_active = self.expected_state() == ProbeState::Active;
         let sites: usize = set.probes().iter().map(ProbeInfo::sites).sum();
         let report = match step {
@@ -121,9 +148,15 @@ impl Model {
         assert_eq!(state(), self.expected_state(), "after {path:?}");
         assert_eq!(work(1), 2);
         for who in 0..2 {
-            self.counted[who] += if self.listens(who) { 2 } else { 0 };
+            let hits = if let Way::Default = self.way { 2 } else { 1 };
+            self.counted[who] += if self.listens(who) { hits } else { 0 };
             if let Some(attached) = &self.attached[who] {
-                assert_eq!(attached.total(), self.counted[who], "consumer {who} after {path:?}");
+                assert_eq!(
+                    attached.total(),
+                    self.counted[who],
+                    "consumer {who} after {path:?}, {:?}",
+                    self.way
+                );
             }
         }
     }
@@ -134,7 +167,11 @@ fn numbers(report: &Report) -> (usize, usize, usize) {
 }
 
 fn walk(path: &[Step]) {
-    let mut model = Model::new();
+    [Way::Default, Way::Rapid].into_iter().for_each(|way| walk_by(way, path));
+}
+
+fn walk_by(way: Way, path: &[Step]) {
+    let mut model = Model::new(way);
     for (at, step) in path.iter().enumerate() {
         model.take(*step);
         model.check(&path[..=at]);
@@ -189,7 +226,7 @@ fn every_short_path() {
     for _ in 0..5 {
         let mut longer = Vec::new();
         for path in &paths {
-            let mut model = Model::new();
+            let mut model = Model::new(Way::Default);
             path.iter().for_each(|step| model.take(*step));
             longer.extend(
                 all.iter().filter(|step| model.allows(**step)).map(|step| [path, &[*step][..]].concat()),

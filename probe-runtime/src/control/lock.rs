@@ -56,6 +56,7 @@ pub(super) struct Locked {
 struct Sweeper;
 
 impl Drop for Sweeper {
+    #[inline(always)]
     fn drop(&mut self) {
         if SWEEP.load(Ordering::SeqCst) {
             sweep();
@@ -65,12 +66,29 @@ impl Drop for Sweeper {
 
 /// Takes the lock.
 pub(super) fn lock() -> Locked {
+    lock_here()
+}
+
+/// The same, compiled into its caller: for what takes no longer than a call.
+#[inline(always)]
+pub(super) fn lock_here() -> Locked {
     ready::prepare();
     touch_thread_locals();
     let guarded = Guarded::new();
     // A panic under the lock is a bug of ours; the state is consistent between its steps all the same.
     let control = CONTROL.lock().unwrap_or_else(PoisonError::into_inner);
     Locked { control, guarded, sweeper: Sweeper }
+}
+
+impl Locked {
+    /// Lets the lock go, as dropping does; compiled into its caller.
+    #[inline(always)]
+    pub(super) fn unlock(self) {
+        let Self { control, guarded, sweeper } = self;
+        drop(control);
+        drop(guarded);
+        drop(sweeper);
+    }
 }
 
 /// Runs an operation: under the lock, with all objects known and none of them going away.

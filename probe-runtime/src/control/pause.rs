@@ -6,17 +6,21 @@
 
 use std::sync::Arc;
 
-use super::lock::lock;
+#[cfg(probe_backend = "x86_64")]
+use super::attached::Attached;
+use super::lock::{Locked, lock_here};
 use super::retired::settle;
 use super::state::Control;
 use crate::dispatch::{Awaited, Subscription, Unsettled};
 #[cfg(probe_discovers)]
 use crate::finstrument;
 use crate::os::cancel::Uncancellable;
+#[cfg(probe_backend = "x86_64")]
+use crate::patch::{self, Instruction};
 use crate::patch::{Access, Mode, RefusalReason, Report, Visibility};
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
-#[inline(never)]
+#[inline(always)]
 pub(super) fn pause(
     attachment: usize,
     subscription: &Subscription,
@@ -25,7 +29,38 @@ pub(super) fn pause(
 ) -> Report {
     #[cfg(probe_discovers)]
     finstrument::get_ready();
-    let mut locked = lock();
+    let locked = lock_here();
+    #[cfg(probe_backend = "x86_64")]
+    if visibility == Visibility::Eventual
+        && let Some((attached, on)) = locked.find_plain(attachment, is_paused)
+    {
+        attached.is_paused.set(is_paused);
+        let unsettled = subscription.unsettle();
+        if locked.switches_one(attached, on) {
+            subscription.settle_locked(unsettled);
+            locked.unlock();
+            // Made here, where it is returned: no copy waits for its parts.
+            let mut report = Report::default();
+            report.add_patched(1);
+            return report;
+        }
+        let report = locked.switch_held(attached, on);
+        subscription.settle_locked(unsettled);
+        locked.unlock();
+        return report;
+    }
+    pause_any(locked, attachment, subscription, is_paused, visibility)
+}
+
+/// The same of any attachment.
+#[inline(never)]
+fn pause_any(
+    mut locked: Locked,
+    attachment: usize,
+    subscription: &Subscription,
+    is_paused: bool,
+    visibility: Visibility,
+) -> Report {
     let mut report = Report::default();
     let control = &mut *locked;
     #[cfg(probe_discovers)]
@@ -53,7 +88,7 @@ pub(super) fn pause(
     if let (Some(unsettled), true) = (unsettled, visibility == Visibility::Eventual) {
         subscription.settle_locked(unsettled);
     }
-    drop(locked);
+    locked.unlock();
     if !is_done {
         settle(visibility, is_paused.then_some(Awaited::Subscription(subscription)));
     }
@@ -69,6 +104,45 @@ pub(super) fn pause(
 }
 
 impl Control {
+    /// An attachment that pausing or resuming changes nothing of but its sites: it alone decides on
+    /// its probes, all of them the executable's, it holds their text open, and no retired hook
+    /// waits. With what its sites are while it is not paused. `None` if
+    /// [`set_paused`](Self::set_paused) has to look closer.
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
+        let attached = self.attached(attachment)?;
+        let is_plain = attached.is_paused.get() != is_paused
+            && attached.decides_alone()
+            && self.access_to_open(attached.policy) == Access::Held
+            && !attached.subscription.has_failed()
+            && !self.limbo.has_new();
+        #[cfg(probe_discovers)]
+        let is_plain = is_plain && self.growing != Some(attachment);
+        attached.mode.filter(|_| is_plain).map(|on| (attached, on))
+    }
+
+    /// Switches the site of such an attachment, if it has one, and that holds what it was left with.
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(always)]
+    fn switches_one(&self, attached: &Attached, on: Mode) -> bool {
+        let [run] = &*attached.runs else { return false };
+        let [site] = self.sites_of_run(run) else { return false };
+        let (on, off) = (site.instruction(on), Instruction::NOP5);
+        let (from, to) = if attached.is_paused.get() { (on, off) } else { (off, on) };
+        self.unswitched.borrow().is_empty() && patch::exchange(site.addr, from, to)
+    }
+
+    /// Switches all sites of such an attachment.
+    #[cfg(probe_backend = "x86_64")]
+    #[inline(never)]
+    fn switch_held(&self, attached: &Attached, on: Mode) -> Report {
+        let mut report = Report::default();
+        let (left, mode) = if attached.is_paused.get() { (on, Mode::Latent) } else { (Mode::Latent, on) };
+        self.change_runs(&attached.runs, mode, Access::Held, Some(left), &mut report);
+        report
+    }
+
     /// Pauses or resumes an attachment; one that has failed can't be resumed. Returns what is to be
     /// settled.
     pub(super) fn set_paused(

@@ -12,6 +12,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
+    #[inline(always)]
     pub(crate) fn new() -> Self {
         let outer = Slot::current().map(|slot| (slot, slot.mark()));
         if let Some((slot, outer)) = outer
@@ -25,6 +26,7 @@ impl Guarded {
 }
 
 impl Drop for Guarded {
+    #[inline(always)]
     fn drop(&mut self) {
         if let Some((slot, outer)) = self.outer {
             slot.leave(outer);

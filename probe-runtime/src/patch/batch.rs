@@ -223,17 +223,16 @@ fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal
     if !site.addr.is_patchable() {
         return Ok(Done::Nothing);
     }
+    let (from, to) = (site.instruction(likely), site.instruction(wanted));
+    if wanted != likely && exchange(site.addr, from, to) {
+        return Ok(Done::Patched(from));
+    }
     let word = site.addr.word();
     // SAFETY: a multiple of 8, in the text of a loaded object.
     let mut text = unsafe { read(word) };
     loop {
         let found = text.instruction(site.addr);
-        let new = if wanted != likely && found == site.instruction(likely) {
-            site.instruction(wanted)
-        } else {
-            let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
-            new
-        };
+        let Some(new) = replacement(found, site, wanted)? else { return Ok(Done::Unchanged(found)) };
         // SAFETY: as above; the text policy has made it writable.
         match unsafe { poke(word, text, text.with_instruction(site.addr, new)) } {
             Ok(()) if is_switch(found, wanted) => return Ok(Done::Patched(found)),
@@ -242,6 +241,26 @@ fn write_one(site: Site, wanted: Mode, likely: Mode) -> Result<Done, Box<Refusal
             Err(now) => text = now,
         }
     }
+}
+
+/// Replaces one of a site's own instructions by another, in text that is open, if the site holds it
+/// and one write does that. Returns whether it did.
+#[inline(always)]
+pub(crate) fn exchange(addr: SiteAddr, from: Instruction, to: Instruction) -> bool {
+    if !addr.is_patchable() {
+        return false;
+    }
+    // SAFETY: a multiple of 8, in the text of a loaded object.
+    let mut text = unsafe { read(addr.word()) };
+    while text.instruction(addr) == from {
+        // SAFETY: as above; the text policy has made it writable.
+        match unsafe { poke(addr.word(), text, text.with_instruction(addr, to)) } {
+            Ok(()) => return true,
+            // Somebody wrote in between: look again.
+            Err(now) => text = now,
+        }
+    }
+    false
 }
 
 /// Whether replacing one of a site's own instructions switches it on or off, and does not only lead it elsewhere.

@@ -85,7 +85,7 @@ pub use text::{TextPolicy, Visibility};
 pub mod word;
 
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use batch::{Batch, Left};
+pub(crate) use batch::{Batch, Left, exchange};
 #[cfg(probe_backend = "x86_64")]
 pub use bytes::{Bytes, MAX_LEN};
 #[cfg(probe_backend = "x86_64")]
