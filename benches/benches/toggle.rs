@@ -1,8 +1,10 @@
 //! `toggle`: switching one probe, beside the instructions and system calls that it can't do without.
 
-// Safety: relies on the site's text staying open while the attachment lives, and on both words being what the runtime writes there.
+// Safety: relies on the site's text staying open while the attachment lives, on both words being what the runtime writes there, and on
+// a section that holds code only.
 #![expect(unsafe_code, reason = "see above")]
 
+use std::arch::global_asm;
 use std::hint::{self, black_box};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,15 +15,24 @@ use probe_benches::table::{SiteWord, sites};
 use probe_benches::{Case, IS_PATCHED, Medians, Scale, figure, interleave, pin, timing};
 use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, select};
 
-/// One probe, since its exit is not selected.
+// Nothing else lies in the lines of this section.
+global_asm!(".pushsection toggle_switched, \"ax\", @progbits", ".p2align 6", ".popsection");
+
+/// One probe, since its exit is not selected. In a cache line of its own: each toggle throws away the line that it
+/// writes to, and would take three times as long if the code that toggles were in there.
 #[probe]
 #[inline(never)]
+#[unsafe(link_section = "toggle_switched")]
 fn switched() {
     black_box(());
 }
 
-/// How often the other thread has called it.
-static CALLS: AtomicU64 = AtomicU64::new(0);
+/// How often the other thread has called it. In lines of its own: a toggle reads statics of the runtime, which the other
+/// thread's writes would take away each time.
+static CALLS: Alone = Alone(AtomicU64::new(0));
+
+#[repr(align(128))]
+struct Alone(AtomicU64);
 
 fn main() -> Result<(), Error> {
     if !IS_PATCHED {
@@ -45,6 +56,7 @@ fn attach(text: TextPolicy, visibility: Visibility) -> Result<Attachment<Count>,
 
 /// Text that stays open: no system call.
 fn open(scale: Scale, busy: bool) -> Result<(), Error> {
+    assert!((switched as fn() as usize).is_multiple_of(64), "it is not at the start of a cache line");
     let latent = sites();
     let attachment = attach(TextPolicy::Open, Visibility::Eventual)?;
     let active = sites();
@@ -131,7 +143,7 @@ fn with_runner<T>(busy: bool, work: impl FnOnce() -> T) -> T {
             pin(1);
             while !stop.load(Ordering::Relaxed) {
                 switched();
-                CALLS.fetch_add(1, Ordering::Relaxed);
+                CALLS.0.fetch_add(1, Ordering::Relaxed);
             }
         });
         let done = work();
@@ -156,8 +168,8 @@ fn case<'a>(name: &'static str, calls: u64, busy: bool, run: impl FnMut(u64) + '
 }
 
 fn await_calls() {
-    let before = CALLS.load(Ordering::Relaxed);
-    while CALLS.load(Ordering::Relaxed) < before + 10 {
+    let before = CALLS.0.load(Ordering::Relaxed);
+    while CALLS.0.load(Ordering::Relaxed) < before + 10 {
         hint::spin_loop();
     }
 }
