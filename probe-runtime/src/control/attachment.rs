@@ -117,7 +117,8 @@ impl<C: Consumer> Attachment<C> {
     /// either, after a synchronous pause.
     ///
     /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
-    /// its site and two on the control lock.
+    /// its site and two on the control lock. It takes up to three times as long if the calling code lies in the
+    /// site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
         self.untyped.set_paused(true)
     }
