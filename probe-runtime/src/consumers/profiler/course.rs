@@ -237,7 +237,7 @@ impl Measured {
             }
             None => {
                 // All the time in which they can have been.
-                let room = self.untimed * threads;
+                let room = self.untimed * threads + self.last.spanned;
                 let value = (rest * each).min(room);
                 (Estimated { value, error: value }, room - value)
             }
@@ -247,9 +247,8 @@ impl Measured {
         let (value, error) = (timed.ended * each + of_rest.value, doubt.hypot(of_rest.error));
         let by_calls = calls.known_error().unwrap_or_default() * value / ended;
         let sure = Estimated { value, error: error + by_calls };
-        // Calls inside of calls take more than all the time, and those that had begun before more than
-        // that in which not each was timed.
-        let is_bounded = !calls.is_at_least() && (self.last.unbounded == 0.0 || rest < 1.0);
+        // Calls inside of calls take more than all the time.
+        let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
         (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
     }
 

@@ -68,9 +68,10 @@ sums! {
     /// Windows in which it was hit, on a thread, first by a call that began, or by the end of one that
     /// had gone on for no longer than the longest that was timed.
     windows
-    /// Calls of which more may be outside of windows than these tell: timed inside of others of the
-    /// function; or under way when each began to be timed.
-    unbounded
+    /// Calls that were timed inside of others of the function.
+    nested
+    /// How long calls went on for, while each is timed, that had begun before that.
+    spanned
     /// Calls that were timed with all that is in them, weighted: their number, their time in no
     /// timed call right inside, and the number of those.
     whole
@@ -89,8 +90,9 @@ unsafe impl Zeroed for Part {}
 impl Seen {
     /// With times in nanoseconds, from ticks of so many.
     pub(super) fn scaled(self, scale: f64) -> Self {
-        let [time, own, below] = [self.time, self.own, self.below].map(|it| it * scale);
-        Self { time, own, below, ..self }
+        let [time, spanned, own, below] =
+            [self.time, self.spanned, self.own, self.below].map(|it| it * scale);
+        Self { time, spanned, own, below, ..self }
     }
 }
 

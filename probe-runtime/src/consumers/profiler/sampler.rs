@@ -95,6 +95,8 @@ pub(super) struct Sampler {
     probes: Vec<Probes>,
     /// Of each function: changes with its mode.
     modes: Vec<AtomicU32>,
+    /// Since when each is timed.
+    since: Vec<AtomicU64>,
     window: Window,
     pub(super) memory: PerThread<Head, Part>,
     time: Time,
@@ -124,8 +126,9 @@ impl Sampler {
     fn of(selected: Selected, probes: Vec<Probes>, time: Time) -> Result<Self, Error> {
         let functions = selected.functions.len();
         let modes = (0..functions).map(|_| AtomicU32::new(0)).collect();
+        let since = (0..functions).map(|_| AtomicU64::new(0)).collect();
         let (window, memory) = (Window::default(), PerThread::new(functions)?);
-        Ok(Self { selected, probes, modes, window, memory, time, made: Since::now() })
+        Ok(Self { selected, probes, modes, since, window, memory, time, made: Since::now() })
     }
 
     /// A function's probes where calls begin, and the others.
@@ -160,6 +163,7 @@ impl Sampler {
         let low = if mode == Mode::Timed { ALWAYS } else { 0 };
         let last = self.modes[function].load(Relaxed);
         if last & ALWAYS != low {
+            self.since[function].store(self.time.now(), Relaxed);
             self.modes[function].store((last | ALWAYS).wrapping_add(1) | low, Release);
         }
     }
@@ -211,11 +215,6 @@ impl Sampler {
         let part = local.parts().get(function)?;
         let head = local.head();
         add(&head.hits, 1);
-        let begins = begins(step);
-        if begins {
-            add(&part.delivered, 1);
-            add(&part.resumed, u64::from(step == Step::Resume));
-        }
         let mode = self.modes.get(function)?.load(Acquire);
         let key = self.key(mode, event.generation());
         let is_first =
@@ -223,10 +222,12 @@ impl Sampler {
         head.belongs_to(local.thread());
         let mark = if event.may_skip_exit() && event.has_frame() { event.stack_pointer() } else { None };
         if let Some(stack_pointer) = mark {
-            head.drop_dead(stack_pointer, begins);
+            head.drop_dead(stack_pointer, begins(step));
         }
         let call = Call { function, mode, key, mark: mark.unwrap_or_default(), is_first };
-        if begins {
+        if begins(step) {
+            add(&part.delivered, 1);
+            add(&part.resumed, u64::from(step == Step::Resume));
             if is_first {
                 part.hit_window(0);
             }
@@ -259,7 +260,7 @@ impl Sampler {
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
                 add(&part.begun, 1);
-                add(&part.unbounded, u64::from(is_nested));
+                add(&part.nested, u64::from(is_nested));
                 head.push();
                 return Some(depth);
             }
@@ -287,7 +288,10 @@ impl Sampler {
         let began_before = !part.end_untimed() && call.mark == 0;
         let (begin, deadline) = self.window.span();
         if call.is_always() {
-            add(&part.unbounded, u64::from(began_before));
+            if began_before {
+                let since = self.since[call.function].load(Relaxed);
+                add(&part.spanned, self.time.now().saturating_sub(since));
+            }
         } else if deadline != 0 {
             let now = self.time.now();
             if call.is_first {
@@ -326,8 +330,7 @@ impl Sampler {
             end_whole(weight.saturating_mul(length) / left);
         }
         let Some(outer) = head.drop_while(|frame| !self.is_current(frame, call)) else { return };
-        let is_of_window = |key: u64| (key >> 32) as u32 & ALWAYS == 0;
-        if call.is_always() || is_of_window(outer.key.load(Relaxed)) {
+        if call.is_always() || outer.key.load(Relaxed) >> 32 & u64::from(ALWAYS) == 0 {
             add(&outer.inner, elapsed);
             add(&outer.calls, 1);
             return;
