@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::control::{ProbeSet, Switch};
-use crate::dispatch::Event;
+use crate::dispatch::{Event, Listener};
 use crate::error::Error;
 use crate::registry::ProbeId;
 
@@ -132,6 +132,21 @@ pub trait Consumer: Send + Sync + 'static {
 /// assert!(seen.failure().is_none());
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
+impl<C: Consumer> Listener for C {
+    fn needs_thread(&self) -> bool {
+        Consumer::needs_thread(self)
+    }
+
+    fn needs_order(&self) -> bool {
+        Consumer::needs_order(self)
+    }
+
+    #[inline(always)]
+    fn hit(&self, event: &Event<'_>) {
+        Consumer::hit(self, event);
+    }
+}
+
 impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
     #[inline]
     fn hit(&self, event: &Event<'_>) {

@@ -10,6 +10,7 @@ use std::ops::Range;
 use crate::consumers::Budget;
 #[cfg(feature = "perf")]
 use crate::consumers::{MissingEvent, PerfEvent};
+use crate::lifecycle::say_unpinned;
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
 
@@ -196,11 +197,7 @@ impl fmt::Display for Error {
             Self::SelfTest { path, problem } => {
                 write!(f, "patching code does not work here: {path} instruction: {problem}")
             }
-            Self::Unpinned { object, reason } => write!(
-                f,
-                "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
-                 attach from an object that is never unloaded"
-            ),
+            Self::Unpinned { object, reason } => say_unpinned(object, reason, f),
             #[cfg(feature = "finstrument")]
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",

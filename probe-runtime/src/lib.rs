@@ -98,6 +98,8 @@ mod dispatch;
 mod error;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
+#[cfg(feature = "std")]
+mod lifecycle;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "std")]

@@ -14,7 +14,6 @@ use std::process;
 
 use destination::{Destination, Run};
 use listing::Listed;
-pub(super) use output::cross_forks;
 use output::{Attached, Output, Ticket, say};
 use watch::Watching;
 use when::When;

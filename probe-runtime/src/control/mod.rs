@@ -62,9 +62,7 @@ pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
 pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
-pub(crate) use lock::sweep as detach_failed;
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use ready::{prepare, require};
+pub(crate) use ready::prepare;
 pub(crate) use untyped::Untyped;

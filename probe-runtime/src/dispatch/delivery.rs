@@ -3,7 +3,7 @@
 //! | members | function |
 //! |---|---|
 //! | one, whose consumer is called | [`deliver`], made for that consumer's type, so that its `hit` is part of it |
-//! | others | [`each`], member by member, through `dyn Consumer`; once for all where all only count |
+//! | others | [`each`], member by member, through `dyn Listener`; once for all where all only count |
 //! | none was looked at: the thread is new, or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
 //!
 //! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
@@ -20,9 +20,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::event::Place;
 use super::hook::{Action, Hook};
-use super::{Event, Slot, Subscription};
+use super::{Event, Listener, Slot, Subscription};
 use crate::abi::{Definition, Value};
-use crate::consumer::Consumer;
 
 /// What [`Hook`] names.
 pub(super) type Deliver = unsafe extern "C" fn(
@@ -38,7 +37,7 @@ pub(super) type Deliver = unsafe extern "C" fn(
 ///
 /// # Safety
 /// As the module says: the way in calls it, for a subscription of a consumer of this type.
-pub(super) unsafe extern "C" fn deliver<C: Consumer>(
+pub(super) unsafe extern "C" fn deliver<L: Listener>(
     definition: &'static Definition,
     frame: *const Value<'static>,
     _: usize,
@@ -55,7 +54,7 @@ pub(super) unsafe extern "C" fn deliver<C: Consumer>(
         return;
     }
     // SAFETY: see above; and it is there, as it was not closed after the mark.
-    let consumer = unsafe { subscription.consumer_as::<C>() };
+    let consumer = unsafe { subscription.consumer_as::<L>() };
     let errno = slot.errno();
     let at = Place { frame, slot, generation: subscription.generation() };
     let event = Event::new(definition, hook.probe(), at);

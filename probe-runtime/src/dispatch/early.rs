@@ -10,10 +10,10 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::ProbeId;
 use super::hook::Member;
 use super::{Action, Hook, Subscription, TallyAt};
 use crate::abi::Definition;
-use crate::registry::ProbeId;
 
 /// A hook, and whose its one member is.
 pub(crate) struct Early {

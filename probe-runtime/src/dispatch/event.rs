@@ -8,13 +8,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 
+use super::ProbeId;
 use super::Slot;
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 #[cfg(probe_backend = "x86_64")]
 use crate::arch::backend;
 use crate::os;
 use crate::period::Period;
-use crate::registry::ProbeId;
 
 /// The field that tells futures of one probe apart.
 const FUTURE: &str = "future";

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{ptr, slice};
 
+use super::ProbeId;
 use super::delivery::{Deliver, each};
 use super::slot::UNREAD;
 use super::{Slot, Subscription, TallyAt, Wrappers};
-use crate::registry::ProbeId;
 
 /// The members of one probe. Published through `Definition::hook`. A hit reads most of it: it is one
 /// cache line.
@@ -295,14 +295,13 @@ impl Member {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::consumer::Consumer;
-    use crate::dispatch::{Era, Event, Hooks, Room};
+    use crate::dispatch::{Era, Event, Hooks, Listener, Room};
 
-    struct Listener {
+    struct Told {
         needs_order: bool,
     }
 
-    impl Consumer for Listener {
+    impl Listener for Told {
         fn needs_order(&self) -> bool {
             self.needs_order
         }
@@ -314,7 +313,7 @@ mod tests {
     const OWN: [usize; 2] = [64, 65];
 
     fn subscription(needs_order: bool) -> Arc<Subscription> {
-        Arc::new(Subscription::new(Arc::new(Listener { needs_order })))
+        Arc::new(Subscription::new(Arc::new(Told { needs_order })))
     }
 
     fn hook(members: &[(Action, &Arc<Subscription>)]) -> crate::dispatch::Published {

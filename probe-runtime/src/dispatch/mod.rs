@@ -34,11 +34,13 @@ mod ended;
 mod event;
 mod guarded;
 mod hook;
+mod id;
 #[cfg(probe_discovers)]
 mod inside;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod limbo;
+mod listener;
 mod owner;
 mod ownership;
 mod presence;
@@ -58,9 +60,11 @@ pub(crate) use early::Early;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
 pub(crate) use hook::{Action, Hook};
+pub use id::ProbeId;
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};
+pub(crate) use listener::Listener;
 pub(crate) use presence::Mark;
 pub(crate) use quiesce::{Awaited, Fenced, Left, forget_other_threads, wait};
 pub(crate) use slab::{Hooks, Published, Room, Unpublished};
@@ -69,7 +73,7 @@ pub use slot::lost_hits;
 pub(crate) use slot::{ALSO_UNREAD, UNREAD};
 pub(crate) use slot::{Slot, TALLIES, TallyAt, prepare, slots};
 
-pub(crate) use subscription::{Subscription, Unsettled};
+pub(crate) use subscription::{Subscription, Unsettled, on_failure};
 pub(crate) use wrapper::{Wrapper, Wrappers, wrappers};
 
 use std::sync::atomic::Ordering;

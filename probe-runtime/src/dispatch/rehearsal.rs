@@ -10,13 +10,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Action, Era, Hooks, Mark, Room, Slot, Subscription, TallyAt, Unsettled};
+use super::ProbeId;
+use super::{Action, Era, Hooks, Listener, Mark, Room, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
-use crate::clock::Clock;
-use crate::consumer::Consumer;
 use crate::os::fork::process;
-use crate::registry::ProbeId;
 
 /// Calls in a round, and rounds.
 const CALLS: u32 = 64;
@@ -44,32 +42,40 @@ impl Drop for Alone {
     }
 }
 
-/// What a call takes whose two hits are counted, in ticks; `None` where another thread rehearses, or this one is inside a hit.
-pub(crate) fn hits_that_count(clock: Clock) -> Option<f64> {
-    rehearse(clock, &[], || ())
+/// What a call takes whose two hits are counted, in ticks of the clock `now`; `None` where another thread rehearses, or this one is inside a hit.
+pub(crate) fn hits_that_count(now: impl Fn() -> u64) -> Option<f64> {
+    rehearse(now, &[], || ())
 }
 
 /// The same where both are counted by blocks.
-pub(crate) fn hits_in_place(clock: Clock) -> Option<f64> {
-    Slot::current().map(|_| middle(|| round(clock, count_in_place)))
+pub(crate) fn hits_in_place(now: impl Fn() -> u64) -> Option<f64> {
+    Slot::current().map(|_| middle(|| round(&now, count_in_place)))
 }
 
-/// The same where they are delivered to a consumer; `each` is called after each round.
-pub(crate) fn hits_that_call<C: Consumer>(clock: Clock, consumer: Arc<C>, each: impl FnMut()) -> Option<f64> {
+/// The same where they are delivered to a listener; `each` is called after each round.
+pub(crate) fn hits_that_call<L: Listener>(
+    now: impl Fn() -> u64,
+    listener: Arc<L>,
+    each: impl FnMut(),
+) -> Option<f64> {
     // Nothing is suppressed on a thread that is idle.
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
-    let subscription = Subscription::new(consumer);
+    let subscription = Subscription::new(listener);
     subscription.settle(Unsettled::FIRST);
-    rehearse(clock, &[(action, Arc::new(subscription))], each)
+    rehearse(now, &[(action, Arc::new(subscription))], each)
 }
 
-fn rehearse(clock: Clock, members: &[(Action, Arc<Subscription>)], mut each: impl FnMut()) -> Option<f64> {
+fn rehearse(
+    now: impl Fn() -> u64,
+    members: &[(Action, Arc<Subscription>)],
+    mut each: impl FnMut(),
+) -> Option<f64> {
     let _alone = Alone::new()?;
     if Slot::current()?.mark() != Mark::IDLE {
         return None;
     }
     let round = || {
-        let ticks = round(clock, call);
+        let ticks = round(&now, call);
         each();
         ticks
     };
@@ -94,10 +100,10 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
 }
 
 /// Ticks of a round.
-fn round(clock: Clock, call: fn()) -> u64 {
-    let start = clock.now();
+fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
+    let start = now();
     (0..CALLS).for_each(|_| call());
-    clock.now().saturating_sub(start)
+    now().saturating_sub(start)
 }
 
 /// Ticks of a call, of the round in the middle.
@@ -113,11 +119,17 @@ mod tests {
     use super::*;
     use crate::dispatch::Event;
     use std::sync::atomic::AtomicU64;
+    use std::time::Instant;
+
+    fn now() -> impl Fn() -> u64 {
+        let start = Instant::now();
+        move || start.elapsed().as_nanos().try_into().unwrap()
+    }
 
     #[derive(Default)]
     struct Counts([AtomicU64; 2]);
 
-    impl Consumer for Counts {
+    impl Listener for Counts {
         fn hit(&self, event: &Event<'_>) {
             self.0[event.probe().index()].fetch_add(1, Ordering::Relaxed);
         }
@@ -128,13 +140,13 @@ mod tests {
         let counts = Arc::new(Counts::default());
         // The other test may be at it.
         let mut rounds = 0;
-        let mut call = || hits_that_call(Clock::new(), Arc::<Counts>::clone(&counts), || rounds += 1);
+        let mut call = || hits_that_call(now(), Arc::<Counts>::clone(&counts), || rounds += 1);
         while call().is_none_or(|ticks| ticks == 0.0) {}
         assert_eq!(rounds, ROUNDS);
         let hits = counts.0.each_ref().map(|hits| hits.load(Ordering::Relaxed));
         assert_eq!(hits, [u64::from(CALLS) * ROUNDS as u64; 2], "of the entry, and of the exit");
-        while hits_that_count(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
-        while hits_in_place(Clock::new()).is_none_or(|ticks| ticks == 0.0) {}
+        while hits_that_count(now()).is_none_or(|ticks| ticks == 0.0) {}
+        while hits_in_place(now()).is_none_or(|ticks| ticks == 0.0) {}
         assert!(CALL.iter().all(|definition| !definition.is_hooked()));
         assert_eq!(Slot::current().unwrap().mark(), Mark::IDLE);
     }
@@ -142,10 +154,10 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let alone = std::iter::repeat_with(Alone::new).find_map(|alone| alone).unwrap();
-        assert_eq!(hits_that_count(Clock::new()), None);
+        assert_eq!(hits_that_count(now()), None);
         // As in a forked child.
         REHEARSING.store(process() ^ 1, Ordering::Relaxed);
-        assert!(hits_that_count(Clock::new()).is_some());
+        assert!(hits_that_count(now()).is_some());
         drop(alone);
     }
 }

@@ -17,9 +17,9 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::ProbeId;
 use super::hook::{Action, Hook, Member, Rest};
 use super::{Era, Subscription, TallyAt, Wrapper, Wrappers};
-use crate::registry::ProbeId;
 
 /// For how much there is room.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -289,12 +289,18 @@ impl Drop for Unpublished {
 mod tests {
     use super::*;
     use crate::abi::{Definition, Kind};
-    use crate::consumers::Count;
+    use crate::dispatch::{Event, Listener};
+
+    struct Nobody;
+
+    impl Listener for Nobody {
+        fn hit(&self, _event: &Event<'_>) {}
+    }
 
     #[test]
     fn what_runs_instead_of_a_function_goes_with_its_own_hook() {
         static FUNCTION: Definition = Definition::new(Kind::Replace, "", "", "", "", 1, 1);
-        let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Count::new()))));
+        let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Nobody))));
         let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
         // Whoever counts two functions has published both hooks; one of the two is replaced.
@@ -312,7 +318,7 @@ mod tests {
 
     #[test]
     fn hooks_of_several_slabs_are_dropped_together() {
-        let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Count::new()))));
+        let [one, other] = [0, 1].map(|_| Arc::new(Subscription::new(Arc::new(Nobody))));
         let publish = |subscription: &Arc<Subscription>| {
             let mut hooks = Hooks::with_room(Room { hooks: 3, ..Room::default() }, Era::UNKNOWN);
             let tally = || [(Action::Tally(TallyAt::new(0)), subscription, false)].into_iter();
@@ -333,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_last_share_frees_all() {
-        let subscription = Arc::new(Subscription::new(Arc::new(Count::new())));
+        let subscription = Arc::new(Subscription::new(Arc::new(Nobody)));
         let mut hooks = Hooks::with_room(Room { hooks: 3, rests: 1, members: 2 }, Era::UNKNOWN);
         let tally = |number| (Action::Tally(TallyAt::new(number)), &subscription, false);
         let one = hooks.add(ProbeId::new(7), None, [tally(0)].into_iter());

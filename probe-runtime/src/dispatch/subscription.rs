@@ -12,9 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::delivery::{Deliver, deliver};
 use super::quiesce::Left;
-use super::{Event, Mark, Wrapper};
+use super::{Event, Listener, Mark, Wrapper};
 use crate::abi::Definition;
-use crate::consumer::Consumer;
 
 /// The consumer, and whether it is called.
 pub(crate) struct Subscription {
@@ -23,7 +22,7 @@ pub(crate) struct Subscription {
     /// Made for the consumer's type.
     deliver: Deliver,
     /// Taken when it is closed and no thread is in it; else dropped with this.
-    owner: Mutex<Option<Arc<dyn Consumer>>>,
+    owner: Mutex<Option<Arc<dyn Listener>>>,
     wrapper: Option<Arc<Wrapper>>,
     /// Whether it needs a thread that a forked child does not have.
     needs_thread: bool,
@@ -45,7 +44,7 @@ const CLOSED: u8 = 4;
 const ORPHANED: u8 = 8;
 
 /// Where a consumer lies.
-struct Called(*const dyn Consumer);
+struct Called(*const dyn Listener);
 
 // SAFETY: consumers are `Sync`, and who owns it is beside it.
 unsafe impl Send for Called {}
@@ -65,8 +64,16 @@ impl Unsettled {
 /// Stands for the consumer of a replacement.
 struct Nobody;
 
-impl Consumer for Nobody {
+impl Listener for Nobody {
     fn hit(&self, _event: &Event<'_>) {}
+}
+
+/// Is called when a consumer has failed.
+static ON_FAILURE: OnceLock<fn()> = OnceLock::new();
+
+/// Has this called, inside of the hit, whenever a consumer has failed; the first one that is given.
+pub(crate) fn on_failure(tell: fn()) {
+    let _ = ON_FAILURE.set(tell);
 }
 
 /// What an orphaned subscription says.
@@ -75,13 +82,13 @@ const LEFT_BEHIND: &str =
 
 impl Subscription {
     /// Asks the consumer what it needs: not under the control lock.
-    pub(crate) fn new<C: Consumer>(consumer: Arc<C>) -> Self {
+    pub(crate) fn new<L: Listener>(consumer: Arc<L>) -> Self {
         Self {
             wrapper: None,
-            deliver: deliver::<C>,
+            deliver: deliver::<L>,
             needs_thread: consumer.needs_thread(),
             needs_order: consumer.needs_order(),
-            consumer: Called(Arc::<C>::as_ptr(&consumer)),
+            consumer: Called(Arc::<L>::as_ptr(&consumer)),
             owner: Mutex::new(Some(consumer)),
             silence: AtomicU8::new(0),
             failure: OnceLock::new(),
@@ -96,7 +103,7 @@ impl Subscription {
     /// [marked](Self::mark) as in it: whoever closes it waits for the mark to go before the owner
     /// is taken.
     #[inline(always)]
-    pub(super) unsafe fn consumer_as<C: Consumer>(&self) -> &C {
+    pub(super) unsafe fn consumer_as<L: Listener>(&self) -> &L {
         // SAFETY: the caller's promise.
         unsafe { &*self.consumer.0.cast() }
     }
@@ -181,7 +188,7 @@ impl Subscription {
 
     /// Takes the consumer out, once it is [closed](Self::close) and threads were [waited
     /// for](super::wait) since.
-    pub(crate) fn take_consumer(&self, left: &Left) -> Option<Arc<dyn Consumer>> {
+    pub(crate) fn take_consumer(&self, left: &Left) -> Option<Arc<dyn Listener>> {
         let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
         assert!(is_closed && left.is_of(self), "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -190,7 +197,7 @@ impl Subscription {
     /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out what its attachment left:
     /// no hit finds it any more, though hooks of others that were made together with its own may
     /// keep this.
-    pub(crate) fn take_unreachable(&self) -> Option<Arc<dyn Consumer>> {
+    pub(crate) fn take_unreachable(&self) -> Option<Arc<dyn Listener>> {
         assert_ne!(self.silence.load(Ordering::Relaxed) & CLOSED, 0, "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -233,6 +240,7 @@ impl Subscription {
         let _ = self.failure.set(failure);
         // Dropping the payload could panic again.
         std::mem::forget(payload);
-        crate::control::detach_failed();
+        let on_failure = ON_FAILURE.get();
+        on_failure.inspect(|tell| tell());
     }
 }

@@ -98,10 +98,10 @@ pub(crate) use now::{NotNow, read_word, replace_now, write_text, write_text_now,
 use pages::WritableRuns;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use pages::{READY, forget_gone};
 #[cfg(probe_discovers)]
 pub(crate) use pages::{close_held, make_room};
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use pages::{cross_forks, forget_gone};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use site::Site;
 #[cfg(probe_backend = "x86_64")]

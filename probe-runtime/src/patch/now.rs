@@ -10,10 +10,9 @@
 
 use std::ops::Range;
 
-use super::pages::{NotOpen, write_now};
+use super::pages::{NotOpen, READY, write_now};
 use super::word::{Plan, Write};
 use super::{Bytes, TextPolicy, WritableRuns, poke};
-use crate::control;
 use crate::os::text::pages;
 
 /// Why an instruction was not replaced.
@@ -53,7 +52,7 @@ pub(crate) fn write_text_now(
     write: &mut dyn FnMut(),
 ) -> Result<(), NotNow> {
     // The kernel's way needs more than that. An operation takes it.
-    if !control::is_ready() || policy == TextPolicy::Alias {
+    if !READY.is_ready() || policy == TextPolicy::Alias {
         return Err(NotNow::Later);
     }
     write_now(text, policy == TextPolicy::Open, write).map_err(|error| match error {

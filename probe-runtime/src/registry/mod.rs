@@ -21,7 +21,6 @@ mod defined;
 mod discovered;
 #[cfg(probe_backend = "x86_64")]
 mod grouped;
-mod id;
 mod info;
 
 #[cfg(probe_backend = "x86_64")]
@@ -51,7 +50,7 @@ mod seen;
 #[cfg(all(probe_backend = "portable", probe_definitions = "seen"))]
 pub(crate) use seen::see;
 
-pub use id::ProbeId;
+pub use crate::dispatch::ProbeId;
 pub use info::{FieldInfo, ProbeInfo, ProbeState};
 
 /// What a look at the loaded objects has found.

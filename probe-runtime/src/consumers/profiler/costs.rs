@@ -142,10 +142,11 @@ impl Rehearsed {
 impl Alone {
     fn rehearse(&self) -> Option<[f64; 5]> {
         let Self { clock, scale, ref sampler } = *self;
-        let counted = BESIDE * hits_in_place(clock)? / 2.0;
-        let shared = hits_that_count(clock)? / 2.0;
+        let now = || clock.now();
+        let counted = BESIDE * hits_in_place(now)? / 2.0;
+        let shared = hits_that_count(now)? / 2.0;
         sampler.set_mode(0, Mode::Counted);
-        let delivered = hits_that_call(clock, Arc::clone(sampler), || ())? / 2.0;
+        let delivered = hits_that_call(now, Arc::clone(sampler), || ())? / 2.0;
         sampler.set_mode(0, Mode::Timed);
         let seen = || sampler.seen(1.0)(0);
         let (mut before, mut inside) = (seen(), Vec::new());
@@ -154,7 +155,7 @@ impl Alone {
             inside.push((after.time - before.time) / (after.ended - before.ended).max(1.0));
             before = after;
         };
-        let timed = hits_that_call(clock, Arc::clone(sampler), round)? / 2.0;
+        let timed = hits_that_call(now, Arc::clone(sampler), round)? / 2.0;
         let reading = (timed - delivered).max(0.0);
         Some([counted, shared, delivered, reading, middle(inside)?].map(|ticks| ticks * scale))
     }

@@ -17,8 +17,10 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::destination::{Destination, Pattern, Run, by_path};
 use super::file;
+use crate::control::prepare;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
+use crate::lifecycle::Ready;
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
@@ -51,6 +53,9 @@ pub(super) struct Ticket(usize);
 
 /// While it is held, nobody reports, exits, or forks.
 pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
+    // Reports take the control lock under this one.
+    prepare();
+    READY.prepare();
     // A panic under it is a bug of ours; the list is whole between its steps all the same.
     OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -258,11 +263,8 @@ thread_local! {
     static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Output>>> = const { Kept::new() };
 }
 
-/// Takes the list across forks from now on. After the control has installed its own hooks: those before a fork run in the reverse order
-/// of their installation.
-pub(in crate::control) fn cross_forks() {
-    fork::install(before_fork, after_fork, after_fork);
-}
+/// Forks take the list.
+static READY: Ready = Ready::new(|| fork::install(before_fork, after_fork, after_fork));
 
 extern "C" fn before_fork() {
     let outputs = outputs();

@@ -66,7 +66,7 @@ pub use error::TextError;
 pub(super) use now::{NotOpen, write_now};
 #[cfg(probe_discovers)]
 pub(crate) use now::{close_held, make_room};
-pub(crate) use shared::cross_forks;
+pub(crate) use shared::READY;
 
 /// A guard that keeps text writable while it lives.
 ///

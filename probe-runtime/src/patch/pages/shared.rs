@@ -10,6 +10,7 @@ use super::known::Known;
 use super::now::Held;
 use super::runs::{Era, Part, Runs};
 use crate::dispatch::Guarded;
+use crate::lifecycle::Ready;
 use crate::os::cancel::Uncancellable;
 use crate::os::fork;
 use crate::os::kept::Kept;
@@ -56,7 +57,7 @@ impl std::ops::DerefMut for Locked {
 /// Takes the mutex. A thread that takes the control lock, too, has taken that before.
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
-    crate::control::prepare();
+    READY.prepare();
     let guarded = Guarded::new();
     // A panic under it is a bug of ours. The map is consistent between steps even so.
     Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
@@ -76,12 +77,8 @@ pub(super) fn try_lock() -> Option<Locked> {
     Some(Locked { pages, _guarded: guarded, _whole: whole })
 }
 
-/// Makes forks take the mutex, so that the child finds the map whole. Hooks before a fork run in
-/// the reverse order of their installation. The control takes its own lock first, so it installs
-/// its hooks after these. Called once.
-pub(crate) fn cross_forks() {
-    fork::install(before_fork, after_fork, after_fork);
-}
+/// Forks take the mutex, so that the child finds the map whole.
+pub(crate) static READY: Ready = Ready::new(|| fork::install(before_fork, after_fork, after_fork));
 
 thread_local! {
     static ACROSS_FORK: Kept<Locked> = const { Kept::new() };

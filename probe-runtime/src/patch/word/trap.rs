@@ -16,11 +16,10 @@ use super::ground::Text;
 use super::plan::INT3;
 use super::table;
 use super::wait::tsc;
-use crate::control;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::masks::Blocking;
-use crate::patch::PatchError;
+use crate::patch::{PatchError, READY};
 
 /// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
 const PATIENCE: u64 = 30_000;
@@ -143,8 +142,8 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
 
 fn install() -> Result<(), PatchError> {
     static IS_HOOKED: AtomicBool = AtomicBool::new(false);
-    // No-op under the control lock, where nothing may be loaded: its holder has called this before.
-    control::require().map_err(|error| signal(&error.to_string()))?;
+    // No-op under an upper room's lock, where nothing may be loaded: its holder has called this before.
+    READY.require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
     if !IS_HOOKED.swap(true, Ordering::AcqRel) {
         os::fork::install(nothing, nothing, in_child);

@@ -1,0 +1,109 @@
+//! Getting ready, once, before this crate changes anything in its process.
+//!
+//! Life: the first operation of a room gets that room ready, and those below it before. This code
+//! is kept loaded, then the room installs its hooks around forks and threads' ends. Later
+//! operations find that done. Rooms get ready from the lowest up, so hooks before a fork, which run
+//! in the reverse order of their installation, take the locks of upper rooms first, as operations
+//! do.
+//!
+//! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects,
+//! threads that end and `fork` reach into it from then on. Where the dynamic linker does not allow
+//! that, no hooks are installed, and nothing can be attached; each attempt to attach tries again.
+//!
+//! Cost: one load for each operation.
+
+use std::fmt;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::os::cancel::Uncancellable;
+use crate::os::pin::{Unpinned, pin};
+
+const NEW: u8 = 0;
+const READY: u8 = 1;
+const UNPINNED: u8 = 2;
+
+/// Whether a room is ready.
+pub(crate) struct Ready {
+    state: AtomicU8,
+    once: Once,
+    install: fn(),
+}
+
+impl Ready {
+    /// Of a room that installs its hooks so.
+    pub(crate) const fn new(install: fn()) -> Self {
+        Self { state: AtomicU8::new(NEW), once: Once::new(), install }
+    }
+
+    /// Gets the room ready, if that has not been tried yet. Called before any of the room's locks
+    /// is taken, and before objects are frozen: it waits for constructors.
+    #[inline]
+    pub(crate) fn prepare(&self) {
+        if self.state.load(Ordering::Acquire) == NEW {
+            // Whoever attaches is told.
+            let _ = self.require();
+        }
+    }
+
+    /// Whether it is ready, without waiting.
+    #[cfg(probe_discovers)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state.load(Ordering::Acquire) == READY
+    }
+
+    /// Gets the room ready; for operations that put hooks into the program.
+    ///
+    /// # Errors
+    /// The dynamic linker does not keep this code loaded.
+    pub(crate) fn require(&self) -> Result<(), Unpinned> {
+        if self.state.load(Ordering::Acquire) == READY {
+            return Ok(());
+        }
+        // Loading and saying why not may be cancellation points.
+        let _whole = Uncancellable::new();
+        // Not within the `Once`: it waits for constructors, and these may wait for that. Several
+        // threads may do it.
+        if let Err(unpinned) = pin() {
+            let _ = self.state.compare_exchange(NEW, UNPINNED, Ordering::AcqRel, Ordering::Acquire);
+            return Err(unpinned);
+        }
+        self.once.call_once(self.install);
+        self.state.store(READY, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Says which object can't be kept loaded, and why.
+pub(crate) fn say_unpinned(object: &str, reason: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(
+        f,
+        "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
+         attach from an object that is never unloaded"
+    )
+}
+
+impl fmt::Display for Unpinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        say_unpinned(&self.object, &self.reason, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn hooks_are_installed_once() {
+        static INSTALLED: AtomicU32 = AtomicU32::new(0);
+        static ROOM: Ready = Ready::new(|| _ = INSTALLED.fetch_add(1, Ordering::Relaxed));
+        assert_eq!(ROOM.state.load(Ordering::Relaxed), NEW);
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(|| ROOM.prepare()));
+        });
+        assert_eq!((ROOM.state.load(Ordering::Relaxed), INSTALLED.load(Ordering::Relaxed)), (READY, 1));
+        assert!(ROOM.require().is_ok());
+        assert_eq!(INSTALLED.load(Ordering::Relaxed), 1);
+    }
+}
