@@ -2,11 +2,15 @@
 
 use super::lock;
 use crate::dispatch;
+#[cfg(probe_backend = "x86_64")]
+use crate::dispatch::guarded;
 use crate::error::Error;
 use crate::lifecycle::Ready;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin_object};
+#[cfg(probe_backend = "x86_64")]
+use crate::patch::{Quieting, set_quieting};
 
 static READY: Ready = Ready::new(install);
 
@@ -53,5 +57,7 @@ fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
 fn install() {
     dispatch::prepare();
     dispatch::on_failure(lock::sweep);
+    #[cfg(probe_backend = "x86_64")]
+    set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
     os::fork::install(lock::before_fork, lock::after_fork_in_parent, lock::after_fork_in_child);
 }

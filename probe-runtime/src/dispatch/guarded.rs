@@ -6,7 +6,7 @@ use super::{Mark, Slot};
 
 /// While it lives, no consumer is called on this thread: hits are counted, calls suppressed.
 pub(crate) struct Guarded {
-    outer: Option<(&'static Slot, Mark)>,
+    outer: usize,
     // A mark belongs to its thread.
     not_send: PhantomData<*mut ()>,
 }
@@ -14,22 +14,36 @@ pub(crate) struct Guarded {
 impl Guarded {
     #[inline(always)]
     pub(crate) fn new() -> Self {
-        let outer = Slot::current().map(|slot| (slot, slot.mark()));
-        if let Some((slot, outer)) = outer
-            && !outer.is_suppressing()
-        {
-            // In a hit, what that has read is still in use.
-            slot.set_mark(if outer == Mark::IDLE { Mark::WORKING } else { Mark::NESTED });
-        }
-        Self { outer, not_send: PhantomData }
+        Self { outer: begin(), not_send: PhantomData }
     }
 }
 
 impl Drop for Guarded {
     #[inline(always)]
     fn drop(&mut self) {
-        if let Some((slot, outer)) = self.outer {
-            slot.leave(outer);
-        }
+        end(self.outer);
+    }
+}
+
+/// This thread had no slot.
+const NO_SLOT: usize = usize::MAX;
+
+/// As [`Guarded`], for rooms below: what it returns is handed to [`end`].
+pub(crate) fn begin() -> usize {
+    let Some(slot) = Slot::current() else { return NO_SLOT };
+    let outer = slot.mark();
+    if !outer.is_suppressing() {
+        // In a hit, what that has read is still in use.
+        slot.set_mark(if outer == Mark::IDLE { Mark::WORKING } else { Mark::NESTED });
+    }
+    outer.number()
+}
+
+/// Ends what [`begin`] began on this thread.
+pub(crate) fn end(outer: usize) {
+    if outer != NO_SLOT
+        && let Some(slot) = Slot::current()
+    {
+        slot.leave(Mark::of_number(outer));
     }
 }

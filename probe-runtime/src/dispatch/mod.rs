@@ -32,7 +32,7 @@ mod delivery;
 mod early;
 mod ended;
 mod event;
-mod guarded;
+pub(crate) mod guarded;
 mod hook;
 mod id;
 #[cfg(probe_discovers)]

@@ -54,6 +54,16 @@ impl Mark {
         Self(subscription)
     }
 
+    /// For those who keep it without knowing what it is.
+    pub(super) fn number(self) -> usize {
+        self.0
+    }
+
+    /// The mark whose [`number`](Self::number) this is.
+    pub(super) fn of_number(number: usize) -> Self {
+        Self(number)
+    }
+
     /// Whether a hit that comes now calls no consumer.
     #[inline(always)]
     pub(crate) fn is_suppressing(self) -> bool {

@@ -65,6 +65,8 @@ mod pages;
 #[cfg(probe_backend = "x86_64")]
 mod poke;
 #[cfg(probe_backend = "x86_64")]
+mod quiet;
+#[cfg(probe_backend = "x86_64")]
 mod refused;
 #[cfg(probe_backend = "x86_64")]
 mod site;
@@ -102,6 +104,8 @@ pub use pages::{OpenText, TextError, unrestored_bytes};
 pub(crate) use pages::{READY, forget_gone};
 #[cfg(probe_discovers)]
 pub(crate) use pages::{close_held, make_room};
+#[cfg(probe_backend = "x86_64")]
+pub(crate) use quiet::{Quieting, set_quieting};
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use site::Site;
 #[cfg(probe_backend = "x86_64")]

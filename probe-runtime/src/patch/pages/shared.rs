@@ -9,13 +9,13 @@ use super::known::Known;
 #[cfg(probe_discovers)]
 use super::now::Held;
 use super::runs::{Era, Part, Runs};
-use crate::dispatch::Guarded;
 use crate::lifecycle::Ready;
 use crate::os::cancel::Uncancellable;
 use crate::os::fork;
 use crate::os::kept::Kept;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
+use crate::patch::quiet::Quiet;
 // The model checker's kernel.
 #[cfg(all(test, loom))]
 use super::interleavings::{Maps, protect};
@@ -35,7 +35,7 @@ pub(super) struct Pages {
 pub(super) struct Locked {
     // Unlocks before consumers may be called again.
     pages: MutexGuard<'static, Pages>,
-    _guarded: Guarded,
+    _quiet: Quiet,
     // The system calls under it may be cancellation points.
     _whole: Uncancellable,
 }
@@ -58,9 +58,9 @@ impl std::ops::DerefMut for Locked {
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
     READY.prepare();
-    let guarded = Guarded::new();
+    let quiet = Quiet::new();
     // A panic under it is a bug of ours. The map is consistent between steps even so.
-    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _guarded: guarded, _whole: whole }
+    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _quiet: quiet, _whole: whole }
 }
 
 /// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
@@ -68,13 +68,13 @@ pub(super) fn lock() -> Locked {
 #[cfg(probe_discovers)]
 pub(super) fn try_lock() -> Option<Locked> {
     let whole = Uncancellable::new();
-    let guarded = Guarded::new();
+    let quiet = Quiet::new();
     let pages = match PAGES.try_lock() {
         Ok(pages) => pages,
         Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
         Err(std::sync::TryLockError::WouldBlock) => return None,
     };
-    Some(Locked { pages, _guarded: guarded, _whole: whole })
+    Some(Locked { pages, _quiet: quiet, _whole: whole })
 }
 
 /// Forks take the mutex, so that the child finds the map whole.
