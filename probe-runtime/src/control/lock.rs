@@ -203,7 +203,7 @@ fn touch_thread_locals() {
     });
 }
 
-pub(super) extern "C" fn before_fork() {
+pub(super) fn before_fork() {
     let locked = lock();
     ACROSS_FORK.with(|kept| kept.keep(locked));
 }
@@ -212,7 +212,7 @@ fn after_fork() -> Option<Locked> {
     ACROSS_FORK.with(Kept::take)
 }
 
-pub(super) extern "C" fn after_fork_in_parent() {
+pub(super) fn after_fork_in_parent() {
     drop(after_fork());
 }
 
@@ -220,7 +220,7 @@ pub(super) extern "C" fn after_fork_in_parent() {
 /// an object, and may have taken the dynamic linker's inner lock with it. So only sites of the executable are touched
 /// here; where there are others, the child's first operation goes on. Of the C library it takes the heap only, which glibc
 /// and musl make usable before they call this.
-pub(super) extern "C" fn after_fork_in_child() {
+pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
     // One of them may have been about to say what it has discovered.
     #[cfg(probe_discovers)]

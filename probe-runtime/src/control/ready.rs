@@ -5,14 +5,19 @@ use crate::dispatch;
 #[cfg(probe_backend = "x86_64")]
 use crate::dispatch::guarded;
 use crate::error::Error;
-use crate::lifecycle::Ready;
-use crate::os;
+use crate::lifecycle::{AcrossForks, Rank, Ready};
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin_object};
 #[cfg(probe_backend = "x86_64")]
 use crate::patch::{Quieting, set_quieting};
 
-static READY: Ready = Ready::new(install);
+static READY: Ready = Ready::new(Rank::Probes, ACROSS_FORKS, install);
+
+const ACROSS_FORKS: AcrossForks = AcrossForks {
+    before: lock::before_fork,
+    in_parent: lock::after_fork_in_parent,
+    in_child: lock::after_fork_in_child,
+};
 
 /// Gets ready, if that has not been tried yet. Whoever holds a lock of this crate's, or is frozen,
 /// has called it before: it waits for constructors.
@@ -34,8 +39,7 @@ pub(crate) fn is_ready() -> bool {
 /// # Errors
 /// [`Error::Unpinned`].
 pub(super) fn require() -> Result<(), Error> {
-    // Before the control's own: hooks before a fork run in the reverse order of their installation,
-    // and the control's lock is taken before that of the pages.
+    // Its lock is taken under the control's, where nothing may wait for constructors.
     #[cfg(probe_backend = "x86_64")]
     crate::patch::READY.require().map_err(unpinned)?;
     READY.require().map_err(unpinned)
@@ -59,5 +63,4 @@ fn install() {
     dispatch::on_failure(lock::sweep);
     #[cfg(probe_backend = "x86_64")]
     set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
-    os::fork::install(lock::before_fork, lock::after_fork_in_parent, lock::after_fork_in_child);
 }

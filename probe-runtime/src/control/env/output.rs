@@ -20,7 +20,7 @@ use super::file;
 use crate::control::prepare;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
-use crate::lifecycle::Ready;
+use crate::lifecycle::{AcrossForks, Rank, Ready};
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
@@ -264,14 +264,17 @@ thread_local! {
 }
 
 /// Forks take the list.
-static READY: Ready = Ready::new(|| fork::install(before_fork, after_fork, after_fork));
+static READY: Ready = Ready::new(Rank::Reports, ACROSS_FORKS, || ());
 
-extern "C" fn before_fork() {
+const ACROSS_FORKS: AcrossForks =
+    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };
+
+fn before_fork() {
     let outputs = outputs();
     ACROSS_FORK.with(|kept| kept.keep(outputs));
 }
 
-extern "C" fn after_fork() {
+fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
 }
 

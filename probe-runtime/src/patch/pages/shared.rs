@@ -9,9 +9,8 @@ use super::known::Known;
 #[cfg(probe_discovers)]
 use super::now::Held;
 use super::runs::{Era, Part, Runs};
-use crate::lifecycle::Ready;
+use crate::lifecycle::{AcrossForks, Rank, Ready};
 use crate::os::cancel::Uncancellable;
-use crate::os::fork;
 use crate::os::kept::Kept;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
@@ -78,18 +77,21 @@ pub(super) fn try_lock() -> Option<Locked> {
 }
 
 /// Forks take the mutex, so that the child finds the map whole.
-pub(crate) static READY: Ready = Ready::new(|| fork::install(before_fork, after_fork, after_fork));
+pub(crate) static READY: Ready = Ready::new(Rank::Text, ACROSS_FORKS, || ());
+
+const ACROSS_FORKS: AcrossForks =
+    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };
 
 thread_local! {
     static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
 }
 
-extern "C" fn before_fork() {
+fn before_fork() {
     let locked = lock();
     ACROSS_FORK.with(|kept| kept.keep(locked));
 }
 
-extern "C" fn after_fork() {
+fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
 }
 

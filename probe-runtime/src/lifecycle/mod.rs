@@ -1,10 +1,8 @@
 //! Getting ready, once, before this crate changes anything in its process.
 //!
 //! Life: the first operation of a room gets that room ready, and those below it before. This code
-//! is kept loaded, then the room installs its hooks around forks and threads' ends. Later
-//! operations find that done. Rooms get ready from the lowest up, so hooks before a fork, which run
-//! in the reverse order of their installation, take the locks of upper rooms first, as operations
-//! do.
+//! is kept loaded, then the room's hooks around [forks](forks) and threads' ends are installed.
+//! Later operations find that done.
 //!
 //! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects,
 //! threads that end and `fork` reach into it from then on. Where the dynamic linker does not allow
@@ -19,6 +17,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin};
 
+mod forks;
+
+pub(crate) use forks::{AcrossForks, Rank};
+
 const NEW: u8 = 0;
 const READY: u8 = 1;
 const UNPINNED: u8 = 2;
@@ -27,19 +29,21 @@ const UNPINNED: u8 = 2;
 pub(crate) struct Ready {
     state: AtomicU8,
     once: Once,
+    rank: Rank,
+    hooks: AcrossForks,
     install: fn(),
 }
 
 impl Ready {
-    /// Of a room that installs its hooks so.
-    pub(crate) const fn new(install: fn()) -> Self {
-        Self { state: AtomicU8::new(NEW), once: Once::new(), install }
+    /// Of a room of this rank, which does so around forks, and installs what else it needs.
+    pub(crate) const fn new(rank: Rank, hooks: AcrossForks, install: fn()) -> Self {
+        Self { state: AtomicU8::new(NEW), once: Once::new(), rank, hooks, install }
     }
 
     /// Gets the room ready, if that has not been tried yet. Called before any of the room's locks
     /// is taken, and before objects are frozen: it waits for constructors.
     #[inline]
-    pub(crate) fn prepare(&self) {
+    pub(crate) fn prepare(&'static self) {
         if self.state.load(Ordering::Acquire) == NEW {
             // Whoever attaches is told.
             let _ = self.require();
@@ -56,7 +60,7 @@ impl Ready {
     ///
     /// # Errors
     /// The dynamic linker does not keep this code loaded.
-    pub(crate) fn require(&self) -> Result<(), Unpinned> {
+    pub(crate) fn require(&'static self) -> Result<(), Unpinned> {
         if self.state.load(Ordering::Acquire) == READY {
             return Ok(());
         }
@@ -68,7 +72,11 @@ impl Ready {
             let _ = self.state.compare_exchange(NEW, UNPINNED, Ordering::AcqRel, Ordering::Acquire);
             return Err(unpinned);
         }
-        self.once.call_once(self.install);
+        self.once.call_once(|| {
+            (self.install)();
+            forks::add(self.rank, &self.hooks);
+            forks::install();
+        });
         self.state.store(READY, Ordering::Release);
         Ok(())
     }
@@ -97,7 +105,9 @@ mod tests {
     #[test]
     fn hooks_are_installed_once() {
         static INSTALLED: AtomicU32 = AtomicU32::new(0);
-        static ROOM: Ready = Ready::new(|| _ = INSTALLED.fetch_add(1, Ordering::Relaxed));
+        const NOTHING: AcrossForks = AcrossForks { before: || (), in_parent: || (), in_child: || () };
+        static ROOM: Ready =
+            Ready::new(Rank::Test, NOTHING, || _ = INSTALLED.fetch_add(1, Ordering::Relaxed));
         assert_eq!(ROOM.state.load(Ordering::Relaxed), NEW);
         std::thread::scope(|scope| {
             (0..4).for_each(|_| _ = scope.spawn(|| ROOM.prepare()));
