@@ -87,13 +87,13 @@ pub mod calls;
 #[cfg(feature = "std")]
 mod clock;
 #[cfg(feature = "std")]
-mod consumer;
-#[cfg(feature = "std")]
 mod consumers;
 #[cfg(feature = "std")]
 mod control;
 #[cfg(feature = "std")]
 mod dispatch;
+#[cfg(feature = "std")]
+mod env;
 #[cfg(feature = "std")]
 mod error;
 #[cfg(feature = "finstrument")]
@@ -131,13 +131,13 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     capture::failed_captures,
     clock::{Clock, Scale},
-    consumer::{Consumer, Start, Wants},
     consumers::{Count, Counts, ProbeCount},
     control::{
-        Attachment, EnvGuard, Hold, ProbeSet, Replacement, Switch, init_from_env, probes, select,
+        Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
         unread_objects, unread_records,
     },
     dispatch::{Event, Fields, lost_hits},
+    env::{EnvGuard, init_from_env},
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::counts::Counts;
 use super::report::{footnotes, notes_of_counts};
-use crate::consumer::{Consumer, Wants};
 use crate::control::Attachment;
+use crate::control::{Consumer, Wants};
 use crate::dispatch::Event;
 use crate::error::Mistake;
 use crate::spec::Setting;

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::report::{footnotes, notes};
-use crate::consumer::Consumer;
 use crate::control::Attachment;
+use crate::control::Consumer;
 
 /// A consumer with a report of its own.
 pub(super) trait Shown: Consumer {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::HeldText;
 use super::switch::{Run, runs};
-use crate::consumer::Wants;
+use crate::control::Wants;
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::partial::Switch;
 use super::untyped::Untyped;
-use crate::consumer::Consumer;
 use crate::consumers::Counts;
+use crate::control::Consumer;
 use crate::patch::{Refusal, Report};
 use crate::registry::ProbeInfo;
 

@@ -29,7 +29,7 @@ use super::members::Turning;
 use super::parts::Part;
 use super::state::{Control, is_paused};
 use super::tallies::counts;
-use crate::consumer::Wants;
+use crate::control::Wants;
 use crate::dispatch::TallyAt;
 use crate::registry::ProbeId;
 

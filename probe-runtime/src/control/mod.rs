@@ -14,8 +14,8 @@ mod attached;
 mod attachment;
 mod baseline;
 mod cells;
+mod consumer;
 mod counting;
-mod env;
 #[cfg(probe_discovers)]
 mod growing;
 mod hold;
@@ -50,11 +50,12 @@ use flags::{HeldText, close_text, forget_unloaded_text, is_still_open};
 use sites::{HeldText, close_text, forget_unloaded_text, is_still_open};
 
 pub use attachment::Attachment;
-pub use env::{EnvGuard, init_from_env};
+pub use consumer::{Consumer, Start, Wants};
 pub use hold::Hold;
 pub use partial::Switch;
 pub use replacement::{Replacement, install};
 pub use select::select;
+pub(crate) use set::has_no_probes;
 pub use set::{ProbeSet, probes, unread_objects, unread_records};
 
 #[cfg(feature = "latency")]

@@ -8,7 +8,7 @@ use super::lock::{Locked, lock};
 use super::members::Members;
 use super::retired::tidy;
 use super::state::Control;
-use crate::consumer::Wants;
+use crate::control::Wants;
 use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;

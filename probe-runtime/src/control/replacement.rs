@@ -11,7 +11,7 @@ use super::ready;
 use super::retired::settle;
 use super::state::Control;
 use crate::abi::Definition;
-use crate::consumer::Wants;
+use crate::control::Wants;
 use crate::dispatch::{Action, Awaited, Subscription, Wrapper};
 use crate::error::Error;
 use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibility};

@@ -12,7 +12,7 @@ use super::untyped::Untyped;
 use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::dispatch::{Awaited, Event, Subscription};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]
@@ -52,6 +52,12 @@ pub fn probes() -> Vec<ProbeInfo> {
 /// ```
 pub fn unread_records() -> usize {
     operate(|control| control.registry.skipped())
+}
+
+/// Whether there is nothing that any selector could name, nor an object that a later version could
+/// read.
+pub(crate) fn has_no_probes() -> bool {
+    operate(|control| control.registry.len() == 0) && unread_objects().is_empty()
 }
 
 /// Loaded objects whose probes are left alone because a later version of this crate laid them out: the names of their

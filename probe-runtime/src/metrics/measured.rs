@@ -1,11 +1,11 @@
 //! The numbers that consumers export.
 
 use super::Metrics;
-use crate::consumer::Consumer;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
 use crate::control::Attachment;
+use crate::control::Consumer;
 
 /// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency`
 /// implement it, and your own consumers can.

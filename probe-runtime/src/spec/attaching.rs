@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::format::Format;
 use super::parse::{Listening, Request, requests};
 use super::reported::Reported;
-use crate::consumer::Consumer;
 use crate::control::Attachment;
+use crate::control::Consumer;
 use crate::error::{Error, Mistake};
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 

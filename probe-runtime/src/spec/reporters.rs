@@ -3,7 +3,6 @@
 use super::format::Format;
 use super::options::{Setting, TEXT, settings, text};
 use super::reported::Reported;
-use crate::consumer::Consumer;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
 use crate::consumers::Count;
@@ -13,6 +12,7 @@ use crate::consumers::Perf;
 use crate::consumers::Profiler;
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
+use crate::control::Consumer;
 use crate::control::{Attachment, ProbeSet};
 use crate::error::{Error, Mistake};
 use crate::patch::TextPolicy;

@@ -15,7 +15,7 @@ pub use tree::{Tree, TreeNode};
 use super::shown::Shown;
 use crate::calls::{Ended, Meter, OnceCalls};
 use crate::clock::Clock;
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;

@@ -18,7 +18,7 @@ pub use report::{FunctionLatency, Latencies};
 use super::shown::Shown;
 use crate::calls::{Ended, Meter, OnceCalls, add};
 use crate::clock::Clock;
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::control::{Baseline, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;

@@ -25,7 +25,7 @@ use sampled::Sampled;
 use super::profiler::{Budget, Profiler};
 use super::shown::Shown;
 use crate::calls::{Calls, Ended, Meter, OnceCalls};
-use crate::consumer::{Consumer, Start, Wants};
+use crate::control::{Consumer, Start, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;

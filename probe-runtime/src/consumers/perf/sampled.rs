@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::super::profiler::{DEPTH, Profiler, Timed};
 use super::counts::Counts;
 use super::group::{Group, NUMBERS, Numbers};
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;

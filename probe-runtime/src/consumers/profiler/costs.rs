@@ -14,7 +14,7 @@ use super::plan::Mode;
 use super::sampler::Sampler;
 use super::time::Time;
 use crate::clock::Clock;
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::dispatch::Event;
 use crate::dispatch::rehearsal::{hits_in_place, hits_that_call, hits_that_count};
 use crate::error::Error;

@@ -43,7 +43,7 @@ use super::shown::Shown;
 #[cfg(feature = "perf")]
 use crate::calls::Function;
 use crate::clock::Clock;
-use crate::consumer::{Consumer, Start, Wants};
+use crate::control::{Consumer, Start, Wants};
 use crate::control::{ProbeSet, Switch};
 use crate::dispatch::Event;
 use crate::error::Error;

@@ -19,7 +19,7 @@ use super::shown::Shown;
 use crate::abi::Kind;
 use crate::calls::{Ended, Meter, OnceCalls, add};
 use crate::clock::{Clock, Scale};
-use crate::consumer::Consumer;
+use crate::control::Consumer;
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::{Error, Mistake};

@@ -18,10 +18,8 @@ use output::{Attached, Output, Ticket, say};
 use watch::Watching;
 use when::When;
 
-use super::lock::operate;
-use super::select::select;
-use super::set::{probes, unread_objects};
 use crate::consumers::report::program;
+use crate::control::{has_no_probes, probes, select};
 use crate::error::{Error, Mistake, shortened};
 use crate::os;
 use crate::patch::unmatched_lines;
@@ -179,12 +177,6 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
         malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), Mistake { at: 0, problem })
     })?;
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
-}
-
-/// Whether there is nothing that any selector could name, nor an object that a later version could
-/// read.
-fn has_no_probes() -> bool {
-    operate(|control| control.registry.len() == 0) && unread_objects().is_empty()
 }
 
 /// What can't be attached is said, and the program goes on: it may be another one than the variable

@@ -298,7 +298,7 @@ pub(super) mod tests {
     /// Has this process report such a thing, for two signals, of which the second ends it.
     #[cfg(all(unix, not(miri)))]
     #[expect(unsafe_code, reason = "signals")]
-    pub(in super::super) fn panics_at_each_report(start: impl FnOnce()) {
+    pub(in crate::env) fn panics_at_each_report(start: impl FnOnce()) {
         use std::sync::atomic::{AtomicU32, Ordering};
 
         static REPORTS: AtomicU32 = AtomicU32::new(0);
