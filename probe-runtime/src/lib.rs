@@ -100,6 +100,8 @@ mod error;
 pub mod finstrument;
 #[cfg(feature = "std")]
 mod lifecycle;
+#[cfg(feature = "std")]
+mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "std")]
@@ -114,6 +116,8 @@ mod per_thread;
 mod period;
 #[cfg(feature = "std")]
 mod registry;
+#[cfg(feature = "std")]
+mod report;
 #[cfg(feature = "std")]
 mod selector;
 #[cfg(feature = "std")]
@@ -131,7 +135,7 @@ pub use abi::{Field, Kind, Type, ValueRef};
 pub use {
     capture::failed_captures,
     clock::{Clock, Scale},
-    consumers::{Count, Counts, ProbeCount},
+    consumers::Count,
     control::{
         Attachment, Consumer, Hold, ProbeSet, Replacement, Start, Switch, Wants, probes, select,
         unread_objects, unread_records,
@@ -141,7 +145,7 @@ pub use {
     error::Error,
     patch::{Refusal, RefusalReason, Report, TextPolicy, UnmatchedTerm, Visibility},
     per_thread::{Local, PerThread, Zeroed},
-    registry::{FieldInfo, ProbeId, ProbeInfo, ProbeState},
+    registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
     spec::{Spec, SpecAttachment, SpecAttachments, attach_spec},

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use super::counts::Counts;
-use super::report::{footnotes, notes_of_counts};
 use crate::control::Attachment;
 use crate::control::{Consumer, Wants};
 use crate::dispatch::Event;
 use crate::error::Mistake;
+use crate::registry::Counts;
+use crate::report::{footnotes, notes_of_counts};
 use crate::spec::Setting;
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache

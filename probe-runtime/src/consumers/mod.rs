@@ -2,8 +2,6 @@
 //! [`Consumer`](crate::Consumer) only.
 
 mod count;
-mod counts;
-pub(crate) mod report;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 mod shown;
 
@@ -21,7 +19,6 @@ mod slow;
 #[cfg(feature = "call-tree")]
 pub use call_tree::{CallTree, Tree, TreeNode};
 pub use count::Count;
-pub use counts::{Counts, ProbeCount};
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
 #[cfg(feature = "perf")]

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::report::{footnotes, notes};
 use crate::control::Attachment;
 use crate::control::Consumer;
+use crate::report::{footnotes, notes};
 
 /// A consumer with a report of its own.
 pub(super) trait Shown: Consumer {

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use super::partial::Switch;
 use super::untyped::Untyped;
-use crate::consumers::Counts;
 use crate::control::Consumer;
 use crate::patch::{Refusal, Report};
-use crate::registry::ProbeInfo;
+use crate::registry::{Counts, ProbeInfo};
 
 /// A consumer, attached: from [`ProbeSet::attach`](super::ProbeSet::attach). Derefs to the consumer. Dropping
 /// it detaches: sites that nobody else listens to become latent, and the consumer is dropped.

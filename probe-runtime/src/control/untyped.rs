@@ -11,14 +11,13 @@ use super::pause::pause;
 use super::retired::settle;
 use super::set::ProbeSet;
 use super::state::Control;
-use crate::consumers::{Counts, ProbeCount};
 use crate::control::{Consumer, Start};
 use crate::dispatch::{Awaited, Subscription, Unsettled};
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Refusal, Report, Visibility};
 use crate::period::Since;
-use crate::registry::{ProbeId, ProbeInfo};
+use crate::registry::{Counts, ProbeCount, ProbeId, ProbeInfo};
 
 /// Detaches when it drops, as [`Attachment`](super::Attachment) says. Whoever owns the consumer gives it up before.
 pub(crate) struct Untyped {

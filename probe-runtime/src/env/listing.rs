@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::consumers::report::{Csv, Object, Table, array, heading};
 use crate::error::Mistake;
 use crate::registry::{FieldInfo, ProbeInfo};
+use crate::report::{Csv, Object, Table, array, heading};
 use crate::selector::{Assigned, Selector, Words, assigned};
 use crate::spec::Format;
 

@@ -18,11 +18,11 @@ use output::{Attached, Output, Ticket, say};
 use watch::Watching;
 use when::When;
 
-use crate::consumers::report::program;
 use crate::control::{has_no_probes, probes, select};
 use crate::error::{Error, Mistake, shortened};
 use crate::os;
 use crate::patch::unmatched_lines;
+use crate::report::program;
 use crate::spec::{Format, Listening, Request, requests};
 
 const VARIABLE: &str = "PROBES";

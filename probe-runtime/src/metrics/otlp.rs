@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::prometheus::seconds;
 use super::{Family, Histogram, MetricKind, Metrics, Series, Value};
-use crate::consumers::report::{Object, array};
+use crate::report::{Object, array};
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;

@@ -15,6 +15,7 @@ use std::ops::Range;
 mod arrived;
 #[cfg(probe_backend = "x86_64")]
 mod blocks;
+mod counts;
 #[cfg(probe_backend = "x86_64")]
 mod defined;
 #[cfg(probe_discovers)]
@@ -51,6 +52,7 @@ mod seen;
 pub(crate) use seen::see;
 
 pub use crate::dispatch::ProbeId;
+pub use counts::{Counts, ProbeCount};
 pub use info::{FieldInfo, ProbeInfo, ProbeState};
 
 /// What a look at the loaded objects has found.

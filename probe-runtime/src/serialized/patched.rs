@@ -3,8 +3,8 @@
 use serde_core::{Serialize, Serializer};
 
 use super::rows::rows;
-use crate::consumers::report::{Cell, Row};
 use crate::patch::{Refusal, RefusalReason, Report};
+use crate::report::{Cell, Row};
 
 rows!(Report: report, Refusal: refusal);
 

@@ -5,8 +5,8 @@ use serde_core::{Serialize, Serializer};
 use super::names::word;
 use super::patched::refusal;
 use super::rows::rows;
-use crate::consumers::report::{Cell, Row};
 use crate::registry::{FieldInfo, ProbeInfo};
+use crate::report::{Cell, Row};
 
 rows!(ProbeInfo: probe, FieldInfo: field);
 

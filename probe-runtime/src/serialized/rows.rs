@@ -4,7 +4,7 @@ use serde_core::ser::SerializeMap;
 use serde_core::{Serialize, Serializer};
 
 use crate::consumers;
-use crate::consumers::report::{Cell, Row, Written};
+use crate::report::{Cell, Row, Written};
 
 impl Serialize for Cell<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -71,8 +71,8 @@ macro_rules! rows {
 
 pub(super) use rows;
 
-reports!(consumers::Counts);
-rows!(consumers::ProbeCount: Self::row);
+reports!(crate::registry::Counts);
+rows!(crate::registry::ProbeCount: Self::row);
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 rows!(crate::calls::LeftOut: Self::row);

@@ -8,9 +8,6 @@ use crate::consumers::Count;
 use crate::consumers::Perf;
 #[cfg(feature = "profiler")]
 use crate::consumers::Profiler;
-use crate::consumers::report::notes_of_counts;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-use crate::consumers::report::{missing_lines, notes};
 #[cfg(feature = "call-tree")]
 use crate::consumers::{CallTree, Tree};
 #[cfg(feature = "latency")]
@@ -18,6 +15,9 @@ use crate::consumers::{Latency, Slow};
 use crate::control::Attachment;
 #[cfg(feature = "metrics")]
 use crate::metrics::{Measured, Metrics};
+use crate::report::notes_of_counts;
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+use crate::report::{missing_lines, notes};
 
 /// What a consumer has to say, in one format.
 pub(crate) struct Report {

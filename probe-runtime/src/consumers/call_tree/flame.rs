@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::super::report::Time;
 use super::tree::{Tree, TreeNode, share};
+use crate::report::Time;
 
 /// As it is drawn; the script makes it as wide as the window.
 const WIDTH: f64 = 1184.0;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::super::report::{Table, Time, labels};
 use super::tree::{Tree, TreeNode, share};
+use crate::report::{Table, Time, labels};
 
 /// Columns that a level takes.
 const INDENT: usize = 3;

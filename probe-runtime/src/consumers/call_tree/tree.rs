@@ -3,10 +3,11 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use super::super::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, list, missing};
 use super::{flame, text};
 use crate::calls::LeftOut;
+use crate::list::list;
 use crate::period::Period;
+use crate::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, missing};
 
 /// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
 /// [`CallTree::threads`](super::CallTree::threads).

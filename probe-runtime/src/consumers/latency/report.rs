@@ -4,16 +4,17 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 
-use super::super::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
-};
 use super::Latency;
 use super::distribution::Distribution;
 use super::sums::{Extreme, Sums};
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
 use crate::clock::Scale;
+use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
+use crate::report::{
+    FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, missing,
+};
 
 /// What was measured of one function. Times are in nanoseconds.
 ///

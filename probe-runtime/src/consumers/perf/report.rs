@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::super::profiler::{Budget, Estimated, FunctionProfile, ProfileCost};
-use super::super::report::list;
 use super::Perf;
 use super::counts::Sums;
 use super::event::{MissingEvent, PerfEvent};
@@ -12,6 +11,7 @@ use super::group::{Group, NUMBERS, Threads};
 use super::plan::{Counted, Source};
 use super::sampled::Sampled;
 use crate::calls::{Calls, Function, LeftOut, Unpaired};
+use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
 

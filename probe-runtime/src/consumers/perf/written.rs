@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::super::report::{
-    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing,
-};
 use super::event::{MissingEvent, PerfEvent, reason};
 use super::function::FunctionEvents;
 use super::report::EventCounts;
 use crate::calls::Unpaired;
+use crate::report::{
+    Cell, Columns, Row, Rows, Table, Time, Written, decimal, document, json, labels, left_out, missing,
+};
 
 impl EventCounts {
     /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the

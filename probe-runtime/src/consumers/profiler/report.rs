@@ -6,14 +6,13 @@ mod function;
 use std::fmt;
 use std::time::Duration;
 
-use super::super::report::{
-    Row, Rows, Table, Time, Written, document, json, labels, left_out, list, missing,
-};
 use super::budget::Budget;
 use super::core::Core;
 use super::estimate::Estimated;
 use crate::calls::LeftOut;
+use crate::list::list;
 use crate::period::Period;
+use crate::report::{Row, Rows, Table, Time, Written, document, json, labels, left_out, missing};
 pub use cost::ProfileCost;
 pub use function::FunctionProfile;
 

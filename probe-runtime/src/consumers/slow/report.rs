@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::report::{
-    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, labels, left_out, list, missing,
-};
 use super::Slow;
 use crate::calls::{Calls, Function, LeftOut};
 use crate::clock::Scale;
+use crate::list::list;
 use crate::period::Period;
+use crate::report::{
+    FixedColumns, Row, Rows, Table, Time, Written, document, footnotes, json, labels, left_out, missing,
+};
 
 /// The calls of one function: how many were slow.
 ///

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::core::Cost;
 use super::{in_nanoseconds, whole};
-use crate::consumers::report::Row;
+use crate::report::Row;
 
 /// What profiling has cost so far.
 ///

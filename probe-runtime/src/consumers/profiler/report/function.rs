@@ -5,7 +5,7 @@ use super::super::estimate::Estimated;
 use super::super::part::Seen;
 use super::whole;
 use crate::calls::Function;
-use crate::consumers::report::{Cell, FixedColumns, Row};
+use crate::report::{Cell, FixedColumns, Row};
 
 /// The profile of one function. Times are in nanoseconds.
 ///

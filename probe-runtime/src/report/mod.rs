@@ -3,13 +3,13 @@
 //! JSON and CSV are written here, not by a crate: what is written is flat, and the rules for
 //! escaping are a screen. They are tested against parsers that others wrote.
 
+mod counts;
 mod csv;
 mod document;
 #[cfg(any(feature = "latency", feature = "profiler"))]
 mod functions;
 mod json;
 mod labels;
-mod list;
 mod notes;
 mod row;
 mod table;
@@ -20,29 +20,28 @@ mod units;
 use std::fmt;
 
 pub(crate) use csv::Csv;
-pub(super) use document::{Rows, document, json};
+pub(crate) use document::{Rows, document, json};
 pub(crate) use document::{Written, heading, program};
 #[cfg(feature = "perf")]
-pub(super) use functions::Columns;
+pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]
-pub(super) use functions::FixedColumns;
+pub(crate) use functions::FixedColumns;
 pub(crate) use json::{Object, array};
 #[cfg(feature = "call-tree")]
-pub(super) use labels::Defined;
-pub(super) use labels::labels;
-pub(super) use list::list;
+pub(crate) use labels::Defined;
+pub(crate) use labels::labels;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) use notes::notes;
 pub(crate) use notes::notes_of_counts;
-pub(super) use notes::{footnotes, foreign};
+pub(crate) use notes::{footnotes, foreign};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "serde"))]
 pub(crate) use row::Cell;
 pub(crate) use row::Row;
 #[cfg(feature = "perf")]
-pub(super) use row::decimal;
+pub(crate) use row::decimal;
 pub(crate) use table::Table;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(super) use units::Time;
+pub(crate) use units::Time;
 
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::calls::LeftOut;
@@ -66,7 +65,7 @@ pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
 
 /// The functions that were left out, as reports for programs have them.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(super) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
+pub(crate) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
     left_out.iter().map(LeftOut::row).collect()
 }
 
@@ -79,6 +78,6 @@ impl LeftOut {
 
 /// What is missing, below a table.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(super) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     footnotes(&missing_lines(lost, left_out), f)
 }

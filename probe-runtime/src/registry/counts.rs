@@ -1,12 +1,10 @@
 //! What an attachment has counted, as it was when asked.
 
-use std::fmt;
-
-use super::report::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels, list};
+use super::ProbeInfo;
 use crate::abi::Kind;
+use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
-use crate::registry::ProbeInfo;
 
 /// What one probe has counted.
 ///
@@ -68,6 +66,11 @@ impl Counts {
         Self { probes: counts, period }
     }
 
+    /// When it was counted.
+    pub(crate) fn period(&self) -> Period {
+        self.period
+    }
+
     /// The hits of all probes.
     pub fn total(&self) -> u64 {
         self.probes.iter().map(|count| count.hits).sum()
@@ -105,58 +108,11 @@ impl Counts {
         Self { probes: self.iter().map(after).collect(), period: self.period.after(earlier.period) }
     }
 
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the probes as its `rows`, which have
-    /// the columns of [`to_csv`](Self::to_csv).
-    ///
-    /// ```
-    /// use probe_runtime::{Count, probe, select};
-    /// #[probe(name = "to_json")]
-    /// fn work() {}
-    /// work();
-    /// let hits = select("**::to_json kind=exit")?.attach(Count::new())?;
-    /// work();
-    /// assert!(hits.counts().to_json().contains(r#""kind":"exit""#));
-    /// assert!(hits.counts().to_csv().starts_with("probe,kind,file,line,sites,hits\n"));
-    /// # Ok::<(), probe_runtime::Error>(())
-    /// ```
-    pub fn to_json(&self) -> String {
-        json(self)
-    }
-
-    /// The probes as comma-separated values (RFC 4180), a line each under a heading.
-    pub fn to_csv(&self) -> String {
-        let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "hits"]);
-        for ProbeCount { probe, hits } in &self.probes {
-            csv.cell(probe.path()).cell(probe.kind().name()).cell(probe.file());
-            csv.number(probe.line().into()).number(probe.sites() as u64).number(*hits).end();
-        }
-        csv.finish()
-    }
-
     /// The hits of the probes with this path and kind; `None` if there is none among them.
     pub fn hits(&self, path: &str, kind: Kind) -> Option<u64> {
         let same =
             self.probes.iter().filter(|count| count.probe.path() == path && count.probe.kind() == kind);
         same.map(|count| count.hits).reduce(|a, b| a + b)
-    }
-}
-
-impl ProbeCount {
-    pub(crate) fn row(&self) -> Row<'_> {
-        let probe = &self.probe;
-        let row = Row::new().with("probe", probe.path()).with("kind", probe.kind().name());
-        let row = row.with("file", probe.file()).with("line", probe.line());
-        row.with("sites", probe.sites()).with("hits", self.hits)
-    }
-}
-
-impl Written for Counts {
-    fn head(&self) -> Row<'static> {
-        document("count", self.period)
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        Box::new(self.iter().map(ProbeCount::row))
     }
 }
 
@@ -168,34 +124,5 @@ impl IntoIterator for Counts {
 
     fn into_iter(self) -> Self::IntoIter {
         self.probes.into_iter()
-    }
-}
-
-impl Counts {
-    /// Writes the table, without what else is noted below it: a row for each probe, or for each that
-    /// was hit.
-    pub(super) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rows: Vec<_> = self.iter().filter(|it| all || it.hits != 0).collect();
-        // Equal ones keep their order, by path, kind and place.
-        crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
-        let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
-        let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());
-        for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {
-            table.row(vec![label, probe.kind().to_string(), probe.sites().to_string(), hits.to_string()]);
-        }
-        write!(f, "{table}")?;
-        match self.len() - rows.len() {
-            0 => Ok(()),
-            1 => f.write_str("\n1 probe was never hit"),
-            probes => write!(f, "\n{probes} probes were never hit"),
-        }
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f.alternate(), f)?;
-        let strays: Vec<_> = self.probes.iter().flat_map(|count| count.probe.foreign()).cloned().collect();
-        footnotes(foreign(&strays).as_slice(), f)
     }
 }

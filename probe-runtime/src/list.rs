@@ -45,4 +45,4 @@ macro_rules! list {
     };
 }
 
-pub(in crate::consumers) use list;
+pub(crate) use list;

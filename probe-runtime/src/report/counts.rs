@@ -1,0 +1,82 @@
+//! The form of what an attachment has counted.
+
+use std::fmt;
+
+use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, labels};
+use crate::registry::{Counts, ProbeCount};
+
+impl Counts {
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with the probes as its `rows`, which have
+    /// the columns of [`to_csv`](Self::to_csv).
+    ///
+    /// ```
+    /// use probe_runtime::{Count, probe, select};
+    /// #[probe(name = "to_json")]
+    /// fn work() {}
+    /// work();
+    /// let hits = select("**::to_json kind=exit")?.attach(Count::new())?;
+    /// work();
+    /// assert!(hits.counts().to_json().contains(r#""kind":"exit""#));
+    /// assert!(hits.counts().to_csv().starts_with("probe,kind,file,line,sites,hits\n"));
+    /// # Ok::<(), probe_runtime::Error>(())
+    /// ```
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// The probes as comma-separated values (RFC 4180), a line each under a heading.
+    pub fn to_csv(&self) -> String {
+        let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "hits"]);
+        for ProbeCount { probe, hits } in self {
+            csv.cell(probe.path()).cell(probe.kind().name()).cell(probe.file());
+            csv.number(probe.line().into()).number(probe.sites() as u64).number(*hits).end();
+        }
+        csv.finish()
+    }
+
+    /// Writes the table, without what else is noted below it: a row for each probe, or for each that
+    /// was hit.
+    pub(crate) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows: Vec<_> = self.iter().filter(|it| all || it.hits != 0).collect();
+        // Equal ones keep their order, by path, kind and place.
+        crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
+        let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
+        let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());
+        for (ProbeCount { probe, hits }, label) in rows.iter().zip(labels) {
+            table.row(vec![label, probe.kind().to_string(), probe.sites().to_string(), hits.to_string()]);
+        }
+        write!(f, "{table}")?;
+        match self.len() - rows.len() {
+            0 => Ok(()),
+            1 => f.write_str("\n1 probe was never hit"),
+            probes => write!(f, "\n{probes} probes were never hit"),
+        }
+    }
+}
+
+impl ProbeCount {
+    pub(crate) fn row(&self) -> Row<'_> {
+        let probe = &self.probe;
+        let row = Row::new().with("probe", probe.path()).with("kind", probe.kind().name());
+        let row = row.with("file", probe.file()).with("line", probe.line());
+        row.with("sites", probe.sites()).with("hits", self.hits)
+    }
+}
+
+impl Written for Counts {
+    fn head(&self) -> Row<'static> {
+        document("count", self.period())
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        Box::new(self.iter().map(ProbeCount::row))
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f.alternate(), f)?;
+        let strays: Vec<_> = self.iter().flat_map(|count| count.probe.foreign()).cloned().collect();
+        footnotes(foreign(&strays).as_slice(), f)
+    }
+}
