@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::hint::black_box;
 
 use probe_benches::{Scale, aligned, aligned_calls, figure, interleave, pin, timing};
-use probe_runtime::{Budget, Error, Latency, Perf, PerfEvent, probe, select};
+use probe_runtime::{Budget, Error, Latency, NoEvents, Perf, PerfEvent, probe, select};
 
 /// The group's leader, of the events that are measured.
 static GROUP: std::sync::OnceLock<i32> = std::sync::OnceLock::new();
@@ -110,8 +110,8 @@ fn main() -> Result<(), Error> {
     let (calls, rounds) = (scale.of(100), scale.of(3_000));
     let software = Perf::of([PerfEvent::PageFaults, PerfEvent::ContextSwitches]);
     let perf = match select("**::counted")?.attach(software) {
-        Err(Error::NoEvents(missing)) => {
-            println!("perf: nothing to measure: {}", missing[0]);
+        Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
+            println!("perf: nothing to measure: {error}");
             return Ok(());
         }
         attached => attached?,
@@ -121,7 +121,9 @@ fn main() -> Result<(), Error> {
     open(CONTEXT_SWITCHES, leader);
     // The processor's, where it has any; else the one that can be read without a system call on most machines.
     let user_space = match select("**::in_user_space")?.attach(Perf::of(PerfEvent::HARDWARE)) {
-        Err(Error::NoEvents(_)) => select("**::in_user_space")?.attach(Perf::of([PerfEvent::TaskClock]))?,
+        Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
+            select("**::in_user_space")?.attach(Perf::of([PerfEvent::TaskClock]))?
+        }
         attached => attached?,
     };
     let _latency = select("**::timed")?.attach(Latency::new())?;

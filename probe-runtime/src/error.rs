@@ -6,10 +6,6 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-#[cfg(feature = "profiler")]
-use crate::consumers::Budget;
-#[cfg(feature = "perf")]
-use crate::consumers::{MissingEvent, PerfEvent};
 use crate::lifecycle::say_unpinned;
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
@@ -94,19 +90,10 @@ pub enum Error {
         /// The dynamic linker's reason.
         reason: String,
     },
-    /// Nothing can keep to a budget that a consumer was given: it allows no calls, or is more than
-    /// all CPU time.
-    #[cfg(feature = "profiler")]
-    Budget {
-        /// The method that took it: `budget` or `budget_each`.
-        option: &'static str,
-        /// The budget.
-        budget: Budget,
-    },
-    /// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for
-    /// each.
-    #[cfg(feature = "perf")]
-    NoEvents(Vec<MissingEvent>),
+    /// The consumer can't do what it was asked for, and says why: an error of its own. Those of this
+    /// crate's consumers are `UnusableBudget` and `NoEvents`; ask with
+    /// [`downcast_ref`](trait@error::Error#method.downcast_ref).
+    Consumer(Box<dyn error::Error + Send + Sync>),
     /// A thread that the consumer needs could not be started.
     Thread(io::Error),
     /// A [`Spec`](crate::Spec) is malformed.
@@ -202,14 +189,7 @@ impl fmt::Display for Error {
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",
             ),
-            #[cfg(feature = "profiler")]
-            Self::Budget { option, budget } => write!(
-                f,
-                "a `{option}` of {budget} {}; set `Budget::percent(1.0)`, say, or `Budget::UNLIMITED`",
-                budget.problem().unwrap_or("is not allowed")
-            ),
-            #[cfg(feature = "perf")]
-            Self::NoEvents(missing) => no_events(missing, f),
+            Self::Consumer(error) => fmt::Display::fmt(error, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
             Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
             Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
@@ -224,24 +204,6 @@ pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
         Some((end, _)) => format!("{}…", &selector[..end]).into(),
         None => selector.into(),
     }
-}
-
-/// One reason is said once.
-#[cfg(feature = "perf")]
-fn no_events(missing: &[MissingEvent], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    f.write_str("no event can be counted here")?;
-    for alike in missing.chunk_by(|one, other| one.error() == other.error()) {
-        let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
-        write!(f, "; {}: {}", names.join(", "), alike[0].reason())?;
-    }
-    let is_hardware_alone = missing.iter().all(|it| it.event().is_hardware());
-    if missing.is_empty() {
-        f.write_str("; name some")?;
-    } else if is_hardware_alone {
-        let names: Vec<_> = PerfEvent::SOFTWARE.iter().map(|event| event.name()).collect();
-        write!(f, "; the kernel's own events need no counter: {}", names.join(", "))?;
-    }
-    Ok(())
 }
 
 /// What is wrong with a text, and where.
@@ -277,6 +239,7 @@ impl error::Error for Error {
         match self {
             Self::Selector(error) => Some(error),
             Self::TextProtected { error, .. } => Some(error),
+            Self::Consumer(error) => error.source(),
             _ => None,
         }
     }

@@ -152,11 +152,11 @@ pub use {
 };
 
 #[cfg(feature = "profiler")]
-pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
+pub use consumers::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "call-tree")]
 pub use consumers::{CallTree, Tree, TreeNode};
 #[cfg(feature = "perf")]
-pub use consumers::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
+pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
 /// Of [`FunctionLatency::histogram`].

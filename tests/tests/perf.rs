@@ -12,7 +12,7 @@ use probe_runtime::PerfEvent::{
     BranchMisses, CacheMisses, ContextSwitches, Cycles, Instructions, PageFaults, TaskClock,
 };
 use probe_runtime::{
-    Attachment, Budget, Error, Estimated, EventCounts, Perf, PerfEvent, Profiler, probe, select,
+    Attachment, Budget, Error, Estimated, EventCounts, NoEvents, Perf, PerfEvent, Profiler, probe, select,
 };
 
 const ENOENT: i32 = 2;
@@ -251,7 +251,7 @@ fn a_machine_without_counters_goes_on_with_the_kernel_s() {
 fn with_nothing_to_count_nothing_is_attached() {
     let set = select("perf::machines::*").unwrap();
     let refused = |perf: Perf| match set.attach(perf) {
-        Err(error @ Error::NoEvents(_)) => error.to_string(),
+        Err(Error::Consumer(error)) if error.is::<NoEvents>() => error.to_string(),
         other => panic!("{other:?}"),
     };
     assert_eq!(

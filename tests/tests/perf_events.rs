@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{ptr, thread};
 
 use probe_runtime::PerfEvent::{ContextSwitches, Cycles, Instructions, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Budget, Error, MissingEvent, Perf, PerfEvent, probe, select};
+use probe_runtime::{Attachment, Budget, Error, MissingEvent, NoEvents, Perf, PerfEvent, probe, select};
 
 const PAGE: usize = 4096;
 
@@ -45,7 +45,7 @@ impl Drop for Fresh {
 fn attach(selector: &str, perf: Perf) -> Option<Attachment<Perf>> {
     match select(selector).unwrap().attach(perf) {
         Ok(attached) => Some(attached),
-        Err(error @ Error::NoEvents(_)) => {
+        Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
             eprintln!("left out: {error}");
             None
         }

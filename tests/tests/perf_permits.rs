@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::thread;
 
 use probe_runtime::PerfEvent::{ContextSwitches, Cycles, PageFaults, TaskClock};
-use probe_runtime::{Attachment, Error, FunctionEvents, Perf, init_from_env, probe, select};
+use probe_runtime::{Attachment, Error, FunctionEvents, NoEvents, Perf, init_from_env, probe, select};
 use probe_tests::sandbox::{argument, deny};
 use probe_tests::scenario::{asked, pass, play};
 
@@ -49,7 +49,8 @@ fn denied() {
     let before = attach();
     deny(libc::SYS_perf_event_open, argument(0), 0, 0);
     let set = select("perf_permits::work").unwrap();
-    let Err(error @ Error::NoEvents(_)) = set.attach(Perf::new()) else { panic!("it is denied") };
+    let Err(Error::Consumer(error)) = set.attach(Perf::new()) else { panic!("it is denied") };
+    assert!(error.is::<NoEvents>());
     let text = error.to_string();
     assert!(text.starts_with("no event can be counted here; cycles, instructions, "), "{text}");
     assert!(text.contains(": not permitted: kernel.perf_event_paranoid is "), "{text}");

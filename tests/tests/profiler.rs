@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use probe_runtime::{Attachment, Budget, Error, Estimated, ProbeState, Profiler, TextPolicy, probe, select};
+use probe_runtime::{
+    Attachment, Budget, Error, Estimated, ProbeState, Profiler, TextPolicy, UnusableBudget, probe, select,
+};
 
 /// The test's clock, in nanoseconds.
 static NOW: AtomicU64 = AtomicU64::new(0);
@@ -66,7 +68,8 @@ fn a_budget_that_nothing_can_keep_to_is_refused() {
     let _alone = ALONE.lock().unwrap();
     let refused = |profiler: Profiler| {
         let error = select("profiler::hot").unwrap().attach(profiler).map(|_| ()).unwrap_err();
-        assert!(matches!(error, Error::Budget { .. }));
+        let Error::Consumer(of_consumer) = &error else { panic!("{error}") };
+        assert!(of_consumer.is::<UnusableBudget>());
         assert!(select("profiler::hot").unwrap().probes().iter().all(|it| it.state() == ProbeState::Latent));
         error.to_string()
     };

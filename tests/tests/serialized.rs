@@ -2,8 +2,8 @@
 //! A process of its own: it counts all hits of its functions.
 
 use probe_runtime::{
-    CallTree, Count, Error, Kind, Latency, Perf, PerfEvent, ProbeState, Profiler, Slow, Type, point, probe,
-    probes, select,
+    CallTree, Count, Error, Kind, Latency, NoEvents, Perf, PerfEvent, ProbeState, Profiler, Slow, Type,
+    point, probe, probes, select,
 };
 use serde_json::{Value, from_str, json, to_string, to_value};
 
@@ -105,10 +105,11 @@ fn reports_and_rows() {
 
 fn events() {
     let perf = match select("**::outer, **::inner").unwrap().attach(Perf::of([PerfEvent::PageFaults])) {
-        Err(Error::NoEvents(missing)) => {
+        Err(Error::Consumer(error)) => {
+            let NoEvents(missing) = error.downcast_ref().unwrap();
             let expected: Vec<_> =
                 missing.iter().map(|it| json!({"event": it.event().name(), "reason": it.reason()})).collect();
-            return assert_eq!(to_value(&missing).unwrap(), json!(expected));
+            return assert_eq!(to_value(missing).unwrap(), json!(expected));
         }
         other => other.unwrap(),
     };

@@ -22,8 +22,8 @@ pub use count::Count;
 #[cfg(feature = "latency")]
 pub use latency::{FunctionLatency, Latencies, Latency};
 #[cfg(feature = "perf")]
-pub use perf::{EventCounts, FunctionEvents, MissingEvent, Perf, PerfEvent};
+pub use perf::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "profiler")]
-pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler};
+pub use profiler::{Budget, Estimated, FunctionProfile, Profile, ProfileCost, Profiler, UnusableBudget};
 #[cfg(feature = "latency")]
 pub use slow::{FunctionSlow, Slow, SlowCall, SlowCalls};

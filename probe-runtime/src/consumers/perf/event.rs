@@ -118,14 +118,14 @@ impl FromStr for PerfEvent {
 /// An event that can't be counted here, and why. Prints as a sentence.
 ///
 /// ```
-/// use probe_runtime::{Error, Perf, probe, select};
+/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
 ///
 /// #[probe]
 /// fn scan() {}
 ///
 /// let perf = match select("**::scan")?.attach(Perf::new()) {
 ///     // This machine counts nothing, and the error says why.
-///     Err(Error::NoEvents(_)) => return Ok(()),
+///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };
 /// scan();
@@ -167,6 +167,47 @@ impl fmt::Display for MissingEvent {
         write!(f, "{}: {}", self.event, self.reason())
     }
 }
+
+/// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for
+/// each. In an [`Error::Consumer`](crate::Error::Consumer).
+///
+/// ```
+/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
+///
+/// #[probe]
+/// fn index() {}
+///
+/// match select("**::index")?.attach(Perf::new()) {
+///     Ok(_) => println!("some can be counted"),
+///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => println!("{error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # index();
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NoEvents(pub Vec<MissingEvent>);
+
+impl fmt::Display for NoEvents {
+    /// One reason is said once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no event can be counted here")?;
+        for alike in self.0.chunk_by(|one, other| one.error() == other.error()) {
+            let names: Vec<_> = alike.iter().map(|it| it.event().name()).collect();
+            write!(f, "; {}: {}", names.join(", "), alike[0].reason())?;
+        }
+        let is_hardware_alone = self.0.iter().all(|it| it.event().is_hardware());
+        if self.0.is_empty() {
+            f.write_str("; name some")?;
+        } else if is_hardware_alone {
+            let names: Vec<_> = PerfEvent::SOFTWARE.iter().map(|event| event.name()).collect();
+            write!(f, "; the kernel's own events need no counter: {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NoEvents {}
 
 /// Why an event could not be opened, and what can be done, by the system's error number.
 pub(super) fn reason(error: i32) -> String {

@@ -10,14 +10,14 @@ use crate::calls::{Function, Unpaired};
 /// What was counted of one function.
 ///
 /// ```
-/// use probe_runtime::{Error, Perf, probe, select};
+/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
 ///
 /// #[probe]
 /// fn sort() {}
 ///
 /// let perf = match select("**::sort")?.attach(Perf::new()) {
 ///     // This machine counts nothing, and the error says why.
-///     Err(Error::NoEvents(_)) => return Ok(()),
+///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };
 /// sort();

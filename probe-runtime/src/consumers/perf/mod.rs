@@ -15,7 +15,7 @@ use std::time::Instant;
 use std::{fmt, hint};
 
 use counts::Counts;
-pub use event::{MissingEvent, PerfEvent};
+pub use event::{MissingEvent, NoEvents, PerfEvent};
 pub use function::FunctionEvents;
 use group::{Group, NUMBERS, Numbers};
 use plan::{Plan, Source};
@@ -90,7 +90,7 @@ use crate::registry::ProbeId;
 /// 200 bytes for each function; only the touched pages take memory.
 ///
 /// ```
-/// use probe_runtime::{Error, Perf, PerfEvent, probe, select};
+/// use probe_runtime::{Error, NoEvents, Perf, PerfEvent, probe, select};
 ///
 /// #[probe]
 /// fn handle(n: usize) -> Vec<u8> {
@@ -100,8 +100,8 @@ use crate::registry::ProbeId;
 /// let events = match select("**::handle")?.attach(Perf::new()) {
 ///     Ok(events) => events,
 ///     // No events here: another system, or they are not permitted.
-///     Err(Error::NoEvents(missing)) => {
-///         println!("{}", missing[0]);
+///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
+///         println!("{error}");
 ///         return Ok(());
 ///     }
 ///     Err(error) => return Err(error),
@@ -180,7 +180,7 @@ impl Perf {
     }
 
     /// Counts a sample of the calls, within a budget: `sampled` by a profiler with this budget.
-    /// Attaching fails with [`Error::Budget`] where the profiler's would.
+    /// Attaching fails with [`UnusableBudget`](crate::UnusableBudget) where the profiler's would.
     #[must_use]
     pub fn budget(self, budget: Budget) -> Self {
         self.sampled(Profiler::new().budget(budget))
@@ -292,7 +292,7 @@ impl Consumer for Perf {
         self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.prepare(probes))?;
         let plan = self.make_plan();
         if plan.counted.is_empty() {
-            return Err(Error::NoEvents(plan.missing));
+            return Err(Error::Consumer(Box::new(NoEvents(plan.missing))));
         }
         let plan = self.plan.get_or_init(|| plan);
         let cost = *self.cost_of_reading.get_or_init(|| cost_of_reading(plan));

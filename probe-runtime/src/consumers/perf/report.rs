@@ -19,14 +19,14 @@ use crate::period::Period;
 /// list; prints as a table of those that were called, with what was not counted, and why.
 ///
 /// ```
-/// use probe_runtime::{Error, Perf, probe, select};
+/// use probe_runtime::{Error, NoEvents, Perf, probe, select};
 ///
 /// #[probe]
 /// fn hash() {}
 ///
 /// let perf = match select("**::hash")?.attach(Perf::new()) {
 ///     // This machine counts nothing, and the error says why.
-///     Err(Error::NoEvents(_)) => return Ok(()),
+///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };
 /// hash();

@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// ```
 ///
 /// A budget that allows no calls, or more than all CPU time, is refused: as text by `parse`, else
-/// when its consumer is attached ([`Error::Budget`](crate::Error::Budget)).
+/// when its consumer is attached ([`UnusableBudget`]).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Budget(Limit);
 
@@ -57,6 +57,42 @@ impl Budget {
         }
     }
 }
+
+/// Nothing can keep to a budget that a consumer was given: it allows no calls, or is more than all
+/// CPU time. In an [`Error::Consumer`](crate::Error::Consumer).
+///
+/// ```
+/// use probe_runtime::{Budget, Error, Profiler, UnusableBudget, probe, select};
+///
+/// #[probe]
+/// fn merge() {}
+///
+/// let profiler = Profiler::new().budget(Budget::percent(0.0));
+/// let Err(Error::Consumer(error)) = select("**::merge")?.attach(profiler) else { panic!("it is refused") };
+/// assert_eq!(error.downcast_ref::<UnusableBudget>().unwrap().budget, Budget::percent(0.0));
+/// # merge();
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UnusableBudget {
+    /// The method that took it: `budget` or `budget_each`.
+    pub option: &'static str,
+    /// The budget.
+    pub budget: Budget,
+}
+
+impl fmt::Display for UnusableBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { option, budget } = self;
+        let problem = budget.problem().unwrap_or("is not allowed");
+        write!(
+            f,
+            "a `{option}` of {budget} {problem}; set `Budget::percent(1.0)`, say, or `Budget::UNLIMITED`"
+        )
+    }
+}
+
+impl std::error::Error for UnusableBudget {}
 
 impl FromStr for Budget {
     type Err = String;

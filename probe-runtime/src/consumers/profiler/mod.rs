@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use self::core::{Core, Running};
-pub use budget::Budget;
+pub use budget::{Budget, UnusableBudget};
 use daemon::Daemon;
 pub use estimate::Estimated;
 pub use report::{FunctionProfile, Profile, ProfileCost};
@@ -197,7 +197,7 @@ impl Profiler {
     }
 
     /// What it may cost, of all functions together and with its own work. Attaching fails with
-    /// [`Error::Budget`] if that is nothing, or more than all CPU time.
+    /// [`UnusableBudget`] if that is nothing, or more than all CPU time.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.options.budget = budget;
@@ -240,7 +240,8 @@ impl Consumer for Profiler {
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let budget = self.options.budget;
-        budget.problem().map_or(Ok(()), |_| Err(Error::Budget { option: "budget", budget }))?;
+        let unusable = || UnusableBudget { option: "budget", budget };
+        budget.problem().map_or(Ok(()), |_| Err(Error::Consumer(Box::new(unusable()))))?;
         // A consumer is attached once.
         let _ = self.used_before.set(self.core.time.used());
         let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
