@@ -213,21 +213,6 @@ fn mistaken(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Forma
     pointed(text, at, f)
 }
 
-/// What is wrong with a text that somebody wrote, a variable or a part of it, and from which byte
-/// of it on.
-#[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Mistake {
-    pub(crate) at: usize,
-    pub(crate) problem: String,
-}
-
-impl Mistake {
-    /// The same in a text that has so many bytes before this one.
-    pub(crate) fn after(self, bytes: usize) -> Self {
-        Self { at: bytes + self.at, ..self }
-    }
-}
-
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

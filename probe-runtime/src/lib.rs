@@ -126,6 +126,8 @@ mod self_test;
 mod serialized;
 #[cfg(feature = "std")]
 mod spec;
+#[cfg(feature = "std")]
+mod syntax;
 #[cfg(all(feature = "std", probe_backend = "x86_64"))]
 mod table;
 

@@ -5,10 +5,10 @@ use std::fmt;
 use crate::control::Attachment;
 use crate::control::{Consumer, Wants};
 use crate::dispatch::Event;
-use crate::error::Mistake;
 use crate::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
-use crate::spec::Setting;
+use crate::syntax::Mistake;
+use crate::syntax::Setting;
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.

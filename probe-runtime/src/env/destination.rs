@@ -12,9 +12,9 @@
 
 use std::path::{PathBuf, is_separator};
 
-use crate::error::Mistake;
 use crate::order::sort_by;
 use crate::spec::{Format, endings};
+use crate::syntax::Mistake;
 
 /// The name of a file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";

@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::error::Mistake;
 use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Csv, Object, Table, array, heading};
 use crate::selector::{Assigned, Selector, Words, assigned};
 use crate::spec::Format;
+use crate::syntax::Mistake;
 
 /// Alone, or in place of a consumer.
 pub(super) const NAME: &str = "list";

@@ -19,11 +19,12 @@ use watch::Watching;
 use when::When;
 
 use crate::control::{has_no_probes, probes, select};
-use crate::error::{Error, Mistake, shortened};
+use crate::error::{Error, shortened};
 use crate::os;
 use crate::patch::unmatched_lines;
 use crate::report::program;
 use crate::spec::{Format, Listening, Request, requests};
+use crate::syntax::Mistake;
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";

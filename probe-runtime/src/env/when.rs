@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::error::Mistake;
 use crate::os::caught::Signal;
-use crate::spec::interval;
+use crate::syntax::Mistake;
+use crate::syntax::interval;
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";

@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 
 use super::pointed::pointed;
-use crate::error::Mistake;
+use crate::syntax::Mistake;
 
 /// What is wrong with a selector, and where. It prints with the text and a caret below the place.
 ///

@@ -12,8 +12,9 @@ use super::parse::{Listening, Request, requests};
 use super::reported::Reported;
 use crate::control::Attachment;
 use crate::control::Consumer;
-use crate::error::{Error, Mistake};
+use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
+use crate::syntax::Mistake;
 
 /// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment
 /// variable `PROBES` has it (see [`init_from_env`](crate::init_from_env)). Parses from text, prints

@@ -8,18 +8,12 @@
 
 mod attaching;
 mod format;
-mod interval;
-mod options;
 mod parse;
 mod reported;
 mod reporters;
 
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
 pub(crate) use format::{Format, endings};
-pub(crate) use interval::interval;
-pub(crate) use options::Setting;
-#[cfg(all(test, any(feature = "perf", feature = "call-tree", feature = "latency")))]
-pub(crate) use options::settings;
 pub(crate) use parse::{Listening, Request, requests};
 #[cfg(test)]
 pub(crate) use reported::Report;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::options::{split_options, with_options};
 use super::reported::Reported;
 use super::reporters::{FEATURES, REPORTERS, Reporter};
 use crate::control::select;
-use crate::error::{Error, Mistake, shortened};
+use crate::error::{Error, shortened};
 use crate::patch::UnmatchedTerm;
 use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
+use crate::syntax::{Mistake, split_options, with_options};
 
 /// One consumer on what a selector names.
 #[derive(Clone, Copy)]

@@ -1,7 +1,6 @@
 //! The consumers that a text may name: one table. Whoever adds a consumer adds a row.
 
 use super::format::Format;
-use super::options::{Setting, TEXT, settings, text};
 use super::reported::Reported;
 #[cfg(feature = "call-tree")]
 use crate::consumers::CallTree;
@@ -14,8 +13,9 @@ use crate::consumers::Profiler;
 use crate::consumers::{Latency, Slow};
 use crate::control::Consumer;
 use crate::control::{Attachment, ProbeSet};
-use crate::error::{Error, Mistake};
+use crate::error::Error;
 use crate::patch::TextPolicy;
+use crate::syntax::{Mistake, Setting, TEXT, settings, text};
 
 /// A consumer that can be named, and reports.
 pub(crate) struct Reporter {

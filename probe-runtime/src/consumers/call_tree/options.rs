@@ -1,8 +1,8 @@
 //! A call tree as `PROBES` asks for it: `call-tree(depth=8, recursion=full)`. Pure.
 
 use super::CallTree;
-use crate::error::Mistake;
-use crate::spec::Setting;
+use crate::syntax::Mistake;
+use crate::syntax::Setting;
 
 impl CallTree {
     /// One with these options.
@@ -24,7 +24,7 @@ impl CallTree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::settings;
+    use crate::syntax::settings;
 
     fn read(options: &str) -> Result<(Option<usize>, bool), (usize, String)> {
         let settings: Vec<_> = settings(options).collect();

@@ -1,8 +1,8 @@
 //! Options as `PROBES` has them: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-use crate::error::Mistake;
-use crate::spec::Setting;
+use crate::syntax::Mistake;
+use crate::syntax::Setting;
 
 impl Perf {
     /// One with these options, `events` and `budget`.
@@ -38,7 +38,7 @@ fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, Mistake> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::settings;
+    use crate::syntax::settings;
 
     fn from(options: &str) -> Result<Perf, Mistake> {
         Perf::from_settings(&settings(options).collect::<Vec<_>>())

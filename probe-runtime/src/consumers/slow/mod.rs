@@ -22,9 +22,10 @@ use crate::clock::{Clock, Scale};
 use crate::control::Consumer;
 use crate::control::ProbeSet;
 use crate::dispatch::Event;
-use crate::error::{Error, Mistake};
+use crate::error::Error;
 use crate::per_thread::Local;
-use crate::spec::{Setting, interval};
+use crate::syntax::Mistake;
+use crate::syntax::{Setting, interval};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The

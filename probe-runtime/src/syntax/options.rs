@@ -1,6 +1,6 @@
 //! What stands in parentheses after a consumer: `profile(budget=1%, text=alias)`. Pure.
 
-use crate::error::Mistake;
+use super::Mistake;
 use crate::patch::TextPolicy;
 
 /// One option: `name=value`.
@@ -57,7 +57,7 @@ pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, Mistake> {
 
 /// Where a term assigns, and where it ends, if it ends with one of these consumers and its options:
 /// these have commas and a `=` of their own.
-pub(super) fn with_options(
+pub(crate) fn with_options(
     value: &str,
     at: usize,
     end: usize,
@@ -75,7 +75,7 @@ pub(super) fn with_options(
 }
 
 /// A consumer, and what stands in parentheses after it.
-pub(super) fn split_options(consumer: &str) -> (&str, Option<&str>) {
+pub(crate) fn split_options(consumer: &str) -> (&str, Option<&str>) {
     let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
     split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
 }
