@@ -92,6 +92,6 @@ impl Attachment<Count> {
 impl fmt::Display for Attachment<Count> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.counts().write(self.shows_all || f.alternate(), f)?;
-        footnotes(&notes_of_counts(self), f)
+        footnotes(&notes_of_counts(self.untyped()), f)
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::HeldText;
+use super::Wants;
 use super::switch::{Run, runs};
-use crate::control::Wants;
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;

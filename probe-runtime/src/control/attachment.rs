@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::Consumer;
 use super::partial::Switch;
 use super::untyped::Untyped;
-use crate::control::Consumer;
 use crate::patch::{Refusal, Report};
 use crate::registry::{Counts, ProbeInfo};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::control::{ProbeSet, Switch};
+use super::{ProbeSet, Switch};
 use crate::dispatch::{Event, Listener};
 use crate::error::Error;
 use crate::registry::ProbeId;

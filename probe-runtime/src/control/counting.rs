@@ -25,11 +25,11 @@
 #[cfg(all(test, loom))]
 mod interleavings;
 
+use super::Wants;
 use super::members::Turning;
 use super::parts::Part;
 use super::state::{Control, is_paused};
 use super::tallies::counts;
-use crate::control::Wants;
 use crate::dispatch::TallyAt;
 use crate::registry::ProbeId;
 

@@ -14,8 +14,7 @@ use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
 use super::untyped::Untyped;
-use crate::consumers::Count;
-use crate::control::Wants;
+use super::{Consumer, Wants};
 use crate::dispatch::{Action, Awaited, Era, Subscription, TallyAt};
 use crate::error::Error;
 use crate::finstrument::{self, Discovery};
@@ -36,9 +35,9 @@ pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
 }
 
 /// Attaches to all discovered probes, and to each that will be.
-pub(crate) fn attach_growing(count: Count, capacity: usize) -> Result<Attachment<Count>, Error> {
+pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Result<Attachment<C>, Error> {
     ready::require()?;
-    let consumer = Arc::new(count);
+    let consumer = Arc::new(consumer);
     let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
     let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
     settle(Policy::default().visibility, None);

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use super::Wants;
 use super::attached::Attached;
 use super::lock::{Locked, lock};
 use super::members::Members;
 use super::retired::tidy;
 use super::state::Control;
-use crate::control::Wants;
 use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;

@@ -3,7 +3,7 @@
 //! Cost: 32 bytes for each part. No allocation for each: [`Parts::reserve`] makes room for an
 //! attachment's. What is removed is used again.
 
-use crate::control::Start;
+use super::Start;
 use crate::dispatch::Action;
 
 /// One attachment's part in one probe.

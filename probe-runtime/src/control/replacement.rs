@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::HeldText;
+use super::Wants;
 use super::attached::{Attached, Policy};
 use super::lock::operate;
 use super::ready;
 use super::retired::settle;
 use super::state::Control;
 use crate::abi::Definition;
-use crate::control::Wants;
 use crate::dispatch::{Action, Awaited, Subscription, Wrapper};
 use crate::error::Error;
 use crate::patch::{Refusal, RefusalReason, Report, SiteAddr, TextPolicy, Visibility};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Consumer;
 use super::attached::Policy;
 use super::attachment::Attachment;
 use super::hold::Hold;
@@ -12,7 +13,6 @@ use super::untyped::Untyped;
 use crate::abi::Definition;
 #[cfg(probe_backend = "x86_64")]
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
-use crate::control::Consumer;
 use crate::dispatch::{Awaited, Event, Subscription};
 use crate::error::Error;
 #[cfg(probe_backend = "x86_64")]

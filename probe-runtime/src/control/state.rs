@@ -15,7 +15,7 @@ use super::retired::{Detached, Garbage};
 use super::strays::Unswitched;
 use super::tallies::Tallies;
 use super::{HeldText, close_text, is_still_open};
-use crate::control::{Start, Wants};
+use super::{Start, Wants};
 use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpublished};
 use crate::error::Error;
 #[cfg(probe_discovers)]

@@ -11,7 +11,7 @@ use super::pause::pause;
 use super::retired::settle;
 use super::set::ProbeSet;
 use super::state::Control;
-use crate::control::{Consumer, Start};
+use super::{Consumer, Start};
 use crate::dispatch::{Awaited, Subscription, Unsettled};
 use crate::error::Error;
 use crate::os::cancel::Uncancellable;

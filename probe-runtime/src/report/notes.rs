@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::consumers::Count;
-use crate::control::{Attachment, Untyped};
+use crate::control::Untyped;
 use crate::dispatch::lost_hits;
 use crate::patch::Refusal;
 
@@ -42,9 +41,9 @@ pub(crate) fn foreign(strays: &[Refusal]) -> Option<String> {
 }
 
 /// The same for counts: what could not be counted comes first.
-pub(crate) fn notes_of_counts(attachment: &Attachment<Count>) -> Vec<String> {
+pub(crate) fn notes_of_counts(attachment: &Untyped) -> Vec<String> {
     let mut all: Vec<_> = lost(lost_hits()).into_iter().collect();
-    all.append(&mut notes(attachment.untyped()));
+    all.append(&mut notes(attachment));
     all
 }
 

@@ -56,7 +56,7 @@ pub(crate) trait Reported: Any + Send {
 
 impl Reported for Attachment<Count> {
     fn notes(&self) -> Vec<String> {
-        notes_of_counts(self)
+        notes_of_counts(self.untyped())
     }
 
     fn report(&self, format: Format) -> Report {
