@@ -157,6 +157,34 @@ fn what_is_too_much_for_the_budget_is_estimated_from_windows() {
 }
 
 #[test]
+fn a_burst_of_calls_that_are_timed_each_is_noticed() {
+    let _alone = ALONE.lock().unwrap();
+    NOW.store(LATER, Relaxed);
+    let budget = Budget::calls_per_second(1000.0);
+    let profiler = profiled("profiler::hot", Profiler::with_clock(now).stepped().budget(budget));
+    let mut due = now();
+    let mut calls = |seconds: u64, length: u64, pause: u64| {
+        let end = now() + seconds * 1_000_000_000;
+        while now() < end {
+            hot(length);
+            pass(pause);
+            if now() >= due {
+                due = now() + u64::try_from(profiler.look().as_nanos()).unwrap();
+            }
+        }
+    };
+    // Seldom called, it is timed at each call; and a long time from one survey to the next.
+    calls(20, 10_000, 100_000_000);
+    let before = profiler.profile()[0].samples();
+    assert!(before > 150, "{profiler}");
+    // For two seconds, a million times a second.
+    calls(2, 1000, 0);
+    let samples = profiler.profile()[0].samples() - before;
+    // Until the next survey.
+    assert!((1000..500_000).contains(&samples), "{profiler}");
+}
+
+#[test]
 fn what_is_inside_of_calls_is_not_their_own() {
     let _alone = ALONE.lock().unwrap();
     NOW.store(LATER, Relaxed);

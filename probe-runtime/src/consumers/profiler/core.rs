@@ -146,11 +146,11 @@ impl Core {
         }
         let now = Moment { time: self.now_for(running), worked: running.worked(self.time.used()) };
         let (costs, threads) = (running.costs(), slots().count() as f64);
-        let (unseen, weight) = (running.unseen() * now.time, running.windows.weight);
+        let (others, weight) = (running.untimed(sampler, now.time), running.windows.weight);
         running.read_all(sampler, |course, seen| {
             let mut course = course.clone();
             course.read(seen, now, weight);
-            tell(course.known(costs, threads, unseen), seen);
+            tell(course.known(costs, threads, others), seen);
         });
     }
 

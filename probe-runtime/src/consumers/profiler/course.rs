@@ -47,6 +47,8 @@ pub(super) struct Measured {
     /// For how long not each call was timed; and until when that is known.
     untimed: f64,
     from: Moment,
+    /// For how long calls of any function had not been timed, when this one's first were.
+    others: f64,
     /// Windows for it, on threads that have hit any.
     looks: f64,
     /// Times from windows.
@@ -126,11 +128,24 @@ impl Course {
         }
     }
 
-    /// From here on, it is in this mode; it was read in the one before.
-    pub(super) fn begin(&mut self, mode: Mode, now: Moment) {
+    /// Whether calls may have been made since the last survey that were not timed.
+    pub(super) fn has_untimed(&self, seen: &Seen) -> bool {
+        match self.mode {
+            Mode::Timed => false,
+            Mode::Counted => seen.calls > self.surveyed,
+            Mode::Sampled => true,
+        }
+    }
+
+    /// From here on, it is in this mode; it was read in the one before. `others` is for how long calls of
+    /// any function may have been made so far that were not timed.
+    pub(super) fn begin(&mut self, mode: Mode, now: Moment, others: f64) {
         self.mode = mode;
         let measured = self.measured();
         measured.from = now;
+        if measured.timed.ended == 0.0 {
+            measured.others = others;
+        }
         // Calls under way are forgotten.
         measured.timed.begun = measured.timed.ended;
     }
@@ -143,11 +158,12 @@ impl Course {
         !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
     }
 
-    /// All that is known as just read, in a program of so many threads at most. `unseen` is what calls
-    /// may take, at most, that were in calls of it and never seen.
-    pub(super) fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
+    /// All that is known as just read, in a program of so many threads at most. `others` is for how long
+    /// calls of any function were not timed, and the part of that, at most, that may have been inside of
+    /// calls of this one and never seen.
+    pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> Known {
         match &self.measured {
-            Some(measured) => measured.known(costs, threads, unseen),
+            Some(measured) => measured.known(costs, threads, others),
             None => Known { calls: Estimated::exactly(self.booked.0), ..Known::default() },
         }
     }
@@ -203,7 +219,7 @@ impl Measured {
         }
     }
 
-    fn known(&self, costs: Costs, threads: f64, unseen: f64) -> Known {
+    fn known(&self, costs: Costs, threads: f64, [untimed, part]: [f64; 2]) -> Known {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = Known { calls, samples, ..Known::default() };
@@ -214,6 +230,8 @@ impl Measured {
         }
         let (sure, total) = self.total(calls, ended, costs, threads);
         let Some(total) = total.or_at_least(sure) else { return known };
+        let untimed = untimed - self.others;
+        let unseen = if untimed > 0.0 { untimed * part } else { 0.0 };
         let own = self.own(ended, costs).filter(|_| unseen.is_finite());
         let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
@@ -291,5 +309,19 @@ mod tests {
         assert_eq!(format!("{late:?}"), format!("{always:?}"));
         // As of each of thousands of functions.
         assert!(size_of::<Course>() <= 72);
+    }
+
+    #[test]
+    fn calls_that_nobody_timed_may_be_inside() {
+        let own = |others: f64| {
+            let mut course = Course::default();
+            course.begin(Mode::Timed, Moment::default(), others);
+            let seen = Seen { calls: 1.0, begun: 1.0, ended: 1.0, time: 100.0, ..Seen::default() };
+            course.read(Seen { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 }, 1.0);
+            course.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
+        };
+        // For so long since it is timed, and half of that.
+        assert_eq!(own(20.0), Estimated { value: 100.0, error: 20.0 });
+        assert_eq!(own(60.0), Estimated::exactly(100.0));
     }
 }

@@ -94,8 +94,8 @@ use crate::registry::ProbeId;
 ///   [held](crate::ProbeSet::hold); `rate` goes by all the time.
 ///
 /// # Which thread patches, and when
-/// A thread of its own, the daemon, which sleeps until a window begins or ends. Hits never patch, and
-/// a window is over for them by the clock. Keep text open for speed
+/// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
+/// never patch, and a window is over for them by the clock. Keep text open for speed
 /// (`select("**")?.text(TextPolicy::Open)`): otherwise each batch opens and seals it.
 ///
 /// # Budget
@@ -103,7 +103,8 @@ use crate::registry::ProbeId;
 /// reading and switching are paid of it, as measured, and hits, by their number and the time that
 /// one takes on this machine. There are at least some three windows a second, so that a budget of
 /// less than some 0.05 % is exceeded. What a surprise has cost (a function that begins to be called
-/// 100 million times a second) is saved afterwards. The table says what profiling has cost, and how
+/// 100 million times a second) is saved afterwards, up to the budget of 5 s: it is looked for at least
+/// three times a second. The table says what profiling has cost, and how
 /// much of the first quarter of a second, if that was more than the budget: attaching to thousands of
 /// functions takes milliseconds at once.
 ///

@@ -88,7 +88,7 @@ sums! {
 unsafe impl Zeroed for Part {}
 
 impl Seen {
-    /// With times in nanoseconds, from ticks of so many.
+    /// The same with times in nanoseconds; a tick takes `scale` of them.
     pub(super) fn scaled(self, scale: f64) -> Self {
         let [time, spanned, own, below] =
             [self.time, self.spanned, self.own, self.below].map(|it| it * scale);

@@ -32,6 +32,8 @@ const COUNTED: f64 = 0.3;
 /// first millisecond says little of the tenth.
 const HALF: f64 = 1e9;
 const OF_ALL: f64 = 0.25;
+/// What is left of so little of a call is nothing.
+const FORGOTTEN: f64 = 1e-3;
 /// So many functions that are called in turns drive each other's counters, and the code that counts,
 /// from the nearest cache.
 const CACHED: f64 = 256.0;
@@ -66,12 +68,16 @@ impl Loads {
         let half = HALF.min(OF_ALL * to).max(1.0);
         let kept = ((from - to) / half).exp2();
         self.income = self.income * kept + income;
-        self.calls.iter_mut().zip(calls).for_each(|(all, calls)| *all = *all * kept + calls);
+        for (all, calls) in self.calls.iter_mut().zip(calls) {
+            let left = *all * kept + calls;
+            *all = if left < FORGOTTEN { 0.0 } else { left };
+        }
         // As many functions, if they were called alike, would be as uncertain to be next: the exponential
         // of the entropy.
         let called = || self.calls.iter().filter(|it| **it > 0.0);
         let sum: f64 = called().sum();
-        let entropy: f64 = called().map(|it| it / sum * (sum / it).ln()).sum();
+        let entropy =
+            if sum > 0.0 { sum.ln() - called().map(|it| it * it.ln()).sum::<f64>() / sum } else { 0.0 };
         self.crowd = (entropy.exp() / CACHED).min(1.0);
     }
 
@@ -161,5 +167,15 @@ mod tests {
         assert!((loads.calls[0] - 100.0).abs() < 1e-9 && loads.is_called(1), "{loads:?}");
         assert!((loads.income - 1250.0).abs() < 1e-9, "{loads:?}");
         assert_eq!(chosen(&Loads::new(1), &[Sampled], true, 9), [Sampled]);
+    }
+
+    #[test]
+    fn what_was_called_once_is_forgotten_within_an_hour() {
+        let mut loads = loads(&[1.0, 1e6]);
+        for survey in 1..36_000 {
+            let from = f64::from(survey) * 1e8;
+            loads.add(from, from + 1e8, 1000.0, [0.0, 1e5].into_iter());
+        }
+        assert!(!loads.is_called(0) && loads.crowd < 0.01, "{loads:?}");
     }
 }

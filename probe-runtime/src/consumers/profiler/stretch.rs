@@ -52,8 +52,9 @@ pub(super) struct Windows {
     /// Which functions are in it, and what a call of them stands for.
     pub(super) inside: Vec<usize>,
     pub(super) weight: f64,
-    /// How many windows have timed calls.
+    /// How many windows have timed calls; and whether there was ever more than one has room for.
     pub(super) timed: f64,
+    pub(super) is_partial: bool,
     random: u64,
 }
 
@@ -85,6 +86,7 @@ impl Windows {
             inside: Vec::new(),
             weight: 1.0,
             timed: 0.0,
+            is_partial: false,
             random: seed | 1,
         }
     }

@@ -7,6 +7,7 @@ use super::core::Running;
 use super::course::Course;
 use super::plan::{Mode, Now};
 use super::sampler::Sampler;
+use super::stretch::MOST;
 use crate::patch::Visibility;
 
 /// The first is so many nanoseconds after the beginning, and others are as far apart at least.
@@ -34,7 +35,9 @@ const SWITCHED: f64 = 400.0;
 /// When surveys are.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
-    last: f64,
+    pub(super) last: f64,
+    /// For how long, by then, calls may have been made that were not timed.
+    pub(super) untimed: f64,
     between: f64,
     /// How long the last one took.
     took: f64,
@@ -44,12 +47,17 @@ impl Surveys {
     /// Of so many functions.
     #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
     pub(super) fn new(functions: usize) -> Self {
-        Self { last: 0.0, between: FIRST, took: functions as f64 * READING }
+        Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
     }
 
     /// When one is made, whatever else there is to do.
     pub(super) fn next(&self) -> f64 {
         self.last + self.between
+    }
+
+    /// Whether the last one was so long ago as is enough.
+    pub(super) fn is_old(&self, now: f64) -> bool {
+        now - self.last >= ENOUGH
     }
 
     /// One is made. `price` says what so much time costs.
@@ -69,8 +77,9 @@ impl Running {
         let at = self.moment();
         let elapsed = at.time - self.surveys.last;
         let mut lately = Vec::with_capacity(self.courses.len());
-        let weight = self.windows.weight;
+        let (weight, mut has_untimed) = (self.windows.weight, false);
         self.read_all(sampler, |course, seen| {
+            has_untimed |= course.has_untimed(&seen);
             let before = std::mem::replace(&mut course.surveyed, seen.calls);
             course.is_known = before != 0.0;
             course.read(seen, at, weight);
@@ -80,6 +89,7 @@ impl Running {
             }
             lately.push(course.rate * elapsed);
         });
+        self.surveys.untimed += if has_untimed { elapsed } else { 0.0 };
         self.loads.add(self.surveys.last, at.time, self.income * elapsed, lately.into_iter());
         self.surveys.plan(at.time, self.income, |time| self.bucket.price(time, 0.0));
         let (costs, price) = (self.costs(), |time| self.bucket.price(time, 1.0));
@@ -138,7 +148,7 @@ impl Running {
             // Made before it is read: else `begin` would make it, and forget the calls so far.
             course.measured();
             course.read(seen, now, self.windows.weight);
-            course.begin(chosen[function], now);
+            course.begin(chosen[function], now, self.surveys.untimed);
         }
         self.cost.toggles += changed.len() as u64;
     }
@@ -152,5 +162,6 @@ impl Running {
             Mode::Sampled => true,
         };
         self.in_windows = (0..courses.len()).filter(is_for).collect();
+        self.windows.is_partial |= self.in_windows.len() > MOST;
     }
 }

@@ -10,7 +10,7 @@ use super::estimate::hidden;
 use super::part::Seen;
 use super::plan::Mode;
 use super::sampler::Sampler;
-use super::stretch::{MOST, Phase};
+use super::stretch::Phase;
 use crate::patch::Visibility;
 use crate::registry::ProbeId;
 
@@ -56,6 +56,10 @@ impl Running {
 
     fn begin_window(&mut self, sampler: &Sampler) {
         self.book(sampler);
+        // What costs so much may be a function that is timed at each call, and called often since.
+        if self.owed() >= 1.0 && self.surveys.is_old(self.now()) {
+            self.survey(sampler);
+        }
         self.windows.began_at = self.bucket.spent;
         if self.in_windows.is_empty() {
             return self.plan();
@@ -126,14 +130,17 @@ impl Running {
         self.plan();
     }
 
-    /// The part of time, at most, that calls that are counted only may take inside of calls that are
-    /// timed each, without any window having seen one; infinite if windows can't tell.
-    pub(super) fn unseen(&self) -> f64 {
-        match self.in_windows.len() {
-            0 => 0.0,
-            1..=MOST => hidden(0.0, self.windows.timed),
-            _ => f64::INFINITY,
-        }
+    /// For how long calls may have been made that were not timed; and the part of that, at most, that
+    /// may have been inside of calls that are timed each, without any window having seen it: infinite if
+    /// windows can't tell.
+    pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
+        let timed = |it: &usize| self.courses[*it].mode == Mode::Timed;
+        let others: Vec<_> = (0..self.courses.len()).filter(|it| !timed(it)).collect();
+        let readings = self.read(sampler, &others);
+        let lately = others.iter().zip(readings).any(|(it, seen)| self.courses[*it].has_untimed(&seen));
+        let untimed = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
+        let part = if self.windows.is_partial { f64::INFINITY } else { hidden(0.0, self.windows.timed) };
+        [untimed, part]
     }
 
     /// What was seen, and when.
