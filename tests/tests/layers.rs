@@ -1,5 +1,6 @@
 //! The rooms of `probe-runtime` stand one above the other, as ARCHITECTURE.md says: each names those
-//! below it only. All paths of the sources are read, also those in macros, but for tests.
+//! below it only. All paths of the sources are read, also those in macros, but for tests. A path
+//! that begins at the root has to go on with a room: what `lib.rs` exports hides whose it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -39,32 +40,46 @@ impl Plan {
     }
 }
 
+/// What macros that expansions use begin with: they lie at the root, wherever they are written.
+const MACROS: &str = "__probe_v1";
+
 /// A source file, as paths in it are read.
 struct File<'a> {
     /// The modules that it is in, the room first; none for the crate's root.
     modules: Vec<String>,
     rooms: &'a BTreeSet<String>,
+    /// The rooms; of a path that leads to the root and into no room, the whole path.
     named: BTreeSet<String>,
 }
 
 impl File<'_> {
-    /// Notes the room that a path names, if it names one.
+    /// Notes what a path names, if it is one of this crate.
     fn note(&mut self, path: &[String]) {
         let mut at = match path.first().map(String::as_str) {
-            Some("crate") => Vec::new(),
+            Some("crate" | "probe_runtime") => Vec::new(),
             Some("self") => self.modules.clone(),
             Some("super") => self.modules[..self.modules.len().saturating_sub(1)].to_vec(),
+            Some("$") if path.get(1).is_some_and(|it| it == "crate") => return self.note_expanded(path),
             _ => return,
         };
         for part in &path[1..] {
-            if part == "super" {
-                at.pop();
-            } else {
-                at.push(part.clone());
+            match part.as_str() {
+                "super" => drop(at.pop()),
+                "self" => (),
+                _ => at.push(part.clone()),
             }
         }
-        if let Some(room) = at.first().filter(|room| self.rooms.contains(*room)) {
-            self.named.insert(room.clone());
+        match at.first() {
+            Some(room) if self.rooms.contains(room) => self.named.insert(room.clone()),
+            Some(name) if name.starts_with(MACROS) => false,
+            _ => self.named.insert(path.join("::")),
+        };
+    }
+
+    /// Notes a path of `$crate`: it is of the users of a macro, who reach `__private` only.
+    fn note_expanded(&mut self, path: &[String]) {
+        if !path.get(2).is_some_and(|it| it == "__private" || it.starts_with(MACROS)) {
+            self.named.insert(format!("${}", path[1..].join("::")));
         }
     }
 
@@ -86,32 +101,45 @@ impl File<'_> {
         self.note(&before.iter().cloned().chain([last.to_string()]).collect::<Vec<_>>());
     }
 
-    /// Notes the paths in a macro's tokens, but for those of `$crate`: they are its users'.
-    fn note_tokens(&mut self, tokens: TokenStream) {
-        let mut path: Vec<String> = Vec::new();
+    /// Notes the paths in a macro's tokens. `before` is the path that they go on, as in
+    /// `use crate::{…}`.
+    fn note_tokens(&mut self, tokens: TokenStream, before: &[String]) {
+        let mut path = before.to_vec();
         let mut colons = 0;
         for token in tokens {
             match token {
-                TokenTree::Ident(ident) if colons == 2 || path.is_empty() || path == ["$"] => {
+                TokenTree::Ident(ident) if colons == 2 || path == before || path == ["$"] => {
                     path.push(ident.to_string());
                 }
                 TokenTree::Punct(punct) if punct.as_char() == ':' => {
                     colons += 1;
                     continue;
                 }
+                TokenTree::Group(group) if colons == 2 => {
+                    self.note_tokens(group.stream(), &path);
+                    path = before.to_vec();
+                }
+                TokenTree::Group(_) if path == ["pub"] => path.clear(),
                 other => {
-                    self.note(&std::mem::take(&mut path));
+                    // The root by itself is no path, but in `crate::*` and in `crate as`.
+                    let is_as = matches!(&other, TokenTree::Ident(ident) if ident == "as");
+                    if colons == 2 || is_as || !matches!(&*path, [root] | [_, root] if root == "crate") {
+                        self.note(&path);
+                    }
+                    path = before.to_vec();
                     match other {
                         TokenTree::Punct(punct) if punct.as_char() == '$' => path.push("$".to_owned()),
                         TokenTree::Ident(ident) => path.push(ident.to_string()),
-                        TokenTree::Group(group) => self.note_tokens(group.stream()),
+                        TokenTree::Group(group) => self.note_tokens(group.stream(), &[]),
                         _ => (),
                     }
                 }
             }
             colons = 0;
         }
-        self.note(&path);
+        if path != before {
+            self.note(&path);
+        }
     }
 }
 
@@ -144,6 +172,12 @@ impl<'ast> Visit<'ast> for File<'_> {
         self.modules.pop();
     }
 
+    fn visit_item_extern_crate(&mut self, item: &'ast syn::ItemExternCrate) {
+        if item.ident == "self" {
+            self.note(&["crate".to_owned()]);
+        }
+    }
+
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.note_use(&item.tree, &mut Vec::new());
     }
@@ -154,52 +188,114 @@ impl<'ast> Visit<'ast> for File<'_> {
     }
 
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
-        self.note_tokens(item.tokens.clone());
+        self.note_tokens(item.tokens.clone(), &[]);
         visit::visit_macro(self, item);
     }
 
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
+
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            found.push(path);
+/// A source file, and the modules that it is in, the room first.
+struct Source {
+    path: PathBuf,
+    modules: Vec<String>,
+    is_of_tests: bool,
+    parsed: syn::File,
+}
+
+impl Source {
+    fn read(path: PathBuf, modules: Vec<String>, is_of_tests: bool) -> Self {
+        let parsed = syn::parse_file(&fs::read_to_string(&path).unwrap()).unwrap();
+        Self { path, modules, is_of_tests, parsed }
+    }
+
+    /// Adds the files of the modules that are declared here.
+    fn declared(&self, items: &[syn::Item], within: &[String], is_of_tests: bool, found: &mut Vec<Self>) {
+        for item in items {
+            let syn::Item::Mod(module) = item else { continue };
+            let modules: Vec<_> = within.iter().cloned().chain([module.ident.to_string()]).collect();
+            let is_of_tests = is_of_tests || self::is_of_tests(&module.attrs);
+            if let Some((_, items)) = &module.content {
+                self.declared(items, &modules, is_of_tests, found);
+            } else {
+                let path = self.file_of(&modules, &module.attrs);
+                found.push(Self::read(path, modules, is_of_tests));
+            }
         }
     }
+
+    fn file_of(&self, modules: &[String], attributes: &[syn::Attribute]) -> PathBuf {
+        if let Some(it) = attributes.iter().find(|it| it.path().is_ident("path")) {
+            let syn::Meta::NameValue(value) = &it.meta else { panic!("`#[path]` has a value") };
+            let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. }) = &value.value else {
+                panic!("`#[path]` is a text");
+            };
+            return self.path.with_file_name(path.value());
+        }
+        let path = modules.iter().fold(PathBuf::from(ROOT), |path, module| path.join(module));
+        let candidates = [path.join("mod.rs"), path.with_extension("rs")];
+        candidates.into_iter().find(|it| it.is_file()).expect("a declared module has a file")
+    }
 }
 
-/// The modules of a file, the room first.
-fn modules(path: &Path) -> Vec<String> {
-    let path = path.strip_prefix(ROOT).unwrap().with_extension("");
-    let mut modules: Vec<_> = path.iter().map(|it| it.to_str().unwrap().to_owned()).collect();
-    if modules.last().is_some_and(|last| last == "mod" || last == "lib") {
-        modules.pop();
+/// All files, found from `lib.rs` on by their declarations.
+fn sources() -> Vec<Source> {
+    let mut found = vec![Source::read(Path::new(ROOT).join("lib.rs"), Vec::new(), false)];
+    let mut next = 0;
+    while let Some(source) = found.get(next) {
+        let mut declared = Vec::new();
+        source.declared(&source.parsed.items, &source.modules, source.is_of_tests, &mut declared);
+        found.extend(declared);
+        next += 1;
     }
-    modules
+    found
+}
+
+fn rooms(sources: &[Source]) -> BTreeSet<String> {
+    let production = sources.iter().filter(|it| !it.is_of_tests);
+    production.filter_map(|it| it.modules.first().cloned()).collect()
 }
 
 /// Which rooms each room names, and one file that does.
 fn arrows() -> BTreeMap<(String, String), PathBuf> {
-    let mut files = Vec::new();
-    sources(Path::new(ROOT), &mut files);
-    files.sort();
-    let rooms: BTreeSet<_> = files.iter().filter_map(|path| modules(path).first().cloned()).collect();
+    let sources = sources();
+    let rooms = rooms(&sources);
     let mut arrows = BTreeMap::new();
-    for path in files {
-        let modules = modules(&path);
-        let is_of_tests = modules.iter().any(|it| it == "tests" || it == "interleavings" || it == "model");
-        let Some(room) = modules.first().filter(|_| !is_of_tests).cloned() else { continue };
-        let mut file = File { modules, rooms: &rooms, named: BTreeSet::new() };
-        file.visit_file(&syn::parse_file(&fs::read_to_string(&path).unwrap()).unwrap());
+    for source in sources.into_iter().filter(|it| !it.is_of_tests) {
+        let Some(room) = source.modules.first().cloned() else { continue };
+        let mut file = File { modules: source.modules, rooms: &rooms, named: BTreeSet::new() };
+        file.visit_file(&source.parsed);
         for named in file.named.into_iter().filter(|named| *named != room) {
-            arrows.entry((room.clone(), named)).or_insert_with(|| path.clone());
+            arrows.entry((room.clone(), named)).or_insert_with(|| source.path.clone());
         }
     }
     arrows
+}
+
+/// All sources in a folder, and in those below.
+fn files(folder: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_is_read_and_every_room_has_one_level() {
+    let sources = sources();
+    let mut all = BTreeSet::new();
+    files(Path::new(ROOT), &mut all);
+    let read: BTreeSet<_> = sources.iter().map(|it| it.path.clone()).collect();
+    assert_eq!(all.difference(&read).collect::<Vec<_>>(), Vec::<&PathBuf>::new(), "nothing declares them");
+    let mut levels: Vec<_> = Plan::read().levels.concat();
+    levels.sort_unstable();
+    assert_eq!(levels, rooms(&sources).iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 #[test]
@@ -209,13 +305,11 @@ fn rooms_name_those_below_them_only() {
     for ((from, to), path) in &arrows {
         let is_excepted = plan.exceptions.contains(&(from.as_str(), to.as_str()));
         match (plan.level(from), plan.level(to)) {
-            (None, _) => wrong.push(format!("{from} is on no level of ARCHITECTURE.md")),
-            (_, None) => wrong.push(format!("{to} is on no level of ARCHITECTURE.md")),
             (Some(upper), Some(lower)) if upper > lower || is_excepted => (),
+            (_, None) => wrong.push(format!("{from} names {to}, which is no room, in {}", path.display())),
             _ => wrong.push(format!("{from} names {to}, in {}", path.display())),
         }
     }
-    wrong.dedup();
     assert!(wrong.is_empty(), "against the order of rooms:\n{}", wrong.join("\n"));
     for (from, to) in &plan.exceptions {
         let is_needed = arrows.contains_key(&((*from).to_owned(), (*to).to_owned()))
@@ -224,16 +318,58 @@ fn rooms_name_those_below_them_only() {
     }
 }
 
+/// What a file of `x::y` names.
+fn named(source: &str) -> Vec<String> {
+    let rooms: BTreeSet<_> = ["a", "b", "c", "d", "e", "x"].map(str::to_owned).into();
+    let mut file = File { modules: vec!["x".into(), "y".into()], rooms: &rooms, named: BTreeSet::new() };
+    file.visit_file(&syn::parse_str(source).unwrap());
+    file.named.into_iter().collect()
+}
+
 #[test]
 fn paths_are_found_wherever_they_are() {
-    let rooms: BTreeSet<_> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
-    let mut file = File { modules: vec!["x".into(), "y".into()], rooms: &rooms, named: BTreeSet::new() };
     let source = "
-        use crate::{a::One, other};
+        use crate::{a::One, x::Own};
         #[cfg(test)] mod tests { use crate::e::No; }
-        fn f() -> super::super::b::Two { say!(1, crate::c::three(), $crate::e::no()); self::d::four() }
+        fn f() -> super::super::b::Two { say!(1, crate::c::three(), $crate::__private::no()); self::z::four() }
         mod inner { use super::super::super::d; }
     ";
-    file.visit_file(&syn::parse_str(source).unwrap());
-    assert_eq!(file.named.iter().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+    assert_eq!(named(source), ["a", "b", "c", "d", "x"]);
+    assert_eq!(named("fn f() { say!(use crate::{a::One, b}; d::no()) }"), ["a", "b"]);
+    assert_eq!(named("use probe_runtime::a::One; fn f() { ::probe_runtime::b::two() }"), ["a", "b"]);
+}
+
+#[test]
+fn the_root_is_no_way_into_a_room() {
+    for source in [
+        "use crate::Counts;",
+        "use super::super::Counts;",
+        "use probe_runtime::Counts;",
+        "use crate::*;",
+        "use super::super::*;",
+        "use crate as c;",
+        "use crate::{self as c};",
+        "extern crate self as c;",
+        "fn f() -> Result<(), crate::Error> {}",
+        "fn f() { say!(crate::failed_captures()) }",
+        "fn f() { say!(use crate::*;) }",
+        "fn f() { say!(use crate as c;) }",
+        "fn f() { say!($crate::a::one()) }",
+        "fn f() { say!(use $crate::{a, b};) }",
+        "fn f() { say!(use $crate as c;) }",
+    ] {
+        let rooms = ["a", "b", "c", "d", "e", "x"];
+        let named = named(source);
+        assert!(named.iter().any(|it| !rooms.contains(&it.as_str())), "`{source}` names {named:?}");
+    }
+}
+
+#[test]
+fn neither_macros_nor_visibility_name_a_room() {
+    let source = "
+        pub use crate::{__probe_v1_exit as exit, __probe_v1_stub as stub};
+        pub(crate) fn f() { say!(pub(crate) fn g(); #[linkme(crate = $crate::__private::v1::linkme)]) }
+        pub(super) fn h() { say!($crate::__probe_v1_exit!(), $x::a) }
+    ";
+    assert_eq!(named(source), Vec::<String>::new());
 }

@@ -3,13 +3,13 @@
 use serde_core::{Serialize, Serializer};
 
 use super::rows::rows;
-use crate::patch::{Refusal, RefusalReason, Report};
+use crate::patch::{Refusal, RefusalReason, Report, UnmatchedTerm};
 use crate::report::{Cell, Row};
 
 rows!(Report: report, Refusal: refusal);
 
 fn report(report: &Report) -> Row<'_> {
-    let term = |term: &super::super::UnmatchedTerm| {
+    let term = |term: &UnmatchedTerm| {
         Row::new().with("term", term.term().to_owned()).with("message", term.to_string())
     };
     Row::new()
