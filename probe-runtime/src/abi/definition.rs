@@ -9,6 +9,7 @@
 // lengths within the text and cuts it at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
+use core::fmt;
 use core::mem::{offset_of, size_of};
 use core::ptr;
 use core::slice;
@@ -328,6 +329,12 @@ impl Definition {
             return unsafe { str::from_utf8_unchecked(bytes) };
         }
         part_of(bytes)
+    }
+}
+
+impl fmt::Debug for Definition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) at {}:{}", self.path(), self.kind().name(), self.file(), self.line())
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::abi::Definition;
-
 /// A probe's number in this process: dense, and never given to another probe.
 ///
 /// ```
@@ -40,11 +38,5 @@ impl ProbeId {
 impl fmt::Debug for ProbeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
-    }
-}
-
-impl fmt::Debug for Definition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) at {}:{}", self.path(), self.kind().name(), self.file(), self.line())
     }
 }
