@@ -240,7 +240,8 @@ impl Subscription {
         let _ = self.failure.set(failure);
         // Dropping the payload could panic again.
         std::mem::forget(payload);
-        let on_failure = ON_FAILURE.get();
-        on_failure.inspect(|tell| tell());
+        if let Some(tell) = ON_FAILURE.get() {
+            tell();
+        }
     }
 }
