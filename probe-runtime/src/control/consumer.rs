@@ -119,19 +119,7 @@ pub trait Consumer: Send + Sync + 'static {
     fn hit(&self, event: &Event<'_>);
 }
 
-/// A closure or a function is called with each hit. [`ProbeSet::attach_fn`] infers a closure's
-/// parameter; here its type is written.
-///
-/// ```
-/// use probe_runtime::{Event, probe, select};
-/// #[probe]
-/// fn told() {}
-/// told();
-/// let seen = select("**::told")?.attach(|event: &Event<'_>| println!("{event:?}"))?;
-/// told();
-/// assert!(seen.failure().is_none());
-/// # Ok::<(), probe_runtime::Error>(())
-/// ```
+/// Dispatch, which stands below, calls each consumer through this trait of its own.
 impl<C: Consumer> Listener for C {
     fn needs_thread(&self) -> bool {
         Consumer::needs_thread(self)
@@ -147,6 +135,19 @@ impl<C: Consumer> Listener for C {
     }
 }
 
+/// A closure or a function is called with each hit. [`ProbeSet::attach_fn`] infers a closure's
+/// parameter; here its type is written.
+///
+/// ```
+/// use probe_runtime::{Event, probe, select};
+/// #[probe]
+/// fn told() {}
+/// told();
+/// let seen = select("**::told")?.attach(|event: &Event<'_>| println!("{event:?}"))?;
+/// told();
+/// assert!(seen.failure().is_none());
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
 impl<F: Fn(&Event<'_>) + Send + Sync + 'static> Consumer for F {
     #[inline]
     fn hit(&self, event: &Event<'_>) {
