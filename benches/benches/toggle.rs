@@ -1,7 +1,7 @@
 //! `toggle`: switching one probe, beside the instructions and system calls that it can't do without.
 
-// Safety: relies on the site's text staying open while the attachment lives, on both words being what the runtime writes there, and on
-// a section that holds code only.
+// Safety: relies on the site's text staying open while the attachment lives, on both words being
+// what the runtime writes there, and on a section that holds code only.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::global_asm;
@@ -18,8 +18,9 @@ use probe_runtime::{Attachment, Count, Error, TextPolicy, Visibility, probe, sel
 // Nothing else lies in the lines of this section.
 global_asm!(".pushsection toggle_switched, \"ax\", @progbits", ".p2align 6", ".popsection");
 
-/// One probe, since its exit is not selected. In a cache line of its own: each toggle throws away the line that it
-/// writes to, and would take three times as long if the code that toggles were in there.
+/// One probe, since its exit is not selected. In a cache line of its own: each toggle throws away
+/// the line that it writes to, and would take three times as long if the code that toggles were in
+/// there.
 #[probe]
 #[inline(never)]
 #[unsafe(link_section = "toggle_switched")]
@@ -27,8 +28,8 @@ fn switched() {
     black_box(());
 }
 
-/// How often the other thread has called it. In lines of its own: a toggle reads statics of the runtime, which the other
-/// thread's writes would take away each time.
+/// How often the other thread has called it. In lines of its own: a toggle reads statics of the
+/// runtime, which the other thread's writes would take away each time.
 static CALLS: Alone = Alone(AtomicU64::new(0));
 
 #[repr(align(128))]

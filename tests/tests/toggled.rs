@@ -1,5 +1,5 @@
-//! One site, toggled under each policy: it holds what it should, and what somebody else has written there is told.
-//! A process of its own: it compares all of its text with the file's.
+//! One site, toggled under each policy: it holds what it should, and what somebody else has written
+//! there is told. A process of its own: it compares all of its text with the file's.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
 use std::hint::black_box;
@@ -9,7 +9,7 @@ use probe_runtime::patch::OpenText;
 use probe_runtime::{Count, Report, TextPolicy, Visibility, probe, select};
 use probe_tests::fixture::site_table::NOP;
 use probe_tests::text::Text;
-// The one compares all text.
+// One test compares all text, so the tests of this process take turns.
 use probe_tests::turn::turn;
 
 #[probe]

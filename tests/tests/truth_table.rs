@@ -8,7 +8,8 @@
 //! | yes | yes | any | not counted |
 //! | yes | any | yes | not counted |
 //!
-//! So for one site in text that stays open, where nobody waits, as for those of a function in text that is sealed.
+//! So for one site in text that stays open, where nobody waits, as for those of a function in text
+//! that is sealed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

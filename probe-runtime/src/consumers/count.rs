@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use crate::control::Attachment;
-use crate::control::{Consumer, Wants};
+use crate::control::{Attachment, Consumer, Wants};
 use crate::dispatch::Event;
 use crate::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
-use crate::syntax::Mistake;
-use crate::syntax::Setting;
+use crate::syntax::{Mistake, Setting};
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.

@@ -4,9 +4,8 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::HeldText;
-use super::Wants;
 use super::switch::{Run, runs};
+use super::{HeldText, Wants};
 use crate::dispatch::{Era, Subscription};
 use crate::patch::{Access, Mode, Report, TextPolicy, Visibility};
 use crate::registry::ProbeId;

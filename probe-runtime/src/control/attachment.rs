@@ -110,14 +110,16 @@ impl<C: Consumer> Attachment<C> {
     /// [`Visibility::Synchronous`](crate::Visibility::Synchronous), no call that starts after it has returned is a hit,
     /// and no thread is inside the consumer: it [waits](Self#what-waits) for that.
     ///
-    /// A thread may have passed a site before, and still be on its way, say evaluating a field. Where hits are counted and nobody else
-    /// listens, it counts that hit when it arrives; where others count the same probe, the hit is only theirs. Where they are delivered,
-    /// the consumer is called no more once a synchronous pause has returned; after an [`Eventual`](crate::Visibility::Eventual) one it is. A thread in another consumer on the same probe counts that hit no more,
-    /// either, after a synchronous pause.
+    /// A thread may have passed a site before, and still be on its way, say evaluating a field.
+    /// Where hits are counted and nobody else listens, it counts that hit when it arrives; where
+    /// others count the same probe, the hit is only theirs. Where they are delivered, the consumer
+    /// is called no more once a synchronous pause has returned; after an
+    /// [`Eventual`](crate::Visibility::Eventual) one it is. A thread in another consumer on the
+    /// same probe counts that hit no more, either, after a synchronous pause.
     ///
-    /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked instruction on
-    /// its site and two on the control lock. It takes up to three times as long if the calling code lies in the
-    /// site's own cache line, which the processor throws away.
+    /// Cost: see the figure `toggle`; one probe with `Open` and `Eventual` takes one locked
+    /// instruction on its site and two on the control lock. It takes up to three times as long if
+    /// the calling code lies in the site's own cache line, which the processor throws away.
     pub fn pause(&self) -> Report {
         self.untyped.set_paused(true)
     }

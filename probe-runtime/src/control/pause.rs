@@ -1,8 +1,8 @@
 //! Pausing an attachment, and resuming it.
 //!
 //! Cost: one site of the executable's, in text that stays open, to whose probe nobody else listens,
-//! takes one locked instruction, and two for the control lock. So do more sites, with one each. A
-//! visibility that waits, waits besides.
+//! takes one locked instruction, and two for the control lock. Several such sites take one locked
+//! instruction each, and the same two for the lock. A visibility that waits, waits besides.
 
 use std::sync::Arc;
 

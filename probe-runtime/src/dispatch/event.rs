@@ -8,8 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 
-use super::ProbeId;
-use super::Slot;
+use super::{ProbeId, Slot};
 use crate::abi::{Convention, Definition, FieldNames, Kind, Value, ValueRef};
 #[cfg(probe_backend = "x86_64")]
 use crate::arch::backend;

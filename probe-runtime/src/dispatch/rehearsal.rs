@@ -1,8 +1,9 @@
 //! What hits take on this machine: told from some of a function that is none of the program's.
 //!
-//! The function has two definitions, an entry's and an exit's, which no table lists, and no sites: its hits are made by calling
-//! what an active site leads to. They count, where nobody asks for the counts, or are delivered to a consumer: the entry's as those of the
-//! probe 0, the exit's of the probe 1. Of several rounds the one in the middle is taken: some are interrupted.
+//! The function has two definitions, an entry's and an exit's, which no table lists, and no sites:
+//! its hits are made by calling what an active site leads to. They count, where nobody asks for the
+//! counts, or are delivered to a consumer: the entry's as those of the probe 0, the exit's of the
+//! probe 1. Of several rounds the one in the middle is taken: some are interrupted.
 //!
 //! Cost: some 100 µs each time.
 
@@ -10,8 +11,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::ProbeId;
-use super::{Action, Era, Hooks, Listener, Mark, Room, Slot, Subscription, TallyAt, Unsettled};
+use super::{Action, Era, Hooks, Listener, Mark, ProbeId, Room, Slot, Subscription, TallyAt, Unsettled};
 use crate::arch::backend;
 use crate::arch::backend::rehearsal::{CALL, call, count_in_place};
 use crate::os::fork::process;
@@ -42,7 +42,8 @@ impl Drop for Alone {
     }
 }
 
-/// What a call takes whose two hits are counted, in ticks of the clock `now`; `None` where another thread rehearses, or this one is inside a hit.
+/// What a call takes whose two hits are counted, in ticks of the clock `now`; `None` where another
+/// thread rehearses, or this one is inside a hit.
 pub(crate) fn hits_that_count(now: impl Fn() -> u64) -> Option<f64> {
     rehearse(now, &[], || ())
 }

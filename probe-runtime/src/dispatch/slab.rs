@@ -17,9 +17,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::ProbeId;
 use super::hook::{Action, Hook, Member, Rest};
-use super::{Era, Subscription, TallyAt, Wrapper, Wrappers};
+use super::{Era, ProbeId, Subscription, TallyAt, Wrapper, Wrappers};
 
 /// For how much there is room.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -6,8 +6,8 @@ use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, 
 use crate::registry::{Counts, ProbeCount};
 
 impl Counts {
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the probes as its `rows`, which have
-    /// the columns of [`to_csv`](Self::to_csv).
+    /// All of it as JSON: an object that says which program this is, and when it was measured, with
+    /// the probes as its `rows`, which have the columns of [`to_csv`](Self::to_csv).
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};

@@ -1,8 +1,7 @@
 //! Options as `PROBES` has them: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-use crate::syntax::Mistake;
-use crate::syntax::Setting;
+use crate::syntax::{Mistake, Setting};
 
 impl Perf {
     /// One with these options, `events` and `budget`.

@@ -142,7 +142,8 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
 
 fn install() -> Result<(), PatchError> {
     static IS_HOOKED: AtomicBool = AtomicBool::new(false);
-    // No-op under an upper room's lock, where nothing may be loaded: its holder has called this before.
+    // No-op under an upper room's lock, where nothing may be loaded: its holder has called this
+    // before.
     READY.require().map_err(|error| signal(&error.to_string()))?;
     os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
     if !IS_HOOKED.swap(true, Ordering::AcqRel) {
