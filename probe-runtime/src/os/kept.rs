@@ -16,6 +16,10 @@ impl<T> Kept<T> {
         **self.0.borrow_mut() = Some(value);
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_none()
+    }
+
     pub(crate) fn take(&self) -> Option<T> {
         self.0.borrow_mut().take()
     }
