@@ -80,6 +80,9 @@ impl Output {
             }
         });
         let own = self.replaced();
+        // This code may be kept loaded by now, where it could not be when somebody asked for the
+        // list before. If it still is not, nothing is attached.
+        let _ = READY.require();
         let mut outputs = outputs();
         let (mut taken, mut inherited) = (None, Vec::new());
         for output in outputs.iter_mut() {
@@ -282,6 +285,18 @@ fn after_fork() {
 pub(super) mod tests {
     use super::*;
     use crate::spec::Report;
+
+    #[test]
+    fn forks_take_the_list_once_it_has_an_output() {
+        drop(outputs());
+        READY.unpin();
+        drop(outputs());
+        let run =
+            Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
+        let ticket = Output::new(run, Destination::Stderr, Vec::new()).open().unwrap();
+        assert!(READY.is_across_forks());
+        close(&ticket);
+    }
 
     struct Panics;
 

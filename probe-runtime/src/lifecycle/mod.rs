@@ -61,6 +61,12 @@ impl Ready {
         self.state.store(UNPINNED, Ordering::Release);
     }
 
+    /// Whether forks take the room's lock.
+    #[cfg(test)]
+    pub(crate) fn is_across_forks(&self) -> bool {
+        self.state.load(Ordering::Acquire) == READY
+    }
+
     /// Gets the room ready; for operations that put hooks into the program. As for
     /// [`prepare`](Self::prepare), no room's lock is held, unless this room is known to be ready.
     ///
