@@ -61,6 +61,31 @@ fn unpinned(Unpinned { object, reason }: Unpinned) -> Error {
 fn install() {
     dispatch::prepare();
     dispatch::on_failure(lock::sweep);
+    // Last: it waits for whoever has begun to open text before this room was ready.
     #[cfg(probe_backend = "x86_64")]
     set_quieting(Quieting { begin: guarded::begin, end: guarded::end });
+}
+
+#[cfg(all(test, probe_backend = "x86_64"))]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::patch::while_locked;
+
+    #[test]
+    fn getting_ready_waits_for_a_thread_that_opens_text() {
+        prepare();
+        let mut other = None;
+        while_locked(|| {
+            let ready = thread::spawn(install);
+            // Long enough for a thread that does not wait.
+            for _ in 0..10_000 {
+                thread::yield_now();
+            }
+            assert!(!ready.is_finished());
+            other = Some(ready);
+        });
+        assert!(other.is_some_and(|ready| ready.join().is_ok()));
+    }
 }

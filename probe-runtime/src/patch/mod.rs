@@ -98,14 +98,16 @@ pub(crate) use near::{map_near, unmap};
 pub(crate) use now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word};
 #[cfg(probe_backend = "x86_64")]
 use pages::WritableRuns;
+#[cfg(all(test, probe_backend = "x86_64"))]
+pub(crate) use pages::while_locked;
 #[cfg(probe_backend = "x86_64")]
 pub use pages::{OpenText, TextError, unrestored_bytes};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use pages::{READY, forget_gone};
+pub(crate) use pages::{READY, forget_gone, set_quieting};
 #[cfg(probe_discovers)]
 pub(crate) use pages::{close_held, make_room};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use quiet::{Quieting, set_quieting};
+pub(crate) use quiet::Quieting;
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use site::Site;
 #[cfg(probe_backend = "x86_64")]

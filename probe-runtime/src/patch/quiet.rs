@@ -18,11 +18,11 @@ pub(crate) struct Quieting {
 static QUIETING: OnceLock<Quieting> = OnceLock::new();
 
 /// Has this done around the lock. The first that is given stays.
-pub(crate) fn set_quieting(quieting: Quieting) {
+pub(super) fn set(quieting: Quieting) {
     let _ = QUIETING.set(quieting);
 }
 
-/// While it lives, no consumer is called on this thread.
+/// While it lives, no consumer is called on this thread, if any can be called at all.
 pub(super) struct Quiet {
     begun: Option<(&'static Quieting, usize)>,
     // It ends on the thread that it began on.
@@ -31,8 +31,16 @@ pub(super) struct Quiet {
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        let begun = QUIETING.get().map(|quieting| (quieting, (quieting.begin)()));
-        Self { begun, not_send: PhantomData }
+        let mut quiet = Self { begun: None, not_send: PhantomData };
+        quiet.renew();
+        quiet
+    }
+
+    /// Under the lock: consumers may have become possible on the way to it.
+    pub(super) fn renew(&mut self) {
+        if self.begun.is_none() {
+            self.begun = QUIETING.get().map(|quieting| (quieting, (quieting.begin)()));
+        }
     }
 }
 

@@ -66,7 +66,9 @@ pub use error::TextError;
 pub(super) use now::{NotOpen, write_now};
 #[cfg(probe_discovers)]
 pub(crate) use now::{close_held, make_room};
-pub(crate) use shared::READY;
+#[cfg(test)]
+pub(crate) use shared::while_locked;
+pub(crate) use shared::{READY, set_quieting};
 
 /// A guard that keeps text writable while it lives.
 ///

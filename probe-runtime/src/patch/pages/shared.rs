@@ -14,7 +14,7 @@ use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
-use crate::patch::quiet::Quiet;
+use crate::patch::quiet::{self, Quiet, Quieting};
 // The model checker's kernel.
 #[cfg(all(test, loom))]
 use super::interleavings::{Maps, protect};
@@ -57,9 +57,25 @@ impl std::ops::DerefMut for Locked {
 pub(super) fn lock() -> Locked {
     let whole = Uncancellable::new();
     READY.prepare();
-    let quiet = Quiet::new();
+    let mut quiet = Quiet::new();
     // A panic under it is a bug of ours. The map is consistent between steps even so.
-    Locked { pages: PAGES.lock().unwrap_or_else(PoisonError::into_inner), _quiet: quiet, _whole: whole }
+    let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    quiet.renew();
+    Locked { pages, _quiet: quiet, _whole: whole }
+}
+
+/// Has this done around the mutex from here on, and waits for a thread that holds it without. So
+/// consumers may be called when this returns. This room is ready, or can't be.
+pub(crate) fn set_quieting(quieting: Quieting) {
+    quiet::set(quieting);
+    drop(lock());
+}
+
+/// Does something while the mutex is held.
+#[cfg(test)]
+pub(crate) fn while_locked(run: impl FnOnce()) {
+    let _locked = lock();
+    run();
 }
 
 /// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
@@ -67,12 +83,13 @@ pub(super) fn lock() -> Locked {
 #[cfg(probe_discovers)]
 pub(super) fn try_lock() -> Option<Locked> {
     let whole = Uncancellable::new();
-    let quiet = Quiet::new();
+    let mut quiet = Quiet::new();
     let pages = match PAGES.try_lock() {
         Ok(pages) => pages,
         Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
         Err(std::sync::TryLockError::WouldBlock) => return None,
     };
+    quiet.renew();
     Some(Locked { pages, _quiet: quiet, _whole: whole })
 }
 
