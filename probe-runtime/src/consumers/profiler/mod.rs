@@ -43,8 +43,7 @@ use super::shown::Shown;
 #[cfg(feature = "perf")]
 use crate::calls::Function;
 use crate::clock::Clock;
-use crate::control::{Consumer, Start, Wants};
-use crate::control::{ProbeSet, Switch};
+use crate::control::{Consumer, ProbeSet, Start, Switch, Wants};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::registry::ProbeId;
