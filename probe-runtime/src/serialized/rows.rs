@@ -3,7 +3,6 @@
 use serde_core::ser::SerializeMap;
 use serde_core::{Serialize, Serializer};
 
-use crate::consumers;
 use crate::report::{Cell, Row, Written};
 
 impl Serialize for Cell<'_> {
@@ -78,26 +77,26 @@ rows!(crate::registry::ProbeCount: Self::row);
 rows!(crate::calls::LeftOut: Self::row);
 
 #[cfg(feature = "latency")]
-reports!(consumers::Latencies, consumers::SlowCalls);
+reports!(crate::consumers::Latencies, crate::consumers::SlowCalls);
 #[cfg(feature = "latency")]
-rows!(consumers::FunctionLatency: Self::row, consumers::FunctionSlow: Self::row);
+rows!(crate::consumers::FunctionLatency: Self::row, crate::consumers::FunctionSlow: Self::row);
 
 #[cfg(feature = "call-tree")]
-reports!(consumers::Tree);
+reports!(crate::consumers::Tree);
 // Without `parent`: what that counts is the rows of a tree.
 #[cfg(feature = "call-tree")]
-rows!(consumers::TreeNode: |node| node.row(None));
+rows!(crate::consumers::TreeNode: |node| node.row(None));
 
 #[cfg(feature = "profiler")]
-reports!(consumers::Profile);
+reports!(crate::consumers::Profile);
 #[cfg(feature = "profiler")]
 rows!(
-    consumers::FunctionProfile: Self::row,
-    consumers::ProfileCost: Self::row,
-    consumers::Estimated: |it| Row::new().with("value", it.value).with("error", it.error),
+    crate::consumers::FunctionProfile: Self::row,
+    crate::consumers::ProfileCost: Self::row,
+    crate::consumers::Estimated: |it| Row::new().with("value", it.value).with("error", it.error),
 );
 
 #[cfg(feature = "perf")]
-reports!(consumers::EventCounts);
+reports!(crate::consumers::EventCounts);
 #[cfg(feature = "perf")]
-rows!(consumers::FunctionEvents: Self::row, consumers::MissingEvent: Self::row);
+rows!(crate::consumers::FunctionEvents: Self::row, crate::consumers::MissingEvent: Self::row);
