@@ -134,10 +134,14 @@ impl Running {
     /// may have been inside of calls that are timed each, without any window having seen it: infinite if
     /// windows can't tell.
     pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
-        let timed = |it: &usize| self.courses[*it].mode == Mode::Timed;
-        let others: Vec<_> = (0..self.courses.len()).filter(|it| !timed(it)).collect();
-        let readings = self.read(sampler, &others);
-        let lately = others.iter().zip(readings).any(|(it, seen)| self.courses[*it].has_untimed(&seen));
+        let of_mode = |mode| (0..self.courses.len()).filter(move |it| self.courses[*it].mode == mode);
+        let is_called = || {
+            let counted: Vec<_> = of_mode(Mode::Counted).collect();
+            let readings = self.read(sampler, &counted);
+            counted.iter().zip(readings).any(|(it, seen)| self.courses[*it].has_untimed(&seen))
+        };
+        // Most often, nothing has to be read for that.
+        let lately = of_mode(Mode::Sampled).next().is_some() || is_called();
         let untimed = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
         let part = if self.windows.is_partial { f64::INFINITY } else { hidden(0.0, self.windows.timed) };
         [untimed, part]
