@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use crate::control::Attachment;
-use crate::control::Consumer;
+use crate::control::{Attachment, Consumer};
 use crate::report::{footnotes, notes};
 
 /// A consumer with a report of its own.

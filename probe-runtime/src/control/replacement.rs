@@ -4,13 +4,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::HeldText;
-use super::Wants;
 use super::attached::{Attached, Policy};
 use super::lock::operate;
 use super::ready;
 use super::retired::settle;
 use super::state::Control;
+use super::{HeldText, Wants};
 use crate::abi::Definition;
 use crate::dispatch::{Action, Awaited, Subscription, Wrapper};
 use crate::error::Error;

@@ -294,7 +294,7 @@ pub(super) mod tests {
         let run =
             Run { base: PathBuf::new(), program: "p".to_owned(), process: process::id(), is_forked: false };
         let ticket = Output::new(run, Destination::Stderr, Vec::new()).open().unwrap();
-        assert!(READY.is_across_forks());
+        assert!(READY.is_ready());
         close(&ticket);
     }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use crate::os::caught::Signal;
-use crate::syntax::Mistake;
-use crate::syntax::interval;
+use crate::syntax::{Mistake, interval};
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";

@@ -49,8 +49,8 @@ impl Ready {
         }
     }
 
-    /// Whether it is ready, without waiting.
-    #[cfg(probe_discovers)]
+    /// Whether it is ready, without waiting: then forks take its lock.
+    #[cfg(any(probe_discovers, test))]
     pub(crate) fn is_ready(&self) -> bool {
         self.state.load(Ordering::Acquire) == READY
     }
@@ -59,12 +59,6 @@ impl Ready {
     #[cfg(test)]
     pub(crate) fn unpin(&self) {
         self.state.store(UNPINNED, Ordering::Release);
-    }
-
-    /// Whether forks take the room's lock.
-    #[cfg(test)]
-    pub(crate) fn is_across_forks(&self) -> bool {
-        self.state.load(Ordering::Acquire) == READY
     }
 
     /// Gets the room ready; for operations that put hooks into the program. As for

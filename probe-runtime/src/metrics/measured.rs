@@ -4,8 +4,7 @@ use super::Metrics;
 use crate::consumers::Count;
 #[cfg(feature = "latency")]
 use crate::consumers::{FunctionLatency, Latency};
-use crate::control::Attachment;
-use crate::control::Consumer;
+use crate::control::{Attachment, Consumer};
 
 /// A consumer whose numbers an [`Exporter`](super::Exporter) can export. `Count` and `Latency`
 /// implement it, and your own consumers can.

@@ -20,8 +20,7 @@ mod units;
 use std::fmt;
 
 pub(crate) use csv::Csv;
-pub(crate) use document::{Rows, document, json};
-pub(crate) use document::{Written, heading, program};
+pub(crate) use document::{Rows, Written, document, heading, json, program};
 #[cfg(feature = "perf")]
 pub(crate) use functions::Columns;
 #[cfg(any(feature = "latency", feature = "profiler"))]

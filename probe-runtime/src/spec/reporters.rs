@@ -11,8 +11,7 @@ use crate::consumers::Perf;
 use crate::consumers::Profiler;
 #[cfg(feature = "latency")]
 use crate::consumers::{Latency, Slow};
-use crate::control::Consumer;
-use crate::control::{Attachment, ProbeSet};
+use crate::control::{Attachment, Consumer, ProbeSet};
 use crate::error::Error;
 use crate::patch::TextPolicy;
 use crate::syntax::{Mistake, Setting, TEXT, settings, text};

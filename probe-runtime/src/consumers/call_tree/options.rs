@@ -1,8 +1,7 @@
 //! A call tree as `PROBES` asks for it: `call-tree(depth=8, recursion=full)`. Pure.
 
 use super::CallTree;
-use crate::syntax::Mistake;
-use crate::syntax::Setting;
+use crate::syntax::{Mistake, Setting};
 
 impl CallTree {
     /// One with these options.

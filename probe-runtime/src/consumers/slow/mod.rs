@@ -19,13 +19,11 @@ use super::shown::Shown;
 use crate::abi::Kind;
 use crate::calls::{Ended, Meter, OnceCalls, add};
 use crate::clock::{Clock, Scale};
-use crate::control::Consumer;
-use crate::control::ProbeSet;
+use crate::control::{Consumer, ProbeSet};
 use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::Local;
-use crate::syntax::Mistake;
-use crate::syntax::{Setting, interval};
+use crate::syntax::{Mistake, Setting, interval};
 
 /// Reports each call that took longer than a limit, as it ends: the function, the time, the fields
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
