@@ -1,7 +1,9 @@
-//! A consumer of one's own: a log of the last large answers of a web server.
+//! Your own consumer: a log of the last large answers of a web server. It is attached in the code, and
+//! `PROBES` may name it, too.
 //!
 //! ```text
 //! cargo run --example consumer
+//! PROBES='consumer::answered=large(least=900)' cargo run --example consumer
 //! ```
 //!
 //! A [`Consumer`] is called on the thread that hits the probe, with an [`Event`]: the probe's path, kind and
@@ -10,12 +12,15 @@
 //! never waits for another thread; what it misses for that is counted).
 
 use std::collections::VecDeque;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::thread;
 
-use probe_runtime::{Consumer, Event, ValueRef, point, select};
+use probe_runtime::{
+    Attachment, Consumer, Event, Format, ParseError, Rendered, Reporter, Setting, ValueRef, init_from_env,
+    point, register, select,
+};
 
 /// Keeps the last events whose field `bytes` is at least `least`.
 struct LargeOnes {
@@ -71,6 +76,37 @@ impl Consumer for LargeOnes {
     }
 }
 
+/// What `PROBES` and its reports need besides.
+impl Reporter for LargeOnes {
+    const NAME: &'static str = "large";
+    const ABOUT: &'static str = "the last events with many bytes";
+    const OPTIONS: &'static [&'static str] = &["least"];
+    const EXAMPLE: &'static str = "least=400";
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        let least = match settings.last() {
+            Some(it) => it.value().parse().map_err(|_| it.invalid_value("write a number of bytes"))?,
+            None => 400,
+        };
+        Ok(Self::new(least, 3))
+    }
+
+    fn report(large: &Attachment<Self>, _format: Format) -> Rendered {
+        (**large).to_string().into()
+    }
+}
+
+impl fmt::Display for LargeOnes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the last {} answers of {} bytes and more:", self.capacity, self.least)?;
+        for line in self.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            writeln!(f, "  {line}")?;
+        }
+        let (seen, missed) = (self.seen.load(Ordering::Relaxed), self.missed.load(Ordering::Relaxed));
+        write!(f, "{seen} answers seen; {missed} large ones not kept, for another thread was writing")
+    }
+}
+
 #[derive(Debug)]
 enum Method {
     Get,
@@ -97,21 +133,14 @@ fn serve() {
 }
 
 fn main() -> Result<(), probe_runtime::Error> {
+    register::<LargeOnes>()?;
+    let _probes = init_from_env()?;
     let large = select("consumer::answered")?.attach(LargeOnes::new(400, 3))?;
     thread::scope(|scope| {
         scope.spawn(serve);
         scope.spawn(serve);
     });
     let _ = large.pause();
-
-    println!("the last {} answers of {} bytes and more:", large.capacity, large.least);
-    for line in large.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        println!("  {line}");
-    }
-    println!(
-        "{} answers seen; {} large ones not kept, for another thread was writing",
-        large.seen.load(Ordering::Relaxed),
-        large.missed.load(Ordering::Relaxed)
-    );
+    println!("{}", *large);
     Ok(())
 }

@@ -33,7 +33,10 @@ impl Run {
         let path = built(name);
         assert!(path.is_file(), "{} is missing; build it with `cargo build --examples`", path.display());
         let mut command = Command::new(path);
-        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("PROBES");
+        command
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+            .env_remove("PROBES")
+            .env_remove("PROBES_OUT");
         Self(command)
     }
 
@@ -48,6 +51,13 @@ impl Run {
     #[must_use]
     pub fn probes(mut self, value: &str) -> Self {
         self.0.env("PROBES", value);
+        self
+    }
+
+    /// Sets the environment variable `PROBES_OUT`.
+    #[must_use]
+    pub fn out(mut self, value: &str) -> Self {
+        self.0.env("PROBES_OUT", value);
         self
     }
 

@@ -96,6 +96,13 @@ pub enum Error {
     Consumer(Box<dyn error::Error + Send + Sync>),
     /// A thread that the consumer needs could not be started.
     Thread(io::Error),
+    /// A consumer can't be [registered](crate::register).
+    Register {
+        /// Its name.
+        name: &'static str,
+        /// What keeps it from being named, and what to do.
+        problem: String,
+    },
     /// A [`Spec`](crate::Spec) is malformed.
     Spec {
         /// Its text.
@@ -191,6 +198,9 @@ impl fmt::Display for Error {
             ),
             Self::Consumer(error) => fmt::Display::fmt(error, f),
             Self::Thread(error) => write!(f, "the consumer's thread can't be started: {error}"),
+            Self::Register { name, problem } => {
+                write!(f, "the consumer `{name}` can't be registered: {problem}")
+            }
             Self::Spec { spec, at, problem } => mistaken("malformed spec", spec, *at, problem, f),
             Self::Environment { variable, value, at, problem } => mistaken(variable, value, *at, problem, f),
         }

@@ -150,7 +150,8 @@ pub use {
     registry::{Counts, FieldInfo, ProbeCount, ProbeId, ProbeInfo, ProbeState},
     selector::{Selector, SelectorError, Subject},
     self_test::{SelfTest, self_test},
-    spec::{Spec, SpecAttachment, SpecAttachments, attach_spec},
+    spec::{Format, Rendered, Reporter, Spec, SpecAttachment, SpecAttachments, attach_spec, register},
+    syntax::{ParseError, Setting},
 };
 
 #[cfg(feature = "profiler")]

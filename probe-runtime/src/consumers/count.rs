@@ -6,7 +6,7 @@ use crate::control::{Attachment, Consumer, Wants};
 use crate::dispatch::Event;
 use crate::registry::Counts;
 use crate::report::{footnotes, notes_of_counts};
-use crate::syntax::{Mistake, Setting};
+use crate::syntax::{ParseError, Setting};
 
 /// Counts the hits of each probe: exactly, under any number of threads, without a shared cache
 /// line.
@@ -38,9 +38,9 @@ impl Count {
     }
 
     /// One with this option as `PROBES` has it: `count(all)`.
-    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+    pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         match settings.iter().find(|it| !it.value.is_empty()) {
-            Some(it) => Err(it.mistaken_value(0, "`all` has no value; write `count(all)`")),
+            Some(it) => Err(it.invalid_value("`all` has no value; write `count(all)`")),
             None => Ok(Self { shows_all: !settings.is_empty() }),
         }
     }

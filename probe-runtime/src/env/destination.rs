@@ -14,7 +14,7 @@ use std::path::{PathBuf, is_separator};
 
 use crate::order::sort_by;
 use crate::spec::{Format, endings};
-use crate::syntax::Mistake;
+use crate::syntax::ParseError;
 
 /// The name of a file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
@@ -56,7 +56,7 @@ pub(super) struct Run {
 
 impl Destination {
     /// Reads the variable. A path that is there, and a folder, is one whether it ends with a slash or not.
-    pub(super) fn parse(value: &str, is_folder: bool) -> Result<Self, Mistake> {
+    pub(super) fn parse(value: &str, is_folder: bool) -> Result<Self, ParseError> {
         if value.is_empty() || value == "-" {
             return Ok(Self::Stderr);
         }
@@ -71,7 +71,7 @@ impl Destination {
 }
 
 impl Pattern {
-    fn parse(value: &str) -> Result<Self, Mistake> {
+    fn parse(value: &str) -> Result<Self, ParseError> {
         let (mut parts, mut text) = (Vec::new(), String::new());
         let mut chars = value.char_indices();
         while let Some((at, c)) = chars.next() {
@@ -94,7 +94,7 @@ impl Pattern {
                          consumer), %c (its name) and %%",
                         other.map(String::from).unwrap_or_default()
                     );
-                    return Err(Mistake { at, problem });
+                    return Err(ParseError { at, problem });
                 }
             };
             if !text.is_empty() {
@@ -109,7 +109,7 @@ impl Pattern {
                 let Some(format) = Format::ALL.iter().find(|format| format.ending() == ending) else {
                     let problem =
                         format!("`.{ending}` is no report's ending; there are {}", endings(&Format::ALL));
-                    return Err(Mistake { at, problem });
+                    return Err(ParseError { at, problem });
                 };
                 (*format, at)
             }
@@ -147,8 +147,8 @@ impl Pattern {
     }
 
     /// Whether each of these consumers, with its number, its name, and the formats that it has, can report so.
-    pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), Mistake> {
-        let mistake = |problem| Err(Mistake { at: self.at, problem });
+    pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), ParseError> {
+        let mistake = |problem| Err(ParseError { at: self.at, problem });
         for (_, consumer, formats) in consumers {
             if self.format == Format::Prometheus && !cfg!(feature = "metrics") {
                 return mistake(

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::spec::{FEATURES, REPORTERS, Reporter};
+use crate::spec::{FEATURES, Row};
 
 /// What asks for it, alone.
 pub(super) const ASKED: &str = "help";
@@ -54,9 +54,9 @@ pub(super) fn text() -> String {
     };
     let selectors = SELECTORS.iter().map(|(examples, what)| (examples.join("  "), (*what).to_owned()));
     section("", selectors.collect());
-    let here = REPORTERS.iter().map(|it| (signature(it), it.what.to_owned()));
+    let here = Row::all().map(|it| (signature(it), it.about.to_owned()));
     section("\nConsumers, which all take `text=sealed|open|alias`, too:\n", here.collect());
-    let off = FEATURES.iter().filter(|(name, _)| Reporter::named(name).is_none());
+    let off = FEATURES.iter().filter(|(name, _)| Row::named(name).is_none());
     let needs = |name: &str, feature: &str| {
         (
             name.to_owned(),
@@ -73,8 +73,8 @@ pub(super) fn text() -> String {
 }
 
 /// A consumer with its options, as an example.
-fn signature(reporter: &Reporter) -> String {
-    let (name, example) = (reporter.name, reporter.example);
+fn signature(row: &Row) -> String {
+    let (name, example) = (row.name, row.example);
     if example.is_empty() { name.to_owned() } else { format!("{name}({example})") }
 }
 
@@ -91,13 +91,13 @@ mod tests {
             let lefts = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
             lefts.filter(|it| *it == left).count()
         };
-        for reporter in REPORTERS {
-            assert_eq!(count(&signature(reporter)), 1, "{}: {text}", reporter.name);
-            assert!(requests(&format!("a={}", signature(reporter))).is_ok());
+        for row in Row::all() {
+            assert_eq!(count(&signature(row)), 1, "{}: {text}", row.name);
+            assert!(requests(&format!("a={}", signature(row))).is_ok());
         }
         for (name, _) in FEATURES {
             assert_eq!(
-                count(name) + REPORTERS.iter().filter(|it| it.name == name && !it.example.is_empty()).count(),
+                count(name) + Row::all().filter(|it| it.name == name && !it.example.is_empty()).count(),
                 1
             );
         }

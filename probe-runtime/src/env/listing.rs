@@ -6,7 +6,7 @@ use crate::registry::{FieldInfo, ProbeInfo};
 use crate::report::{Csv, Object, Table, array, heading};
 use crate::selector::{Assigned, Selector, Words, assigned};
 use crate::spec::Format;
-use crate::syntax::Mistake;
+use crate::syntax::ParseError;
 
 /// Alone, or in place of a consumer.
 pub(super) const NAME: &str = "list";
@@ -21,7 +21,7 @@ pub(super) enum Listed<'a> {
 }
 
 /// What is to be listed, if that is what the text asks for.
-pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
+pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, ParseError> {
     let Some(before) = text.trim_end().strip_suffix(NAME) else { return Ok(None) };
     if before.trim().is_empty() {
         return Ok(Some(Listed::All));
@@ -32,7 +32,7 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
         let Assigned { end, equals } = assigned(selector, &mut words, at);
         if let Some(at) = equals {
             let problem = "`list` stands alone: nothing is attached where probes are listed".to_owned();
-            return Err(Mistake { at, problem });
+            return Err(ParseError { at, problem });
         }
         at = end + 1;
     }
@@ -40,7 +40,7 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, Mistake> {
     let selector = selector.trim();
     match Selector::parse(selector) {
         Ok(_) => Ok(Some(Listed::Selected(selector))),
-        Err(error) => Err(error.mistake().after(lead)),
+        Err(error) => Err(error.parse_error().after(lead)),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::os;
 use crate::patch::unmatched_lines;
 use crate::report::program;
 use crate::spec::{Format, Listening, Request, requests};
-use crate::syntax::Mistake;
+use crate::syntax::ParseError;
 
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";
@@ -35,8 +35,9 @@ const OUT: &str = "PROBES_OUT";
 /// `call-tree` also `call-tree`, with `profiler` also `profile`, which may have a budget:
 /// `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
 /// which may have one too, and events, by their names:
-/// `net::**=perf(events=cycles+instructions, budget=1%)`. Without the variable, or with an empty
-/// one, nothing is attached.
+/// `net::**=perf(events=cycles+instructions, budget=1%)`. Your own consumers have the names that
+/// they were [registered](crate::register) with. Without the variable, or with an empty one, nothing
+/// is attached.
 ///
 /// `PROBES=help` says what the variable takes, on stderr: selectors, and the consumers of this
 /// build with their options. `PROBES=list` shows which probes the program has, and
@@ -161,8 +162,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     }
     let requests = requests(&value).map_err(|it| malformed(VARIABLE, &value, it))?;
     let consumers = requests.iter().enumerate();
-    let consumers: Vec<_> =
-        consumers.map(|(at, it)| (at + 1, it.reporter.name, it.reporter.formats)).collect();
+    let consumers: Vec<_> = consumers.map(|(at, it)| (at + 1, it.row.name, it.row.formats)).collect();
     let destination = destination(&consumers, &run)?;
     let when = when()?;
     let attached: Vec<_> = requests.iter().enumerate().filter_map(|(at, it)| attach(at + 1, it)).collect();
@@ -175,7 +175,7 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
             "another guard of `init_from_env` reports to {} already; call it once, in `main`",
             path.display()
         );
-        malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), Mistake { at: 0, problem })
+        malformed(OUT, &env::var_os(OUT).unwrap_or_default().to_string_lossy(), ParseError { at: 0, problem })
     })?;
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
@@ -186,7 +186,7 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
     match request.attach() {
         Ok(Listening { reported, unmatched }) => {
             unmatched_lines(&unmatched).for_each(|line| say(&format!("{VARIABLE}: {line}")));
-            Some(Attached { number, consumer: request.reporter.name.to_owned(), reported })
+            Some(Attached { number, consumer: request.row.name.to_owned(), reported })
         }
         Err(error) => {
             let request = request.to_string();
@@ -268,9 +268,9 @@ fn destination(consumers: &[(usize, &str, &[Format])], run: &Run) -> Result<Dest
     let value = value.into_string().map_err(|value| {
         let value = value.to_string_lossy();
         let at = value.find(char::REPLACEMENT_CHARACTER).unwrap_or_default();
-        malformed(OUT, &value, Mistake { at, problem: "this is not UTF-8".to_owned() })
+        malformed(OUT, &value, ParseError { at, problem: "this is not UTF-8".to_owned() })
     })?;
-    let malformed = |it: Mistake| malformed(OUT, &value, it);
+    let malformed = |it: ParseError| malformed(OUT, &value, it);
     let destination = Destination::parse(&value, Path::new(&value).is_dir()).map_err(malformed)?;
     if let Destination::Files(pattern) = &destination {
         pattern.check(run, consumers).map_err(malformed)?;
@@ -278,6 +278,6 @@ fn destination(consumers: &[(usize, &str, &[Format])], run: &Run) -> Result<Dest
     Ok(destination)
 }
 
-fn malformed(variable: &'static str, value: &str, Mistake { at, problem }: Mistake) -> Error {
+fn malformed(variable: &'static str, value: &str, ParseError { at, problem }: ParseError) -> Error {
     Error::Environment { variable, value: value.to_owned(), at, problem }
 }

@@ -132,7 +132,7 @@ impl Output {
             Destination::Stderr => {
                 let columns = os::stderr::columns();
                 let text = |it: &dyn Reported| match columns {
-                    Some(columns) => it.text_within(columns),
+                    Some(columns) => it.report_within(columns),
                     None => it.report(Format::Text).content,
                 };
                 self.attached.iter().for_each(|it| say(&text(&*it.reported)));
@@ -284,7 +284,7 @@ fn after_fork() {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::spec::Report;
+    use crate::spec::Rendered;
 
     #[test]
     fn forks_take_the_list_once_it_has_an_output() {
@@ -301,13 +301,20 @@ pub(super) mod tests {
     struct Panics;
 
     impl Reported for Panics {
-        fn report(&self, _format: Format) -> Report {
+        fn report(&self, _format: Format) -> Rendered {
+            panic!("this report panics")
+        }
+
+        fn report_within(&self, _columns: usize) -> String {
             panic!("this report panics")
         }
 
         fn notes(&self) -> Vec<String> {
             Vec::new()
         }
+
+        #[cfg(feature = "metrics")]
+        fn measure(&self, _into: &mut Metrics) {}
     }
 
     /// Has this process report such a thing, for two signals, of which the second ends it.

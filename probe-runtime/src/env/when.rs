@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::os::caught::Signal;
-use crate::syntax::{Mistake, interval};
+use crate::syntax::{ParseError, interval};
 
 pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";
@@ -21,11 +21,15 @@ pub(super) struct When {
 
 impl When {
     /// Reads the variables' values; an empty one counts as none. A mistake comes with its variable.
-    pub(super) fn parse(every: &str, on: &str, signals: &str) -> Result<Self, (&'static str, Mistake)> {
+    pub(super) fn parse(every: &str, on: &str, signals: &str) -> Result<Self, (&'static str, ParseError)> {
         let every = if every.is_empty() {
             None
         } else {
-            Some(interval(every).and_then(at_least).map_err(|problem| (EVERY, Mistake { at: 0, problem }))?)
+            Some(
+                interval(every)
+                    .and_then(at_least)
+                    .map_err(|problem| (EVERY, ParseError { at: 0, problem }))?,
+            )
         };
         let on = if on.is_empty() { Vec::new() } else { names(on, &[]).map_err(|it| (ON, it))? };
         let mut ends = match signals.trim() {
@@ -51,7 +55,7 @@ fn at_least(every: Duration) -> Result<Duration, String> {
 }
 
 /// Signals by their names, at commas, each once; each one of these, if there are some.
-fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, Mistake> {
+fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, ParseError> {
     let mut at = 0;
     let mut signals = Vec::new();
     for name in value.split(',') {
@@ -67,11 +71,11 @@ fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, Mistake> {
                 [] => "there are no signals on this system".to_owned(),
                 all => format!("`{}` is not a signal for this; there is {}", name.trim(), all.join(", ")),
             };
-            return Err(Mistake { at: name_at, problem });
+            return Err(ParseError { at: name_at, problem });
         };
         if signals.contains(&signal) {
             let problem = format!("`{}` is there already: each signal is named once", name.trim());
-            return Err(Mistake { at: name_at, problem });
+            return Err(ParseError { at: name_at, problem });
         }
         signals.push(signal);
         at += name.len() + 1;
@@ -115,7 +119,7 @@ mod tests {
     #[test]
     fn mistakes_say_where() {
         let of = |every, on, signals| {
-            let (variable, Mistake { at, problem }) = When::parse(every, on, signals).unwrap_err();
+            let (variable, ParseError { at, problem }) = When::parse(every, on, signals).unwrap_err();
             (variable, at, problem)
         };
         let (variable, at, problem) = of("often", "", "");

@@ -29,10 +29,7 @@ pub(crate) use json::{Object, array};
 #[cfg(feature = "call-tree")]
 pub(crate) use labels::Defined;
 pub(crate) use labels::labels;
-#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
-pub(crate) use notes::notes;
-pub(crate) use notes::notes_of_counts;
-pub(crate) use notes::{footnotes, foreign};
+pub(crate) use notes::{footnotes, foreign, notes, notes_of_counts};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler", feature = "serde"))]
 pub(crate) use row::Cell;
 pub(crate) use row::Row;

@@ -4,7 +4,7 @@ use std::error;
 use std::fmt;
 
 use super::pointed::pointed;
-use crate::syntax::Mistake;
+use crate::syntax::ParseError;
 
 /// What is wrong with a selector, and where. It prints with the text and a caret below the place.
 ///
@@ -32,9 +32,9 @@ impl SelectorError {
         &self.problem
     }
 
-    /// The mistake, at its byte rather than its column.
-    pub(crate) fn mistake(self) -> Mistake {
-        Mistake { at: self.at, problem: self.problem }
+    /// The same as a [`ParseError`], which has a byte in place of a column.
+    pub(crate) fn parse_error(self) -> ParseError {
+        ParseError { at: self.at, problem: self.problem }
     }
 }
 

@@ -13,7 +13,7 @@ use super::reported::Reported;
 use crate::control::{Attachment, Consumer};
 use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
-use crate::syntax::Mistake;
+use crate::syntax::ParseError;
 
 /// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment
 /// variable `PROBES` has it (see [`init_from_env`](crate::init_from_env)). Parses from text, prints
@@ -55,7 +55,7 @@ fn written(requests: &[Request<'_>]) -> String {
 }
 
 fn read(text: &str) -> Result<Vec<Request<'_>>, Error> {
-    requests(text).map_err(|Mistake { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
+    requests(text).map_err(|ParseError { at, problem }| Error::Spec { spec: text.to_owned(), at, problem })
 }
 
 impl fmt::Display for Spec {
@@ -76,7 +76,7 @@ impl Spec {
             let Listening { reported, unmatched } = request.attach()?;
             Ok(SpecAttachment {
                 selector: request.selector.to_owned(),
-                consumer: request.reporter.name,
+                consumer: request.row.name,
                 reported,
                 unmatched,
             })

@@ -1,14 +1,26 @@
 //! What a report may look like.
 
-/// What a report looks like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
+/// What a report looks like. The ending of its file says it, see
+/// [`init_from_env`](crate::init_from_env).
+///
+/// ```
+/// use probe_runtime::Format;
+/// assert_eq!(Format::Json.ending(), "json");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Format {
+    /// A table for people.
     Text,
+    /// JSON: one object.
     Json,
+    /// Comma-separated values (RFC 4180).
     Csv,
+    /// A picture, such as a flame graph.
     Svg,
+    /// Folded stacks, as flame graph tools read them.
     Folded,
-    /// With the feature `metrics`.
+    /// Prometheus's text, with the feature `metrics`.
     Prometheus,
 }
 
@@ -16,8 +28,8 @@ impl Format {
     pub(crate) const ALL: [Self; 6] =
         [Self::Text, Self::Json, Self::Csv, Self::Svg, Self::Folded, Self::Prometheus];
 
-    /// The ending of its files.
-    pub(crate) fn ending(self) -> &'static str {
+    /// The ending of its files, without a dot.
+    pub fn ending(self) -> &'static str {
         match self {
             Self::Text => "txt",
             Self::Json => "json",

@@ -1,21 +1,24 @@
 //! What a text asks for: which probes get which consumer, and what these report.
 //!
 //! ```text
-//! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ reporters ▶ attachments that report
-//!                                                (pure)             (one table)
+//! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ table ▶ attachments that report
+//!                                                (pure)             (this crate's consumers, and registered ones)
 //! ```
 //! `PROBES` is such a text.
 
 mod attaching;
+mod built_in;
 mod format;
 mod parse;
 mod reported;
-mod reporters;
+mod reporter;
+mod table;
 
 pub use attaching::{Spec, SpecAttachment, SpecAttachments, attach_spec};
-pub(crate) use format::{Format, endings};
+pub use format::Format;
+pub(crate) use format::endings;
 pub(crate) use parse::{Listening, Request, requests};
-#[cfg(test)]
-pub(crate) use reported::Report;
 pub(crate) use reported::Reported;
-pub(crate) use reporters::{FEATURES, REPORTERS, Reporter};
+pub use reporter::{Rendered, Reporter};
+pub use table::register;
+pub(crate) use table::{FEATURES, Row};

@@ -4,18 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::reported::Reported;
-use super::reporters::{FEATURES, REPORTERS, Reporter};
+use super::table::{FEATURES, Row};
 use crate::control::select;
 use crate::error::{Error, shortened};
 use crate::patch::UnmatchedTerm;
 use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
-use crate::syntax::{Mistake, split_options, with_options};
+use crate::syntax::{ParseError, split_options, with_options};
 
 /// One consumer on what a selector names.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) selector: &'a str,
-    pub(crate) reporter: &'static Reporter,
+    pub(crate) row: &'static Row,
     /// What stands in parentheses after the consumer's name.
     pub(crate) options: Option<&'a str>,
 }
@@ -32,27 +32,27 @@ impl Request<'_> {
     pub(crate) fn attach(&self) -> Result<Listening, Error> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
-        let (attach, text) = self.reporter.read(self.options).expect("`requests` has read them");
+        let (attach, text) = self.row.read(self.options).expect("`requests` has read them");
         Ok(Listening { reported: attach(&set.text(text))?, unmatched })
     }
 }
 
 impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.selector, self.reporter.name)?;
+        write!(f, "{}={}", self.selector, self.row.name)?;
         self.options.map_or(Ok(()), |options| write!(f, "({options})"))
     }
 }
 
 /// Cuts the text into requests, at the commas where a selector's terms end; each can be attached,
 /// if there are such probes.
-pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
+pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
     if let Some(at) = too_long(text) {
         let problem = format!(
             "at most {MAX_LEN} bytes are read, and these are {}; name many probes at once, by `**`, `@file` or `group=`",
             text.len()
         );
-        return Err(Mistake { at, problem });
+        return Err(ParseError { at, problem });
     }
     let mut requests = Vec::new();
     // Where the selector began, and where the term at hand begins.
@@ -62,7 +62,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
     let last_closed = text.rfind(')').unwrap_or(0);
     while at <= text.len() {
         let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
-        let names = REPORTERS.iter().map(|it| it.name);
+        let names = Row::all().map(|it| it.name);
         if at <= last_closed
             && let Some(options) = with_options(text, at, end, names)
         {
@@ -76,27 +76,27 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, Mistake> {
     }
     if start < text.len() || requests.is_empty() {
         let at = start.min(text.len());
-        return Err(Mistake { at, problem: without_consumer(text[at..].trim()) });
+        return Err(ParseError { at, problem: without_consumer(text[at..].trim()) });
     }
     Ok(requests)
 }
 
 /// The request that begins at `start`, assigns at `equals`, and ends at `end`.
-fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, Mistake> {
+fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, ParseError> {
     let right = text[equals + 1..end].trim_start();
     let (name, options) = split_options(right.trim_end());
-    let Some(reporter) = Reporter::named(name) else {
-        return Err(Mistake { at: equals + 1, problem: unknown(name) });
+    let Some(row) = Row::named(name) else {
+        return Err(ParseError { at: equals + 1, problem: unknown(name) });
     };
     let at_options = end - right.len() + name.len() + 1;
-    let _ = reporter.read(options).map_err(|mistake| mistake.after(at_options))?;
+    let _ = row.read(options).map_err(|mistake| mistake.after(at_options))?;
     let selector = &text[start..equals];
     let at_selector = start + selector.len() - selector.trim_start().len();
     let selector = selector.trim();
     if let Err(error) = Selector::parse(selector) {
-        return Err(error.mistake().after(at_selector));
+        return Err(error.parse_error().after(at_selector));
     }
-    Ok(Request { selector, reporter, options })
+    Ok(Request { selector, row, options })
 }
 
 /// What a selector that stands alone lacks.
@@ -113,7 +113,7 @@ fn unknown(name: &str) -> String {
              cargo add probe-runtime --features {feature}"
         );
     }
-    let all: Vec<_> = REPORTERS.iter().map(|it| it.name).collect();
+    let all: Vec<_> = Row::all().map(|it| it.name).collect();
     format!("`{name}` is not a consumer; there is {}", all.join(", "))
 }
 
@@ -123,7 +123,7 @@ mod tests {
 
     fn cut(value: &str) -> Vec<(&str, usize, &str)> {
         let at = |it: &Request<'_>| it.selector.as_ptr().addr() - value.as_ptr().addr();
-        requests(value).unwrap().iter().map(|it| (it.selector, at(it), it.reporter.name)).collect()
+        requests(value).unwrap().iter().map(|it| (it.selector, at(it), it.row.name)).collect()
     }
 
     #[track_caller]
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn every_consumer_takes_a_text_policy() {
-        for name in REPORTERS.iter().map(|it| it.name) {
+        for name in Row::all().map(|it| it.name) {
             let text = format!("a::*, b={name}(text=alias), c=count");
             let cut: Vec<_> = requests(&text).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(cut, [format!("a::*, b={name}(text=alias)"), "c=count".to_owned()]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn with_options(value: &str) -> Vec<(&str, &str, Option<&str>)> {
-        requests(value).unwrap().iter().map(|it| (it.selector, it.reporter.name, it.options)).collect()
+        requests(value).unwrap().iter().map(|it| (it.selector, it.row.name, it.options)).collect()
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn who_lacks_a_feature_is_told() {
         for (name, feature) in FEATURES {
-            if Reporter::named(name).is_none() {
+            if Row::named(name).is_none() {
                 is_mistaken(&format!("a={name}"), 2, &format!("`{name}` needs the feature `{feature}`"));
             }
         }

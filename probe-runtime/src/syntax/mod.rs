@@ -1,10 +1,11 @@
 //! Parts of the texts that people write, and what may be wrong with them: options of consumers, spans
 //! of time. Pure.
 
+mod error;
 mod interval;
-mod mistake;
 mod options;
 
+pub use error::ParseError;
 pub(crate) use interval::interval;
-pub(crate) use mistake::Mistake;
-pub(crate) use options::{Setting, TEXT, settings, split_options, text, with_options};
+pub use options::Setting;
+pub(crate) use options::{TEXT, settings, split_options, text, with_options};

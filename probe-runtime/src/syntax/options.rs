@@ -1,11 +1,13 @@
 //! What stands in parentheses after a consumer: `profile(budget=1%, text=alias)`. Pure.
 
-use super::Mistake;
+use super::ParseError;
 use crate::patch::TextPolicy;
 
-/// One option: `name=value`.
+/// One option of a consumer that `PROBES` names, such as `budget=1%` in `profile(budget=1%)`. It knows
+/// where it stands in the text, so that an error points at it. See
+/// [`Reporter::from_settings`](crate::Reporter::from_settings), which has an example.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Setting<'a> {
+pub struct Setting<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: &'a str,
     /// The byte of the options where its name begins.
@@ -14,15 +16,30 @@ pub(crate) struct Setting<'a> {
     value_at: usize,
 }
 
-impl Setting<'_> {
-    /// Its name is wrong.
-    pub(crate) fn mistake(&self, problem: impl Into<String>) -> Mistake {
-        Mistake { at: self.at, problem: problem.into() }
+impl<'a> Setting<'a> {
+    /// The name: what stands before the `=`, without spaces around it.
+    pub fn name(&self) -> &'a str {
+        self.name
     }
 
-    /// Its value is wrong, from this byte of it on.
-    pub(crate) fn mistaken_value(&self, at: usize, problem: impl Into<String>) -> Mistake {
-        Mistake { at: self.value_at + at, problem: problem.into() }
+    /// The value: what stands after the `=`, without spaces around it. Empty if there is no `=`.
+    pub fn value(&self) -> &'a str {
+        self.value
+    }
+
+    /// An error that points at the name, and says what is wrong with it and what would be right.
+    pub fn invalid_name(&self, problem: impl Into<String>) -> ParseError {
+        ParseError { at: self.at, problem: problem.into() }
+    }
+
+    /// An error that points at the value, and says what is wrong with it and what would be right.
+    pub fn invalid_value(&self, problem: impl Into<String>) -> ParseError {
+        self.invalid_value_at(0, problem)
+    }
+
+    /// The same for the part of the value that begins at this byte.
+    pub(crate) fn invalid_value_at(&self, at: usize, problem: impl Into<String>) -> ParseError {
+        ParseError { at: self.value_at + at, problem: problem.into() }
     }
 }
 
@@ -43,14 +60,14 @@ pub(crate) fn settings(options: &str) -> impl Iterator<Item = Setting<'_>> {
 pub(crate) const TEXT: &str = "text";
 
 /// Reads [`TEXT`].
-pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, Mistake> {
+pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, ParseError> {
     match setting.value {
         "sealed" => Ok(TextPolicy::Sealed),
         "open" => Ok(TextPolicy::Open),
         "alias" => Ok(TextPolicy::Alias),
         other => {
             let problem = format!("`{other}` is not a text policy; there are sealed, open and alias");
-            Err(setting.mistaken_value(0, problem))
+            Err(setting.invalid_value(problem))
         }
     }
 }

@@ -1,21 +1,19 @@
 //! A call tree as `PROBES` asks for it: `call-tree(depth=8, recursion=full)`. Pure.
 
 use super::CallTree;
-use crate::syntax::{Mistake, Setting};
+use crate::syntax::{ParseError, Setting};
 
 impl CallTree {
     /// One with these options.
-    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+    pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         settings.iter().try_fold(Self::new(), |tree, it| match (it.name, it.value) {
             ("depth", levels) => match levels.parse() {
                 Ok(levels) if levels > 0 => Ok(tree.depth(levels)),
-                _ => Err(it.mistaken_value(0, format!("`{levels}` is not a depth; write `depth=8`"))),
+                _ => Err(it.invalid_value(format!("`{levels}` is not a depth; write `depth=8`"))),
             },
             (_, "full") => Ok(tree.unfolded()),
             (_, "folded") => Ok(tree),
-            (_, other) => {
-                Err(it.mistaken_value(0, format!("recursion is `folded` or `full`, not `{other}`")))
-            }
+            (_, other) => Err(it.invalid_value(format!("recursion is `folded` or `full`, not `{other}`"))),
         })
     }
 }
@@ -27,7 +25,7 @@ mod tests {
 
     fn read(options: &str) -> Result<(Option<usize>, bool), (usize, String)> {
         let settings: Vec<_> = settings(options).collect();
-        let tree = CallTree::from_settings(&settings).map_err(|it| (it.at, it.problem))?;
+        let tree = CallTree::with_settings(&settings).map_err(|it| (it.at, it.problem))?;
         Ok((tree.shape.depth, tree.shape.is_unfolded))
     }
 

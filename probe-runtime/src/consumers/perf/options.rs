@@ -1,17 +1,17 @@
 //! Options as `PROBES` has them: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
-use crate::syntax::{Mistake, Setting};
+use crate::syntax::{ParseError, Setting};
 
 impl Perf {
     /// One with these options, `events` and `budget`.
-    pub(crate) fn from_settings(settings: &[Setting<'_>]) -> Result<Self, Mistake> {
+    pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         let (mut events, mut budget) = (None, None);
         for it in settings {
             if it.name == "events" {
                 events = Some(read_events(it)?);
             } else {
-                budget = Some(it.value.parse().map_err(|why: String| it.mistaken_value(0, why))?);
+                budget = Some(it.value.parse().map_err(|why: String| it.invalid_value(why))?);
             }
         }
         let perf = events.map_or_else(Self::new, Self::of);
@@ -22,13 +22,13 @@ impl Perf {
     }
 }
 
-fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, Mistake> {
+fn read_events(setting: &Setting<'_>) -> Result<Vec<PerfEvent>, ParseError> {
     let mut events = Vec::new();
     let mut at = 0;
     for name in setting.value.split('+') {
         let at_name = at + name.len() - name.trim_start().len();
         let event = name.trim().parse();
-        events.push(event.map_err(|why: String| setting.mistaken_value(at_name, why))?);
+        events.push(event.map_err(|why: String| setting.invalid_value_at(at_name, why))?);
         at += name.len() + 1;
     }
     Ok(events)
@@ -39,8 +39,8 @@ mod tests {
     use super::*;
     use crate::syntax::settings;
 
-    fn from(options: &str) -> Result<Perf, Mistake> {
-        Perf::from_settings(&settings(options).collect::<Vec<_>>())
+    fn from(options: &str) -> Result<Perf, ParseError> {
+        Perf::with_settings(&settings(options).collect::<Vec<_>>())
     }
 
     fn found(options: &str) -> (Option<Vec<PerfEvent>>, bool) {

@@ -1,0 +1,176 @@
+//! What this crate's consumers report, in which formats. Whoever adds a consumer adds its [`Reporter`]
+//! here, and its row to the [table](super::table).
+
+use super::format::Format;
+use super::reporter::{Rendered, Reporter};
+use crate::consumers::Count;
+#[cfg(feature = "perf")]
+use crate::consumers::Perf;
+#[cfg(feature = "profiler")]
+use crate::consumers::Profiler;
+#[cfg(feature = "call-tree")]
+use crate::consumers::{CallTree, Tree};
+#[cfg(feature = "latency")]
+use crate::consumers::{Latency, Slow};
+use crate::control::Attachment;
+#[cfg(feature = "metrics")]
+use crate::metrics::{Measured, Metrics};
+#[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
+use crate::report::missing_lines;
+use crate::report::notes_of_counts;
+use crate::syntax::{ParseError, Setting};
+
+/// What rows and columns have.
+const TABLE: &[Format] = &[Format::Text, Format::Json, Format::Csv];
+/// What a fleet's collector reads, too.
+const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
+    &[Format::Text, Format::Json, Format::Csv, Format::Prometheus]
+} else {
+    TABLE
+};
+
+impl Reporter for Count {
+    const NAME: &'static str = "count";
+    const ABOUT: &'static str = "exact hits of each probe; `all`: unhit ones, too";
+    const OPTIONS: &'static [&'static str] = &["all"];
+    const EXAMPLE: &'static str = "all";
+    const FORMATS: &'static [Format] = COLLECTED;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn report(counts: &Attachment<Self>, format: Format) -> Rendered {
+        match format {
+            Format::Json => counts.counts().to_json().into(),
+            Format::Csv => counts.counts().to_csv().into(),
+            _ => counts.to_string().into(),
+        }
+    }
+
+    fn notes(counts: &Attachment<Self>) -> Vec<String> {
+        notes_of_counts(counts.untyped())
+    }
+
+    #[cfg(feature = "metrics")]
+    fn measure(counts: &Attachment<Self>, into: &mut Metrics) {
+        <Self as Measured>::measure(counts, into);
+    }
+}
+
+/// A report of calls as text, JSON or CSV: `table!(attachment, format, what it reads)`.
+#[cfg(any(feature = "latency", feature = "profiler"))]
+macro_rules! table {
+    ($attachment:ident, $format:ident, $read:ident) => {
+        match $format {
+            Format::Json => $attachment.$read().to_json().into(),
+            Format::Csv => {
+                let it = $attachment.$read();
+                Rendered { content: it.to_csv(), missing: missing_lines(it.lost(), it.left_out()) }
+            }
+            _ => $attachment.to_string().into(),
+        }
+    };
+}
+
+#[cfg(feature = "latency")]
+impl Reporter for Latency {
+    const NAME: &'static str = "latency";
+    const ABOUT: &'static str = "how long calls take: a histogram for each function";
+    const FORMATS: &'static [Format] = COLLECTED;
+
+    fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Ok(Self::new())
+    }
+
+    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
+        table!(calls, format, latencies)
+    }
+
+    #[cfg(feature = "metrics")]
+    fn measure(calls: &Attachment<Self>, into: &mut Metrics) {
+        <Self as Measured>::measure(calls, into);
+    }
+}
+
+#[cfg(feature = "latency")]
+impl Reporter for Slow {
+    const NAME: &'static str = "slow";
+    const ABOUT: &'static str = "calls over a limit, each as it ends";
+    const OPTIONS: &'static [&'static str] = &["over", "at_most"];
+    const EXAMPLE: &'static str = "over=5ms";
+    const FORMATS: &'static [Format] = TABLE;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
+        table!(calls, format, slow_calls)
+    }
+}
+
+#[cfg(feature = "call-tree")]
+impl Reporter for CallTree {
+    const NAME: &'static str = "call-tree";
+    const ABOUT: &'static str = "who calls whom, and for how long; flame graphs";
+    const OPTIONS: &'static [&'static str] = &["depth", "recursion"];
+    const FORMATS: &'static [Format] =
+        &[Format::Text, Format::Json, Format::Csv, Format::Svg, Format::Folded];
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn report(calls: &Attachment<Self>, format: Format) -> Rendered {
+        let write = match format {
+            Format::Json => return calls.tree().to_json().into(),
+            Format::Csv => Tree::to_csv,
+            Format::Svg => Tree::to_svg,
+            Format::Folded => Tree::to_folded,
+            _ => return calls.to_string().into(),
+        };
+        let tree = calls.tree();
+        Rendered { content: write(&tree), missing: missing_lines(tree.lost(), tree.left_out()) }
+    }
+
+    fn report_within(calls: &Attachment<Self>, columns: usize) -> String {
+        format!("{calls:columns$}")
+    }
+}
+
+#[cfg(feature = "profiler")]
+impl Reporter for Profiler {
+    const NAME: &'static str = "profile";
+    const ABOUT: &'static str = "calls and times, sampled within a budget";
+    const OPTIONS: &'static [&'static str] = &["budget"];
+    const EXAMPLE: &'static str = "budget=1%";
+    const FORMATS: &'static [Format] = TABLE;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        settings.iter().try_fold(Self::new(), |profiler, it| {
+            Ok(profiler.budget(it.value().parse().map_err(|why: String| it.invalid_value(why))?))
+        })
+    }
+
+    fn report(profile: &Attachment<Self>, format: Format) -> Rendered {
+        table!(profile, format, profile)
+    }
+}
+
+#[cfg(feature = "perf")]
+impl Reporter for Perf {
+    const NAME: &'static str = "perf";
+    const ABOUT: &'static str = "the processor's and the kernel's events";
+    const OPTIONS: &'static [&'static str] = &["events", "budget"];
+    const EXAMPLE: &'static str = "events=cycles+instructions, budget=1%";
+    const FORMATS: &'static [Format] = TABLE;
+
+    fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
+        Self::with_settings(settings)
+    }
+
+    fn report(events: &Attachment<Self>, format: Format) -> Rendered {
+        table!(events, format, event_counts)
+    }
+}

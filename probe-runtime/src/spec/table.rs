@@ -1,0 +1,273 @@
+//! The consumers that a text may name: this crate's, and those that the program has registered.
+//!
+//! Life: [`register`] appends a row to a list, and nothing takes rows away. Cost: a text that is read
+//! walks the list, one row for each consumer.
+
+use std::any::TypeId;
+use std::iter;
+use std::sync::OnceLock;
+
+use super::format::Format;
+use super::reported::Reported;
+use super::reporter::Reporter;
+#[cfg(feature = "call-tree")]
+use crate::consumers::CallTree;
+use crate::consumers::Count;
+#[cfg(feature = "perf")]
+use crate::consumers::Perf;
+#[cfg(feature = "profiler")]
+use crate::consumers::Profiler;
+#[cfg(feature = "latency")]
+use crate::consumers::{Latency, Slow};
+use crate::control::ProbeSet;
+use crate::error::Error;
+use crate::patch::TextPolicy;
+use crate::syntax::{ParseError, Setting, TEXT, settings, text};
+
+/// A consumer that can be named: what its [`Reporter`] says.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) example: &'static str,
+    pub(crate) formats: &'static [Format],
+    options: &'static [&'static str],
+    make: fn(&[Setting<'_>]) -> Result<Attach, ParseError>,
+    consumer: fn() -> TypeId,
+}
+
+/// Attaches a consumer that is made.
+type Attach = Box<dyn FnOnce(&ProbeSet) -> Result<Box<dyn Reported>, Error>>;
+
+fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Attach, ParseError> {
+    let consumer = C::from_settings(settings)?;
+    Ok(Box::new(|set| Ok(Box::new(set.attach(consumer)?))))
+}
+
+static BUILT_IN: &[Row] = &[
+    Row::of::<Count>(),
+    #[cfg(feature = "latency")]
+    Row::of::<Latency>(),
+    #[cfg(feature = "latency")]
+    Row::of::<Slow>(),
+    #[cfg(feature = "call-tree")]
+    Row::of::<CallTree>(),
+    #[cfg(feature = "profiler")]
+    Row::of::<Profiler>(),
+    #[cfg(feature = "perf")]
+    Row::of::<Perf>(),
+];
+
+/// Consumers of features that may be off, and the features.
+pub(crate) const FEATURES: [(&str, &str); 5] = [
+    ("latency", "latency"),
+    ("slow", "latency"),
+    ("call-tree", "call-tree"),
+    ("profile", "profiler"),
+    ("perf", "perf"),
+];
+
+/// What `PROBES` takes in place of a consumer, or alone.
+const WORDS: [&str; 2] = ["list", "help"];
+
+/// A row that was registered, and the one after it.
+struct Registered {
+    row: Row,
+    next: Next,
+}
+
+type Next = OnceLock<Box<Registered>>;
+
+static REGISTERED: Next = Next::new();
+
+/// Adds a consumer to those that [`Spec`](crate::Spec), [`attach_spec`](crate::attach_spec) and
+/// `PROBES` may name. Call it before [`init_from_env`](crate::init_from_env). Registering a consumer
+/// again changes nothing.
+///
+/// See [`Reporter`] for an example.
+///
+/// # Errors
+/// [`Error::Register`] if another consumer has that name, also one of a feature that is off, or if
+/// what its [`Reporter`] says can't be used: a name or an option's name with other characters than
+/// small letters, digits, `-` and `_`, or formats without [`Format::Text`].
+///
+/// ```
+/// use probe_runtime::{Count, register};
+/// // A consumer of this crate is there already.
+/// register::<Count>()?;
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+pub fn register<C: Reporter>() -> Result<(), Error> {
+    let mut row = Row::of::<C>();
+    row.check().map_err(|problem| Error::Register { name: C::NAME, problem })?;
+    loop {
+        if let Some(other) = Row::named(C::NAME) {
+            let problem = "another consumer has this name; choose another one".to_owned();
+            let is_same = (other.consumer)() == TypeId::of::<C>();
+            return if is_same { Ok(()) } else { Err(Error::Register { name: C::NAME, problem }) };
+        }
+        let mut next = &REGISTERED;
+        while let Some(registered) = next.get() {
+            next = &registered.next;
+        }
+        // Another thread may have been faster, with a consumer of the same name.
+        match next.set(Box::new(Registered { row, next: Next::new() })) {
+            Ok(()) => return Ok(()),
+            Err(back) => row = back.row,
+        }
+    }
+}
+
+/// Whether a text is read as one name, of a consumer or an option.
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"-_".contains(&it))
+}
+
+impl Row {
+    const fn of<C: Reporter>() -> Self {
+        Self {
+            name: C::NAME,
+            about: C::ABOUT,
+            example: C::EXAMPLE,
+            formats: C::FORMATS,
+            options: C::OPTIONS,
+            make: make::<C>,
+            consumer: TypeId::of::<C>,
+        }
+    }
+
+    /// All of them, this crate's first.
+    pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
+        let registered = iter::successors(REGISTERED.get(), |it| it.next.get());
+        BUILT_IN.iter().chain(registered.map(|it| &it.row))
+    }
+
+    /// The one of this name.
+    pub(crate) fn named(name: &str) -> Option<&'static Self> {
+        Self::all().find(|row| row.name == name)
+    }
+
+    /// Whether it can be registered.
+    fn check(&self) -> Result<(), String> {
+        let names = "small letters, digits, `-` and `_`";
+        if !is_name(self.name) {
+            return Err(format!("a consumer's name has {names} only"));
+        }
+        let reserved = FEATURES.iter().find(|(name, _)| *name == self.name && Self::named(name).is_none());
+        if let Some((_, feature)) = reserved {
+            return Err(format!("it is the name of a consumer of the feature `{feature}`"));
+        }
+        if WORDS.contains(&self.name) {
+            return Err(format!("`PROBES={}` asks for something else", self.name));
+        }
+        if let Some(option) = self.options.iter().find(|it| !is_name(it) || **it == TEXT) {
+            return Err(if *option == TEXT {
+                format!("every consumer has an option `{TEXT}` already")
+            } else {
+                format!("its option `{option}` can't be read; an option's name has {names} only")
+            });
+        }
+        if !self.formats.contains(&Format::Text) {
+            return Err("its formats lack `Format::Text`".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Reads what stands in parentheses: a consumer that is ready to be attached, and for how long
+    /// text is to be writable. An error's byte is one of the options.
+    pub(super) fn read(&self, options: Option<&str>) -> Result<(Attach, TextPolicy), ParseError> {
+        let (mut own, mut policy) = (Vec::new(), TextPolicy::default());
+        for it in options.into_iter().flat_map(settings) {
+            if it.name == TEXT {
+                policy = text(&it)?;
+            } else if self.options.contains(&it.name) {
+                own.push(it);
+            } else {
+                let all: Vec<_> = self.options.iter().copied().chain([TEXT]).collect();
+                let (other, name, all) = (it.name, self.name, all.join(", "));
+                return Err(
+                    it.invalid_name(format!("`{other}` is not an option of `{name}`; there is {all}"))
+                );
+            }
+        }
+        Ok(((self.make)(&own)?, policy))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reporter::Rendered;
+    use super::*;
+    use crate::control::{Attachment, Consumer};
+    use crate::dispatch::Event;
+
+    /// Consumers that differ in what their names are.
+    struct Named<const AT: usize>;
+
+    const NAMES: [&str; 5] = ["named", "named", "Named", "list", "named-2"];
+
+    impl<const AT: usize> Consumer for Named<AT> {
+        fn hit(&self, _: &Event<'_>) {}
+    }
+
+    impl<const AT: usize> Reporter for Named<AT> {
+        const NAME: &'static str = NAMES[AT];
+        const ABOUT: &'static str = "nothing";
+
+        fn from_settings(_: &[Setting<'_>]) -> Result<Self, ParseError> {
+            Ok(Self)
+        }
+
+        fn report(_: &Attachment<Self>, _: Format) -> Rendered {
+            Rendered::default()
+        }
+    }
+
+    fn refused<C: Reporter>() -> String {
+        match register::<C>() {
+            Err(Error::Register { name, problem }) if name == C::NAME => problem,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_consumer_is_registered_once_and_a_name_belongs_to_one() {
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(|| register::<Named<0>>().unwrap()));
+            (0..4).for_each(|_| _ = scope.spawn(|| register::<Named<4>>().unwrap()));
+        });
+        let rows = |name| Row::all().filter(|row| row.name == name).count();
+        assert_eq!((rows("named"), rows("named-2"), rows("count")), (1, 1, 1));
+        assert_eq!(refused::<Named<1>>(), "another consumer has this name; choose another one");
+        register::<Count>().unwrap();
+        assert_eq!(rows("count"), 1);
+    }
+
+    #[test]
+    fn what_could_not_be_named_is_refused() {
+        assert_eq!(refused::<Named<2>>(), "a consumer's name has small letters, digits, `-` and `_` only");
+        assert_eq!(refused::<Named<3>>(), "`PROBES=list` asks for something else");
+        let row = |options, formats| Row { formats, options, ..Row::of::<Named<0>>() };
+        let (text, csv): (&[_], &[_]) = (&[Format::Text], &[Format::Csv]);
+        for (row, problem) in [
+            (row(&["text"], text), "every consumer has an option `text` already"),
+            (
+                row(&["a b"], text),
+                "its option `a b` can't be read; an option's name has small letters, digits, `-` and `_` only",
+            ),
+            (row(&[], csv), "its formats lack `Format::Text`"),
+        ] {
+            assert_eq!(row.check().unwrap_err(), problem);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_feature_that_is_off_stays_free() {
+        for (name, feature) in FEATURES {
+            let is_off = Row::named(name).is_none();
+            let row = Row { name, ..Row::of::<Named<0>>() };
+            let problem = format!("it is the name of a consumer of the feature `{feature}`");
+            assert_eq!(row.check().err(), is_off.then_some(problem));
+        }
+    }
+}
