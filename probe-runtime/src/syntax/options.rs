@@ -5,7 +5,19 @@ use crate::patch::TextPolicy;
 
 /// One option of a consumer that `PROBES` names, such as `budget=1%` in `profile(budget=1%)`. It knows
 /// where it stands in the text, so that an error points at it. See
-/// [`Reporter::from_settings`](crate::Reporter::from_settings), which has an example.
+/// [`Reporter::from_settings`](crate::Reporter::from_settings).
+///
+/// ```
+/// use probe_runtime::{ParseError, Setting};
+///
+/// fn is_reversed(order: &Setting<'_>) -> Result<bool, ParseError> {
+///     match order.value() {
+///         "first" => Ok(false),
+///         "last" => Ok(true),
+///         other => Err(order.invalid_value(format!("`{other}` is no order; there are first and last"))),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting<'a> {
     pub(crate) name: &'a str,
