@@ -7,6 +7,7 @@
 //! longer path is not tried.
 
 use std::cell::OnceCell;
+use std::ops::Range;
 
 use super::nesting::{Escapes, Mark, is_nested, marks, segments};
 use super::segment::{Lead, Segment, end, lead, start};
@@ -107,10 +108,9 @@ impl Glob {
         Self::new(segments, "/")
     }
 
-    /// A glob over a probe's path.
-    pub(super) fn path(text: &str) -> Self {
-        let marks = marks(text, Escapes::Read);
-        let segments = segments(text, &marks).into_iter().map(|range| {
+    /// A glob over a probe's path, with the roles of its bytes and its segments.
+    pub(super) fn path(text: &str, marks: &[Mark], segments: Vec<Range<usize>>) -> Self {
+        let segments = segments.into_iter().map(|range| {
             let marks = &marks[range.clone()];
             let mut kept = Vec::with_capacity(marks.len());
             let mut is_literal = Vec::with_capacity(marks.len());
@@ -238,7 +238,8 @@ pub(super) mod tests {
     }
 
     fn matches(glob: &str, path: &str) -> bool {
-        Glob::path(glob).matches(&Path::new(path))
+        let marks = marks(glob, Escapes::Read);
+        Glob::path(glob, &marks, segments(glob, &marks)).matches(&Path::new(path))
     }
 
     #[test]

@@ -1,12 +1,11 @@
 //! From text to selector.
 
-use super::glob::Glob;
-use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
-use super::path::{misplaced, not_in_a_path};
+use super::path;
 use super::term::{Group, Term};
-use super::words::Words;
+use super::words::{Words, keyed};
 use super::{MAX_LEN, MAX_PATTERNS, SelectorError, too_long};
 use crate::abi::Kind;
+use crate::syntax::ParseError;
 
 pub(super) fn parse(text: &str) -> Result<Vec<Term>, SelectorError> {
     let mut parser = Parser { text, words: Words::new(text) };
@@ -51,6 +50,12 @@ impl Parser<'_> {
         Err(self.mistaken(at, problem.into()))
     }
 
+    /// The same for an error in a part of the text that begins at `at`.
+    fn error_in<T>(&self, at: usize, wrong: ParseError) -> Result<T, SelectorError> {
+        let ParseError { at, problem } = wrong.after(at);
+        self.error(at, problem)
+    }
+
     #[cold]
     fn mistaken(&self, at: usize, problem: String) -> SelectorError {
         SelectorError { selector: self.text.to_owned(), at, problem }
@@ -93,68 +98,28 @@ impl Parser<'_> {
         if let Some(file) = part.strip_prefix('@') {
             return self.file(term, at, file);
         }
-        match part.split_once('=') {
+        match keyed(part) {
             Some(("kind", value)) => self.kinds(term, at, at + "kind=".len(), value),
             Some(("group", value)) => self.groups(term, at, at + "group=".len(), value),
-            // The name of an operator may hold a `=`, and so may a bracket.
-            Some((key, _)) if is_word(key) && !ends_in_operator(key) => self.error(
+            Some((key, _)) => self.error(
                 at,
                 format!(
                     "`{key}=` is not known; there are `kind=entry|exit|point|drop|suspend|resume|replace` and `group=…`"
                 ),
             ),
-            _ => self.path(term, at, part),
+            None => self.path(term, at, part),
         }
     }
 
     fn path(&self, term: &mut Term, at: usize, path: &str) -> Result<(), SelectorError> {
-        let marks = marks(path, Escapes::Read);
         if term.path.is_some() {
             let hint =
                 if path.contains(['>', ')', ']', '}']) { " (in brackets, leave out spaces)" } else { "" };
             return self.error(at, format!("a second path in one term; separate terms by a comma{hint}"));
         }
-        self.path_segments(at, path, &marks)?;
-        term.path = Some(Glob::path(path));
+        term.path = Some(path::path(path).or_else(|wrong| self.error_in(at, wrong))?);
         term.path_range = at..at + path.len();
         Ok(())
-    }
-
-    fn path_segments(&self, at: usize, path: &str, marks: &[Mark]) -> Result<(), SelectorError> {
-        for range in segments(path, marks) {
-            self.path_segment(at + range.start, &path[range.clone()], &marks[range])?;
-        }
-        Ok(())
-    }
-
-    fn path_segment(&self, at: usize, segment: &str, marks: &[Mark]) -> Result<(), SelectorError> {
-        if segment.is_empty() {
-            return self.error(at, "an empty segment");
-        }
-        if let Some((offset, wrong)) = misplaced(segment, marks).next() {
-            return self.error(at + offset, not_in_a_path(wrong));
-        }
-        let stars =
-            segment.match_indices("**").find(|(offset, _)| marks[*offset..offset + 2] == [Mark::Outside; 2]);
-        match stars {
-            Some((offset, _)) if segment != "**" => {
-                self.error(at + offset, "`**` must be a segment of its own")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn file_segment(&self, at: usize, segment: &str) -> Result<(), SelectorError> {
-        if segment.is_empty() {
-            return self.error(at, "an empty segment");
-        }
-        if let Some((offset, wrong)) = segment.char_indices().find(|(_, c)| c.is_control()) {
-            return self.error(at + offset, not_in_a_path(wrong));
-        }
-        match segment.find("**") {
-            Some(offset) if segment != "**" => self.error(at + offset, "`**` must be a segment of its own"),
-            _ => Ok(()),
-        }
     }
 
     fn file(&self, term: &mut Term, at: usize, text: &str) -> Result<(), SelectorError> {
@@ -169,11 +134,7 @@ impl Parser<'_> {
         if file.is_empty() {
             return self.error(after, "`@` must be followed by a file name");
         }
-        let mut start = after;
-        for segment in file.trim_start_matches('/').split('/') {
-            self.file_segment(start, segment)?;
-            start += segment.len() + 1;
-        }
+        let glob = path::file(file).or_else(|wrong| self.error_in(after, wrong))?;
         if let Some(line) = line {
             match line.parse() {
                 Ok(number) if number != 0 => term.line = Some(number),
@@ -183,7 +144,7 @@ impl Parser<'_> {
                 }
             }
         }
-        term.file = Some(Glob::file(file));
+        term.file = Some(glob);
         Ok(())
     }
 
@@ -222,17 +183,13 @@ impl Parser<'_> {
             if word.is_empty() {
                 return self.error(start, "the name of a group is missing here");
             }
-            self.path_segments(start, word, &marks(word, Escapes::Read))?;
-            groups.push(Group { text: word.to_owned(), glob: Glob::path(word) });
+            let glob = path::path(word).or_else(|wrong| self.error_in(start, wrong))?;
+            groups.push(Group { text: word.to_owned(), glob });
             start += word.len() + 1;
         }
         term.groups = Some(groups);
         Ok(())
     }
-}
-
-fn is_word(text: &str) -> bool {
-    text.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
 #[cfg(test)]
@@ -255,6 +212,8 @@ mod tests {
             ("é::a**", 5, "`**` must be a segment of its own"),
             ("a b", 3, "a second path"),
             ("@", 2, "must be followed by a file name"),
+            ("@/a//b", 5, "an empty segment"),
+            ("@//a**", 5, "`**` must be a segment of its own"),
             ("@x.rs:", 7, "is not a line number"),
             ("@x.rs:0", 7, "is not a line number"),
             ("@x.rs:1x", 7, "`1x` is not a line number"),

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::glob::{Glob, Path};
-use super::term::Term;
+use super::glob::Path;
+use super::term::{Term, beginning};
 use super::{SelectorError, Subject, parse, path, wider};
 use crate::order;
 
@@ -241,19 +241,6 @@ impl Selector {
             .map(|asked| asked.text.as_str());
         unknown.take(3)
     }
-}
-
-/// How each path begins that one of these terms matches.
-fn beginning(terms: &[Term]) -> String {
-    let mut starts = terms.iter().map(|term| term.path.as_ref().map_or("", Glob::start));
-    let first = starts.next().unwrap_or_default();
-    starts.fold(first, common).to_owned()
-}
-
-/// How both texts begin.
-fn common<'a>(a: &'a str, b: &str) -> &'a str {
-    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b);
-    &a[..same.map(|(c, _)| c.len_utf8()).sum()]
 }
 
 #[cfg(test)]

@@ -5,11 +5,62 @@
 //! - Inside of brackets: everything but whitespace.
 //! - After a backslash: any character.
 
+use super::glob::Glob;
 use super::nesting::{Escapes, Mark, ends_in_operator, marks, segments};
+use crate::syntax::ParseError;
+
+/// Reads the path of a probe, or of a group.
+///
+/// # Errors
+/// The first byte that can't be part of it, and the reason.
+pub(super) fn path(text: &str) -> Result<Glob, ParseError> {
+    let marks = marks(text, Escapes::Read);
+    let segments = segments(text, &marks);
+    for range in &segments {
+        let (segment, marks) = (&text[range.clone()], &marks[range.clone()]);
+        let is_outside = |at: usize| marks[at..at + 2] == [Mark::Outside; 2];
+        let wrong = misplaced(segment, marks).next();
+        check(segment, wrong, is_outside).map_err(|error| error.after(range.start))?;
+    }
+    Ok(Glob::path(text, &marks, segments))
+}
+
+/// Reads the path of a file.
+///
+/// # Errors
+/// As for [`path`].
+pub(super) fn file(text: &str) -> Result<Glob, ParseError> {
+    let mut at = text.len() - text.trim_start_matches('/').len();
+    for segment in text[at..].split('/') {
+        let wrong = segment.char_indices().find(|(_, c)| c.is_control());
+        check(segment, wrong, |_| true).map_err(|error| error.after(at))?;
+        at += segment.len() + 1;
+    }
+    Ok(Glob::file(text))
+}
+
+/// Checks a segment: it is not empty, has no wrong character, and no `**` that is only a part of it.
+fn check(
+    segment: &str,
+    wrong: Option<(usize, char)>,
+    is_outside: impl Fn(usize) -> bool,
+) -> Result<(), ParseError> {
+    let error = |at, problem: &str| Err(ParseError { at, problem: problem.to_owned() });
+    if segment.is_empty() {
+        return error(0, "an empty segment");
+    }
+    if let Some((at, wrong)) = wrong {
+        return error(at, &not_in_a_path(wrong));
+    }
+    match segment.match_indices("**").find(|(at, _)| is_outside(*at)) {
+        Some((at, _)) if segment != "**" => error(at, "`**` must be a segment of its own"),
+        _ => Ok(()),
+    }
+}
 
 /// The characters of a path's segment that are not allowed at their places, with these places.
 /// Linear.
-pub(super) fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
+fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
     // Whether the next character belongs to the name of an operator.
     let mut is_in_operator = false;
     segment.char_indices().filter(move |(at, c)| {
@@ -48,7 +99,7 @@ pub(super) fn is_in_operator(segment: &str) -> bool {
 }
 
 /// The message about a character that is not allowed.
-pub(super) fn not_in_a_path(wrong: char) -> String {
+fn not_in_a_path(wrong: char) -> String {
     let hint = match wrong {
         '!' => "; `!` belongs at the beginning of a term",
         '(' | '[' => " without what closes it",
@@ -83,7 +134,6 @@ pub(super) fn escape(path: &str) -> String {
 mod tests {
     use super::*;
     use crate::abi::Kind;
-    use crate::selector::glob::Glob;
     use crate::selector::{Selector, Subject};
     use proptest::prelude::*;
 
@@ -264,7 +314,7 @@ mod tests {
                 prop_assert_eq!(term.is_exclusion, written.starts_with('!'));
                 prop_assert_eq!(term.kinds.is_some(), written.contains("kind="));
                 prop_assert_eq!(term.file.is_some(), written.contains('@'));
-                prop_assert_eq!(term.path.as_ref(), Some(&Glob::path(path)));
+                prop_assert_eq!(&term.path, &super::path(path).ok());
             }
         }
     }

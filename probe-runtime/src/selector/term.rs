@@ -52,3 +52,16 @@ impl Term {
             })
     }
 }
+
+/// The common beginning of all paths that one of these terms may match.
+pub(super) fn beginning(terms: &[Term]) -> String {
+    let mut starts = terms.iter().map(|term| term.path.as_ref().map_or("", Glob::start));
+    let first = starts.next().unwrap_or_default();
+    starts.fold(first, common).to_owned()
+}
+
+/// The common beginning of two texts.
+fn common<'a>(a: &'a str, b: &str) -> &'a str {
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b);
+    &a[..same.map(|(c, _)| c.len_utf8()).sum()]
+}

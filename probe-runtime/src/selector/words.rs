@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::nesting::{Escapes, Mark, marks};
+use super::nesting::{Escapes, Mark, ends_in_operator, marks};
 
 /// Cuts a text into parts, from its beginning to its end.
 pub(crate) struct Words<'a> {
@@ -40,6 +40,13 @@ impl<'a> Words<'a> {
         let comma = part.bytes().zip(marks).position(|(byte, mark)| byte == b',' && *mark == Mark::Outside);
         &part[..comma.unwrap_or(part.len())]
     }
+}
+
+/// The key and the value of a part such as `kind=entry`. A path has no key, also if the name of an
+/// operator, or a bracket, holds a `=`.
+pub(super) fn keyed(part: &str) -> Option<(&str, &str)> {
+    let is_word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    part.split_once('=').filter(|(key, _)| is_word(key) && !ends_in_operator(key))
 }
 
 /// The length of the word at the beginning of a text. A backslash may escape whitespace in it, and
