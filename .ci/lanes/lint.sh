@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Format, lints and documentation, of each backend and of each pair of features.
+source "$(dirname "$0")/../common.sh"
+
+step 'format'
+cargo fmt --all --check
+
+step 'lints'
+cargo clippy --workspace --all-targets -- -D warnings
+cargo clippy -p probe-build --features parallel --all-targets -- -D warnings
+
+# Each feature, and each pair of features: what a third one could hide or break, a pair shows.
+step 'lints of all pairs of features'
+command -v cargo-hack >/dev/null || cargo install cargo-hack --locked
+cargo hack clippy -p probe-runtime --lib --feature-powerset --depth 2 --exclude-features default -- -D warnings
+
+step 'lints of the other backends'
+RUSTFLAGS='--cfg probe_portable' cargo clippy -p probe-runtime --features latency,call-tree,profiler,metrics,perf,serde --target-dir target/portable -- -D warnings
+RUSTFLAGS='--cfg probe_off' cargo clippy -p probe-runtime --target-dir target/off -- -D warnings
+
+step 'docs'
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
+
+# Each public item has an example, which the tests run: at the crate's root, and in its public
+# modules. A page that leads to another one is a re-export. Examples of what an item derefs to don't
+# count.
+root=target/doc/probe_runtime
+for page in "$root"/{struct,enum,fn,trait,macro,attr}.*.html \
+    "$root"/{calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html; do
+    [ -e "$page" ] || continue
+    own=$(sed -z 's/id="deref-methods.*//' "$page")
+    grep -q 'rust-example-rendered\|http-equiv="refresh"' <<<"$own" || { echo "no example: $page"; exit 1; }
+done

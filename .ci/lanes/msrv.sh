@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The oldest Rust that is supported builds the crates, and what macros make.
+source "$(dirname "$0")/../common.sh"
+
+step 'the oldest Rust that is supported'
+oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+if command -v rustup >/dev/null && rustup toolchain install "$oldest" --profile minimal; then
+    for features in --no-default-features --features=std,finstrument,latency,call-tree,profiler,metrics,perf,serde --features=off; do
+        cargo "+$oldest" check -p probe-runtime "$features" --target-dir target/oldest
+    done
+    cargo "+$oldest" check -p probe-build --features parallel --target-dir target/oldest
+    # Expansions need the same.
+    cargo "+$oldest" test -p probe-tests --test macros --test futures --test futures_forms --target-dir target/oldest
+else
+    echo "left out: there is no Rust $oldest"
+fi

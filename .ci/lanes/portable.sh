@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# The portable backend.
+source "$(dirname "$0")/../common.sh"
+
+step 'tests of the portable backend'
+RUSTFLAGS='--cfg probe_portable' cargo test -p probe-runtime -p probe-tests -p probe-metrics-tests --target-dir target/portable
