@@ -53,13 +53,11 @@ pub(super) struct Attached {
     /// What was done to its sites last without being asked for.
     pub(super) late: Report,
     /// Of the attachment that discovered probes are added to.
-    #[cfg(probe_discovers)]
     pub(super) growth: Option<Growth>,
 }
 
 /// Which counters the probes of a growing attachment have: one for each definition that was
 /// discovered.
-#[cfg(probe_discovers)]
 #[derive(Default)]
 pub(super) struct Growth {
     pub(super) tallied: Vec<(ProbeId, usize)>,
@@ -91,7 +89,6 @@ impl Attached {
             frozen: Cell::new(0),
             text,
             late: Report::default(),
-            #[cfg(probe_discovers)]
             growth: None,
         }
     }
@@ -110,7 +107,6 @@ impl Attached {
 
     /// In how many of its counters, from the first, hits may be counted that are nobody else's, too.
     pub(super) fn own(&self) -> usize {
-        #[cfg(probe_discovers)]
         if self.growth.is_some() {
             return self.tallies.len();
         }

@@ -77,7 +77,6 @@ impl Control {
         else {
             return Vec::new();
         };
-        #[cfg(probe_discovers)]
         if let Some(growth) = &attached.growth {
             let ids = growth.ids();
             let counted = self.counted_of(attachment, &ids);
@@ -96,7 +95,6 @@ impl Control {
         let sums = counts(&counters);
         let told = |(part, sum): (&Option<_>, _)| part.map_or(0, |part: &Part| part.counted(sum));
         let mut counted: Vec<u64> = parts.iter().zip(sums).map(told).collect();
-        #[cfg(probe_discovers)]
         if let Some(growth) = self.attached(attachment).and_then(|attached| attached.growth.as_ref()) {
             growth.add_own(ids, &mut counted);
             return counted;

@@ -1,103 +1,32 @@
-//! The attachment that newly discovered probes are added to, and what else the control does for discoveries.
+//! The attachment that newly discovered probes are added to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use super::HeldText;
-use super::attached::{Attached, Growth, Policy};
-use super::attachment::Attachment;
-use super::lock::operate;
+use super::attached::Growth;
 use super::parts::Part;
-use super::ready;
-use super::retired::{Garbage, settle};
+use super::retired::Garbage;
 use super::state::Control;
 use super::switch::runs;
 use super::tallies::sums;
-use super::untyped::Untyped;
-use super::{Consumer, Wants};
-use crate::dispatch::{Action, Awaited, Era, Subscription, TallyAt};
-use crate::error::Error;
-use crate::finstrument::{self, Discovery};
-use crate::patch::{Report, Visibility};
-use crate::registry::{ProbeId, ProbeInfo};
-
-/// The probe of a discovery, as it is now.
-pub(crate) fn probe_of(discovery: &'static Discovery) -> Option<ProbeInfo> {
-    operate(|control| control.info(discovery.probe()?))
-}
-
-/// All discoveries that are in loaded objects, with their probes.
-pub(crate) fn discovered() -> Vec<(&'static Discovery, ProbeInfo)> {
-    operate(|control| {
-        let all = control.registry.discovered().iter();
-        all.filter_map(|(id, discovery)| Some((*discovery, control.info(*id)?))).collect()
-    })
-}
-
-/// Attaches to all discovered probes, and to each that will be.
-pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Result<Attachment<C>, Error> {
-    ready::require()?;
-    let consumer = Arc::new(consumer);
-    let subscription = Arc::new(Subscription::new(Arc::clone(&consumer)));
-    let (number, report) = operate(|control| control.begin_growing(capacity, &subscription))?;
-    settle(Policy::default().visibility, None);
-    let untyped = Untyped::new(number, subscription, report, Policy::default());
-    Ok(Attachment::new(consumer, untyped))
-}
-
-/// Adds no more to it. Returns whether no thread can be about to give a probe one of its counters; not known inside a hit.
-pub(crate) fn end_growing() -> bool {
-    operate(|control| {
-        if let Some(growing) = finstrument::end() {
-            control.limbo.retire(Era::UNKNOWN, Garbage::Growing(growing));
-        }
-    });
-    settle(Visibility::Synchronous, Some(Awaited::Passing)).is_some()
-}
-
-/// Looks for what is new, and nothing else.
-pub(crate) fn look() {
-    operate(|_| ());
-}
+use crate::dispatch::{Action, Era, TallyAt};
+use crate::patch::Report;
+use crate::registry::ProbeId;
+use crate::registry::provider::CallSite;
 
 impl Control {
-    fn begin_growing(
-        &mut self,
-        capacity: usize,
-        subscription: &Arc<Subscription>,
-    ) -> Result<(usize, Report), Error> {
-        if finstrument::is_growing() {
-            return Err(Error::Growing);
-        }
-        let tallies = self.tallies.take(capacity).ok_or(Error::OutOfCounters { wanted: capacity })?;
-        let (none, policy, text) = (Arc::default(), Policy::default(), HeldText::new());
-        let mut attached = Attached::new(none, Wants::Tally, tallies.clone(), subscription, policy, text);
-        attached.growth = Some(Growth::default());
-        let number = self.place(attached);
-        self.growing = Some(number);
-        finstrument::begin(Arc::clone(subscription), tallies);
-        let all = self.registry.discovered().to_vec();
-        all.iter().for_each(|(_, discovery)| discovery.come_back());
-        Ok((number, self.adopt(&all)))
-    }
-
-    /// Adds discoveries to the growing attachment, and gives them hooks of the control's own.
-    pub(super) fn adopt(&mut self, discoveries: &[(ProbeId, &'static Discovery)]) -> Report {
+    /// Adds discovered call sites to the growing attachment, and gives them hooks of the control's own.
+    pub(super) fn adopt(&mut self, found: &[(ProbeId, &'static dyn CallSite)]) -> Report {
         let mut report = Report::default();
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
-        let mut adopted = Vec::new();
-        for &(id, discovery) in discoveries {
-            let early = discovery.tally();
+        let (mut adopted, mut hooked) = (Vec::new(), Vec::new());
+        for &(id, call) in found {
+            let early = call.tally();
             let is_part = growing.is_some_and(|at| {
                 self.members(id).is_some_and(|it| it.attachments(&self.parts).any(|of| of == at))
             });
             let wants_tally = early.is_none() && growing.is_some() && !is_part;
-            let Some(tally) = early.or_else(|| wants_tally.then(finstrument::take_tally).flatten()) else {
-                if wants_tally {
-                    discovery.go_beyond();
-                }
-                continue;
-            };
+            let provider = self.registry.provider().filter(|_| wants_tally);
+            let Some(tally) = early.or_else(|| provider?.take_tally(call)) else { continue };
             self.change(id, |_, _| ());
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);
@@ -107,13 +36,17 @@ impl Control {
                 }
             }
             self.publish(&[id]);
-            if let Some(early) = discovery.take_early() {
-                self.limbo.retire(Era::UNKNOWN, Garbage::Early(early));
+            if early.is_some() {
+                hooked.push(call);
             }
             adopted.push(id);
         }
         if adopted.is_empty() {
             return report;
+        }
+        // No definition refers to these hooks any more.
+        if let Some(hooks) = self.registry.provider().and_then(|it| it.take_hooks(&hooked)) {
+            self.limbo.retire(Era::UNKNOWN, Garbage::Provider(hooks));
         }
         adopted.sort_unstable();
         adopted.dedup();
@@ -121,6 +54,15 @@ impl Control {
         let access = self.access_to_new();
         self.switch_each(&adopted, &[], access, &mut report);
         report
+    }
+
+    /// Pauses or resumes what is discovered from here on, if this is the growing attachment. Returns
+    /// whether it is.
+    pub(super) fn pause_growing(&mut self, attachment: usize, is_paused: bool) -> bool {
+        let is_growing = self.growing == Some(attachment);
+        let provider = self.registry.provider().filter(|_| is_growing);
+        provider.into_iter().for_each(|it| it.pause_growing(is_paused));
+        is_growing
     }
 
     fn grow(&mut self, attachment: usize, id: ProbeId, tally: usize) {

@@ -32,11 +32,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use super::ready;
+use super::retired::tidy;
 use super::state::Control;
 use crate::dispatch::{self, Guarded};
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::os::kept::Kept;
+use crate::registry::provider;
 
 static CONTROL: LazyLock<Mutex<Control>> = LazyLock::new(Mutex::default);
 
@@ -101,19 +103,14 @@ pub(super) fn operate<T>(run: impl FnOnce(&mut Control) -> T) -> T {
 /// The same, compiled once. Runs it once.
 fn operate_through(run: &mut dyn FnMut(&mut Control)) {
     let _whole = Uncancellable::new();
-    #[cfg(probe_discovers)]
-    crate::finstrument::get_ready();
+    provider::get_ready();
     let mut locked = lock();
-    #[cfg(probe_discovers)]
-    locked.name_discovered();
+    locked.registry.name_pending();
     locked.with_objects(run);
-    #[cfg(probe_discovers)]
-    {
-        let has_vanished = mem::take(&mut locked.has_vanished);
-        drop(locked);
-        if has_vanished {
-            super::retired::tidy();
-        }
+    let has_unloaded = mem::take(&mut locked.has_unloaded);
+    drop(locked);
+    if has_unloaded {
+        tidy();
     }
 }
 
@@ -138,15 +135,6 @@ pub(crate) fn sweep() {
 }
 
 impl Control {
-    /// Names what was discovered since the last time. Before [`with_objects`](Self::with_objects), which takes in what has a name.
-    #[cfg(probe_discovers)]
-    pub(super) fn name_discovered(&mut self) {
-        if crate::finstrument::has_news() {
-            self.news.add(crate::finstrument::take_news());
-            self.names.name_new(&self.news, &mut self.loaded);
-        }
-    }
-
     /// Runs `run`, once, with all objects known, and none of them going away.
     pub(super) fn with_objects(&mut self, run: &mut dyn FnMut(&mut Self)) {
         let mut run_swept = |control: &mut Self| {
@@ -223,8 +211,7 @@ pub(super) fn after_fork_in_parent() {
 pub(super) fn after_fork_in_child() {
     dispatch::forget_other_threads();
     // One of them may have been about to say what it has discovered.
-    #[cfg(probe_discovers)]
-    crate::finstrument::note_all();
+    provider::note_all();
     let Some(Locked { mut control, guarded, sweeper }) = after_fork() else { return };
     if control.orphan() {
         SWEEP.store(true, Ordering::SeqCst);

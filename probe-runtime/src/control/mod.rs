@@ -17,6 +17,7 @@ mod cells;
 mod consumer;
 mod counting;
 #[cfg(probe_discovers)]
+mod discovering;
 mod growing;
 mod hold;
 mod lock;
@@ -62,7 +63,7 @@ pub use set::{ProbeSet, probes, unread_objects, unread_records};
 pub(crate) use baseline::Baseline;
 pub(crate) use cells::Cells;
 #[cfg(probe_discovers)]
-pub(crate) use growing::{attach_growing, discovered, end_growing, look, probe_of};
+pub(crate) use discovering::{attach_growing, discovered, end_growing, look, probe_of};
 #[cfg(probe_discovers)]
 pub(crate) use ready::is_ready;
 pub(crate) use ready::prepare;

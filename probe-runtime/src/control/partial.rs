@@ -13,7 +13,7 @@ use crate::dispatch::Subscription;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 use crate::patch::{Access, RefusalReason, Report, Visibility};
-use crate::registry::ProbeId;
+use crate::registry::{ProbeId, provider};
 
 /// Switches probes of one attachment off and on, from any thread: for consumers that sample, or that have heard enough of a
 /// probe. From [`Consumer::attached`](crate::Consumer::attached) or [`Attachment::switch`](crate::Attachment::switch). It does not keep
@@ -144,8 +144,7 @@ impl Switch {
 
     fn set_counting(&self, probes: &[ProbeId], is_counting: bool) {
         let mut report = Report::default();
-        #[cfg(probe_discovers)]
-        crate::finstrument::get_ready();
+        provider::get_ready();
         let mut locked = lock();
         if self.find(&locked).is_none_or(|attached| attached.wants != Wants::Either) {
             return;
@@ -160,8 +159,7 @@ impl Switch {
 
     fn set_off(&self, probes: &[ProbeId], is_off: bool, visibility: Visibility) -> Report {
         let mut report = Report::default();
-        #[cfg(probe_discovers)]
-        crate::finstrument::get_ready();
+        provider::get_ready();
         let mut locked = lock();
         self.operate(&mut locked, &mut |control, access| {
             control.set_off(self.number, probes, is_off, access, &mut report);
@@ -186,8 +184,7 @@ impl Switch {
             return run(locked, access);
         }
         let _whole = Uncancellable::new();
-        #[cfg(probe_discovers)]
-        locked.name_discovered();
+        locked.registry.name_pending();
         locked.with_objects(&mut |control| {
             if let Some(attached) = self.find(control) {
                 let access = attached.policy.access();

@@ -8,16 +8,15 @@ use std::sync::Arc;
 
 #[cfg(probe_backend = "x86_64")]
 use super::attached::Attached;
-use super::lock::{Locked, lock_here};
+use super::lock::{Locked, lock_here, operate};
 use super::retired::settle;
 use super::state::Control;
 use crate::dispatch::{Awaited, Subscription, Unsettled};
-#[cfg(probe_discovers)]
-use crate::finstrument;
 use crate::os::cancel::Uncancellable;
 #[cfg(probe_backend = "x86_64")]
 use crate::patch::{self, Instruction};
 use crate::patch::{Access, Mode, RefusalReason, Report, Visibility};
+use crate::registry::provider;
 
 /// Pauses or resumes an attachment, and waits as its visibility asks.
 #[inline(always)]
@@ -27,8 +26,7 @@ pub(super) fn pause(
     is_paused: bool,
     visibility: Visibility,
 ) -> Report {
-    #[cfg(probe_discovers)]
-    finstrument::get_ready();
+    provider::get_ready();
     let locked = lock_here();
     #[cfg(probe_backend = "x86_64")]
     if visibility == Visibility::Eventual
@@ -63,21 +61,15 @@ fn pause_any(
 ) -> Report {
     let mut report = Report::default();
     let control = &mut *locked;
-    #[cfg(probe_discovers)]
-    let is_growing = control.growing == Some(attachment);
-    #[cfg(probe_discovers)]
-    if is_growing {
-        // What is discovered from here on is as wanted.
-        finstrument::pause(is_paused);
-    }
+    // What is discovered from here on is as wanted.
+    let is_growing = control.pause_growing(attachment, is_paused);
     // Text that has to be opened may be another copy's of this crate to seal, while it is not frozen.
     let is_fixed = control.attached(attachment).is_some_and(|attached| control.is_fixed(attached.policy));
     let unsettled = if is_fixed {
         control.set_paused(attachment, is_paused, &mut report)
     } else {
         let _whole = Uncancellable::new();
-        #[cfg(probe_discovers)]
-        control.name_discovered();
+        control.registry.name_pending();
         let mut unsettled = None;
         control.with_objects(&mut |control| {
             unsettled = control.set_paused(attachment, is_paused, &mut report);
@@ -92,10 +84,9 @@ fn pause_any(
     if !is_done {
         settle(visibility, is_paused.then_some(Awaited::Subscription(subscription)));
     }
-    #[cfg(probe_discovers)]
-    if is_growing && finstrument::has_news() {
+    if is_growing && provider::is_noted() {
         // Hooks that were at work meanwhile.
-        super::growing::look();
+        operate(|_| ());
     }
     if let (Some(unsettled), true) = (unsettled, visibility != Visibility::Eventual) {
         subscription.settle(unsettled);
@@ -107,7 +98,8 @@ impl Control {
     /// An attachment that pausing or resuming changes nothing of but its sites: it alone decides on
     /// its probes, all of them the executable's, it holds their text open, and no retired hook
     /// waits. With what its sites are while it is not paused. `None` if
-    /// [`set_paused`](Self::set_paused) has to look closer.
+    /// [`set_paused`](Self::set_paused) has to look closer: so at a growing one, which has no
+    /// [`mode`](Attached::mode).
     #[cfg(probe_backend = "x86_64")]
     #[inline(always)]
     fn find_plain(&self, attachment: usize, is_paused: bool) -> Option<(&Attached, Mode)> {
@@ -117,8 +109,6 @@ impl Control {
             && self.access_to_open(attached.policy) == Access::Held
             && !attached.subscription.has_failed()
             && !self.limbo.has_new();
-        #[cfg(probe_discovers)]
-        let is_plain = is_plain && self.growing != Some(attachment);
         attached.mode.filter(|_| is_plain).map(|on| (attached, on))
     }
 
@@ -151,10 +141,8 @@ impl Control {
         is_paused: bool,
         report: &mut Report,
     ) -> Option<Unsettled> {
-        #[cfg(probe_discovers)]
-        if self.growing == Some(attachment) {
+        if self.pause_growing(attachment, is_paused) {
             self.settle_growth(attachment);
-            finstrument::pause(is_paused);
         }
         let attached = self.attachments.get(attachment)?.as_ref()?;
         if !is_paused && attached.subscription.has_failed() {

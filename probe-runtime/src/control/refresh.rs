@@ -9,10 +9,8 @@ use std::sync::Arc;
 
 use super::forget_unloaded_text;
 use super::members::Members;
-#[cfg(probe_discovers)]
 use super::retired::Garbage;
 use super::state::Control;
-#[cfg(probe_discovers)]
 use crate::dispatch::Era;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, Report, TextPolicy};
@@ -21,45 +19,25 @@ use crate::registry::{ProbeId, ProbeState};
 impl Control {
     /// Looks for objects that came or went, and at what was discovered, and makes sites that are new what their probes want.
     pub(super) fn refresh(&mut self, frozen: &Frozen) {
-        #[cfg(probe_discovers)]
-        let mut news = std::mem::take(&mut self.news);
-        #[cfg(probe_discovers)]
-        crate::finstrument::patch_waiting(frozen, &mut news, &mut self.loaded);
-        let change = self.registry.refresh(
-            frozen,
-            #[cfg(probe_discovers)]
-            &news,
-            #[cfg(probe_discovers)]
-            &mut self.loaded,
-        );
-        let Some(change) = change else { return };
+        let Some(change) = self.registry.refresh(frozen) else { return };
         forget_unloaded_text(&change.gone);
         if !change.is_list_new {
-            #[cfg(probe_discovers)]
-            self.adopt(&change.added);
-            let new = change.arrived.into_iter();
-            #[cfg(probe_discovers)]
-            let new = new.chain(change.added.into_iter().map(|(id, _)| id));
-            self.take_in(frozen, new.collect());
+            self.adopt(&change.found);
+            self.take_in(frozen, change.arrived);
             return;
         }
         #[cfg(probe_backend = "x86_64")]
         self.forget_unswitched();
-        #[cfg(probe_discovers)]
-        {
-            for vanished in change.vanished {
-                self.has_vanished = true;
-                self.limbo.retire(Era::UNKNOWN, Garbage::Vanished(vanished));
-            }
-            let all = self.registry.discovered().to_vec();
-            self.adopt(&all);
+        for unloaded in change.unloaded {
+            self.has_unloaded = true;
+            self.limbo.retire(Era::UNKNOWN, Garbage::Provider(unloaded));
         }
+        self.adopt(&change.found);
         // Nobody ever listened to the others.
         let attached: Vec<_> = (0..self.members.len()).map(ProbeId::new).collect();
         let attached = self.show_new(frozen, attached);
         self.remember(&attached);
         for at in self.numbers() {
-            #[cfg(probe_discovers)]
             self.settle_growth(at);
             let ids = self.attached(at).map(|attached| Arc::clone(&attached.ids));
             ids.into_iter().for_each(|ids| self.switch_late(at, &ids));

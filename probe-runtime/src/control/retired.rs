@@ -17,17 +17,13 @@ use super::lock::lock;
 use crate::dispatch::{Awaited, Fenced, Left, Subscription, Unpublished, wait};
 use crate::os::cancel::Uncancellable;
 use crate::patch::Visibility;
+use crate::registry::provider;
 
 /// What threads inside of a hit may still be using. It is there to be dropped.
 pub(super) enum Garbage {
     Hooks(Unpublished),
     Detached(Box<Detached>),
-    #[cfg(probe_discovers)]
-    Early(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Taken),
-    #[cfg(probe_discovers)]
-    Vanished(#[expect(dead_code, reason = "to be dropped")] crate::finstrument::Vanished),
-    #[cfg(probe_discovers)]
-    Growing(#[expect(dead_code, reason = "to be dropped")] Box<crate::finstrument::Growing>),
+    Provider(provider::Garbage),
 }
 
 /// What an attachment leaves. Its consumer is among it where nobody has waited for that.
@@ -88,8 +84,7 @@ fn free(garbage: Vec<Garbage>) {
                 drop(subscription.take_unreachable());
                 ranges.push((tallies, used));
             }
-            #[cfg(probe_discovers)]
-            other => drop(other),
+            Garbage::Provider(garbage) => drop(garbage),
         }
     }
     if ranges.iter().any(|(range, _)| !range.is_empty()) {

@@ -8,13 +8,12 @@ use super::members::claim;
 use super::state::Control;
 use super::switch::{Run, runs};
 use crate::error::Error;
-#[cfg(probe_discovers)]
-use crate::finstrument::{self, Discovery, Wanted};
 use crate::os::objects::Frozen;
 use crate::patch::{
     self, Access, Batch, Left, Mode, OpenText, Refusal, RefusalReason, Report, Site, TextError, TextPolicy,
 };
 use crate::registry::ProbeId;
+use crate::registry::provider::CallSite;
 
 /// The text that an attachment or a hold keeps open.
 pub(super) type HeldText = Vec<OpenText>;
@@ -52,9 +51,8 @@ impl Control {
                 batch.switch(&sites, access);
             }
         }
-        #[cfg(probe_discovers)]
         if self.registry.has_calls() {
-            self.switch_calls(runs, mode != Mode::Latent, access, report);
+            self.registry.switch_calls(runs, mode != Mode::Latent, access, report);
         }
         drop(unswitched);
         if has_unswitched || report.unswitched().len() != refused_before {
@@ -67,46 +65,15 @@ impl Control {
         self.registry.sites_of_run(ProbeId::new(*run.start()), ProbeId::new(*run.end()))
     }
 
-    /// The same for what is looked at one by one: real calls, which have no bytes to switch, those
-    /// across two words, which are switched in their own way, and sites that were discovered
-    /// lately.
-    #[cfg(probe_discovers)]
-    #[inline(never)]
-    fn switch_calls(&self, runs: &[Run], active: bool, access: Access, report: &mut Report) {
-        let wanted = if active { Mode::Active } else { Mode::Latent };
-        let (mut switched, mut sites) = (Vec::new(), Vec::new());
-        for call in runs.iter().cloned().flat_map(|run| self.registry.calls_of_run(run)) {
-            match call.set_wanted(active) {
-                Wanted::Changed => report.add_patched(1),
-                Wanted::Unchanged => report.add_unchanged(1),
-                Wanted::Patched => sites.extend(call.site()),
-                Wanted::Switched => switched.push(call),
-            }
-        }
-        sites.sort_unstable_by_key(|site: &Site| site.addr);
-        // Who holds text open may have opened it before they were discovered there.
-        let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
-        Batch::new(wanted, report).switch(&sites, access_to_sites);
-        finstrument::switch_each(&switched, access, report);
-    }
-
     /// Lets the text of these probes stay writable, where the policy asks for it.
     pub(super) fn open_text(&self, ids: &[ProbeId], policy: Policy) -> Result<HeldText, Error> {
         if policy.text != TextPolicy::Open {
             return Ok(Vec::new());
         }
         let runs = runs(ids);
-        #[cfg(probe_discovers)]
-        let calls: Vec<Site> = {
-            let calls = runs.iter().flat_map(|run| self.registry.calls_of_run(run.clone()));
-            calls.filter_map(Discovery::site).collect()
-        };
-        let sites = || {
-            let sites = runs.iter().flat_map(|run| self.sites_of_run(run));
-            #[cfg(probe_discovers)]
-            let sites = sites.chain(&calls);
-            sites
-        };
+        let calls = runs.iter().flat_map(|run| self.registry.calls_of_run(run.clone()));
+        let calls: Vec<Site> = calls.filter_map(CallSite::site).collect();
+        let sites = || runs.iter().flat_map(|run| self.sites_of_run(run)).chain(&calls);
         let open = |text: Range<usize>| {
             OpenText::new(text.clone()).map_err(|error| {
                 let is_policy =

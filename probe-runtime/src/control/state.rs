@@ -18,8 +18,6 @@ use super::{HeldText, close_text, is_still_open};
 use super::{Start, Wants};
 use crate::dispatch::{Action, Hooks, Limbo, Room, Subscription, TallyAt, Unpublished};
 use crate::error::Error;
-#[cfg(probe_discovers)]
-use crate::finstrument;
 use crate::patch::{Access, Mode, RefusalReason, Report};
 use crate::registry::{ProbeId, ProbeInfo, ProbeState, Registry};
 
@@ -30,25 +28,15 @@ pub(super) struct Control {
     pub(super) members: Vec<Members>,
     pub(super) parts: Parts,
     /// The attachment that discovered probes are added to.
-    #[cfg(probe_discovers)]
     pub(super) growing: Option<usize>,
-    /// What was discovered and is yet to be looked at, between its naming and the next
-    /// [`refresh`](Self::refresh).
-    #[cfg(probe_discovers)]
-    pub(super) news: finstrument::News,
-    #[cfg(probe_discovers)]
-    pub(super) loaded: finstrument::Loaded,
-    #[cfg(probe_discovers)]
-    pub(super) names: finstrument::Names,
     pub(super) attachments: Vec<Option<Attached>>,
     pub(super) tallies: Tallies,
     /// Where readings of consumers that were reset begin, by number.
     pub(super) baselines: Vec<(usize, Kept)>,
     /// What hits may still be reading.
     pub(super) limbo: Limbo<Garbage>,
-    /// Whether places of discoveries are in there that others could use.
-    #[cfg(probe_discovers)]
-    pub(super) has_vanished: bool,
+    /// Whether places of unloaded call sites are in there that others could use.
+    pub(super) has_unloaded: bool,
     #[cfg(probe_backend = "x86_64")]
     pub(super) unswitched: RefCell<Unswitched>,
     /// What is known of attached probes that may be unloaded.
@@ -144,7 +132,6 @@ impl Control {
         self.attachments[attachment].as_ref()
     }
 
-    #[cfg(probe_discovers)]
     pub(super) fn attached_mut(&mut self, attachment: usize) -> Option<&mut Attached> {
         self.attachments[attachment].as_mut()
     }
@@ -231,9 +218,7 @@ impl Control {
     /// What is discovered may lie where it has opened nothing.
     #[inline(always)]
     pub(super) fn access_to_open(&self, policy: Policy) -> Access {
-        let is_held = self.is_fixed(policy);
-        #[cfg(probe_discovers)]
-        let is_held = is_held && self.registry.discovered().is_empty();
+        let is_held = self.is_fixed(policy) && !self.registry.has_discovered();
         if is_held { Access::Held } else { policy.access() }
     }
 
@@ -268,7 +253,6 @@ impl Control {
 
     /// Takes an attachment out of all its probes. What it used is retired, not freed.
     pub(super) fn detach(&mut self, attachment: usize) -> Report {
-        #[cfg(probe_discovers)]
         self.settle_growth(attachment);
         let mut report = Report::default();
         // Whether it is paused, it tells itself.
@@ -279,7 +263,6 @@ impl Control {
         };
         let Some(attached) = self.attachments[attachment].take() else { return report };
         attached.subscription.close();
-        #[cfg(probe_discovers)]
         self.growing.take_if(|growing| *growing == attachment);
         let mut is_mixed = false;
         for &id in &*attached.ids {

@@ -27,7 +27,6 @@ impl Control {
             self.look_at(&mut sites, left, &mut strays);
         }
         // Hooks switch those of their own accord.
-        #[cfg(probe_discovers)]
         if self.registry.has_calls() {
             let calls = ids.iter().flat_map(|id| {
                 let calls = self.registry.calls_of_run(id.index()..=id.index());

@@ -106,7 +106,6 @@ pub(super) fn counts(places: &(impl ExactSizeIterator<Item = Option<TallyAt>> + 
 }
 
 /// The same at all of these.
-#[cfg(probe_discovers)]
 pub(super) fn sums(range: Range<usize>) -> Vec<u64> {
     counts(&range.map(TallyAt::new).map(Some))
 }

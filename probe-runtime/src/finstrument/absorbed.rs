@@ -14,24 +14,14 @@ use super::news::{self, News};
 use super::vanished::Vanished;
 use super::{fast, straddlers, table, tails};
 use crate::abi::Kind;
-use crate::os::objects::{Frozen, Object};
+use crate::os::objects::Frozen;
 use crate::patch::{Instruction, NotNow, SITE_LEN};
-
-/// Discoveries, as far as they are named.
-#[derive(Default)]
-pub(crate) struct Absorbed {
-    /// Those in loaded objects, by address.
-    pub(crate) living: Vec<&'static Discovery>,
-    /// Those in objects that are gone, or that were loaded anew.
-    pub(crate) gone: Vec<Vanished>,
-    /// The objects of these.
-    pub(crate) objects: Vec<Object>,
-}
+use crate::registry::provider::{CallSite, Findings};
 
 /// Looks at all discoveries.
-pub(crate) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Absorbed {
+pub(super) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Findings {
     if published().next().is_none() {
-        return Absorbed::default();
+        return Findings::default();
     }
     loaded.renew(frozen);
     let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
@@ -40,17 +30,17 @@ pub(crate) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Absorbed {
 }
 
 /// Looks at the discoveries of the news, while no object has gone.
-pub(crate) fn absorb_new(frozen: &Frozen, news: &News, loaded: &mut Loaded) -> Absorbed {
+pub(super) fn absorb_new(frozen: &Frozen, news: News, loaded: &mut Loaded) -> Findings {
     loaded.renew(frozen);
-    absorb_each(news.discoveries.iter().copied(), Vec::new(), loaded)
+    absorb_each(news.discoveries.into_iter(), Vec::new(), loaded)
 }
 
 fn absorb_each(
     discoveries: impl Iterator<Item = &'static Discovery>,
-    gone: Vec<Vanished>,
+    mut gone: Vec<Vanished>,
     loaded: &Loaded,
-) -> Absorbed {
-    let mut absorbed = Absorbed { gone, ..Absorbed::default() };
+) -> Findings {
+    let mut living: Vec<&'static Discovery> = Vec::new();
     let mut holders: Vec<&Known> = Vec::new();
     for discovery in discoveries {
         match loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) {
@@ -59,16 +49,19 @@ fn absorb_each(
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
                     holders.push(known);
                 }
-                absorbed.living.push(discovery);
+                living.push(discovery);
             }
             // The next look names it.
             Some(_) => news::note(discovery),
-            None => absorbed.gone.extend(vanish(discovery)),
+            None => gone.extend(vanish(discovery)),
         }
     }
-    absorbed.living.sort_by_key(|discovery| discovery.text());
-    absorbed.objects = holders.into_iter().map(|known| known.object.clone()).collect();
-    absorbed
+    living.sort_by_key(|discovery| discovery.text());
+    Findings {
+        living: living.into_iter().map(|discovery| discovery as _).collect(),
+        unloaded: (!gone.is_empty()).then(|| Box::new(gone) as _),
+        objects: holders.into_iter().map(|known| known.object.clone()).collect(),
+    }
 }
 
 /// Whether a discovery speaks of this object: the one that it was named by, with what was made of

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU64, A
 
 pub(super) use hit::Hit;
 pub(super) use state::State;
-pub(crate) use wanted::Wanted;
+pub(super) use wanted::Wanted;
 
 use super::call::{self, Call, LOOKED_AT};
 use super::chunk::{self, Chunk, Place};
@@ -40,10 +40,11 @@ use crate::arch::backend;
 use crate::dispatch::{Early, TallyAt};
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
+use crate::registry::provider::CallSite;
 
 /// One call site. Zeroed memory is no call site.
 #[repr(C, align(64))]
-pub(crate) struct Discovery {
+pub(super) struct Discovery {
     /// The chunk of its place, once the place is taken. It leads to the stub and the definition.
     pub(super) chunk: AtomicPtr<Chunk>,
     key: AtomicUsize,
@@ -204,17 +205,6 @@ impl Discovery {
         self.is_left.load(Ordering::Acquire) && self.is_left.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn definition(&'static self) -> Option<&'static Definition> {
-        Place::of(self).map(Place::definition)
-    }
-
-    /// The site, and its instruction while active.
-    pub(crate) fn site(&'static self) -> Option<Site> {
-        let addr: SiteAddr = call::site(self.returns()?);
-        // Others may share its call: only its stub tells.
-        Some(Site::new(addr, self.active()?).without_block())
-    }
-
     /// The CALL of its stub.
     pub(super) fn active(&'static self) -> Option<Instruction> {
         call::call(call::site(self.returns()?), Place::of(self)?.stub())
@@ -225,34 +215,20 @@ impl Discovery {
         Some(self.object.load(Ordering::Acquire)).filter(|object| *object != 0)
     }
 
-    /// Its probe in the registry. For the holder of the control lock.
-    pub(crate) fn probe(&self) -> Option<ProbeId> {
-        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
-    }
-
-    pub(crate) fn set_probe(&self, id: ProbeId) {
-        self.probe.store(id.index() + 1, Ordering::Relaxed);
-    }
-
-    /// The index of its counter in a growing attachment.
-    pub(crate) fn tally(&self) -> Option<usize> {
-        self.tally.load(Ordering::Relaxed).checked_sub(1)
-    }
-
     /// Notes that there was no counter left for it, and counts that once for each attachment.
-    pub(crate) fn go_beyond(&self) {
+    pub(super) fn go_beyond(&self) {
         if !self.is_beyond.swap(true, Ordering::Relaxed) {
             counters::BEYOND.add();
         }
     }
 
     /// Lets it be counted for another attachment.
-    pub(crate) fn come_back(&self) {
+    pub(super) fn come_back(&self) {
         self.is_beyond.store(false, Ordering::Relaxed);
     }
 
     /// Takes its early hook, once no definition refers to it. For the holder of the control lock.
-    pub(crate) fn take_early(&'static self) -> Option<Taken> {
+    pub(super) fn take_early(&'static self) -> Option<Taken> {
         (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
             self.owners.fetch_add(1, Ordering::Relaxed);
             Taken::new(self)
@@ -269,5 +245,39 @@ impl Discovery {
             self.forget_tails();
             Place::of(self).into_iter().for_each(chunk::give_back);
         }
+    }
+}
+
+impl CallSite for Discovery {
+    fn definition(&'static self) -> Option<&'static Definition> {
+        Place::of(self).map(Place::definition)
+    }
+
+    fn site(&'static self) -> Option<Site> {
+        let addr: SiteAddr = call::site(self.returns()?);
+        // Others may share its call: only its stub tells.
+        Some(Site::new(addr, self.active()?).without_block())
+    }
+
+    fn is_settled(&self) -> bool {
+        // In this order: the hook that has patched it was busy before, and no other hook begins to
+        // change a site. Until then, `is_wanted` says what the bytes should be.
+        self.is_site() && !self.is_busy()
+    }
+
+    fn places(&self) -> usize {
+        self.tail_switches().len().max(1)
+    }
+
+    fn probe(&self) -> Option<ProbeId> {
+        self.probe.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+    }
+
+    fn set_probe(&self, id: ProbeId) {
+        self.probe.store(id.index() + 1, Ordering::Relaxed);
+    }
+
+    fn tally(&self) -> Option<usize> {
+        self.tally.load(Ordering::Relaxed).checked_sub(1)
     }
 }

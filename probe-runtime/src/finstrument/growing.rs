@@ -9,6 +9,9 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use super::discovery::Discovery;
+use super::hooks::published;
+use super::provider::Locked;
 use crate::dispatch::{Inside, Subscription};
 
 /// How many such counters are kept. Counters beyond these are not used again.
@@ -17,7 +20,7 @@ const SPARES: usize = 64;
 static GROWING: AtomicPtr<Growing> = AtomicPtr::new(ptr::null_mut());
 
 /// What a hook needs to make a probe count.
-pub(crate) struct Growing {
+pub(super) struct Growing {
     subscription: Arc<Subscription>,
     tallies: Range<usize>,
     next: AtomicUsize,
@@ -35,39 +38,42 @@ pub(super) struct Member {
 }
 
 /// Makes discoveries count from now on, with these counters.
-pub(crate) fn begin(subscription: Arc<Subscription>, tallies: Range<usize>) {
+pub(super) fn begin(_locked: &Locked, subscription: Arc<Subscription>, tallies: Range<usize>) {
     let next = AtomicUsize::new(tallies.start);
     let spare = [const { AtomicUsize::new(0) }; SPARES];
     let growing = Growing { subscription, tallies, next, spare, is_paused: AtomicBool::new(false) };
+    published().for_each(|place| place.discovery().come_back());
     GROWING.store(Box::into_raw(Box::new(growing)), Ordering::SeqCst);
 }
 
 /// Whether discoveries count.
-pub(crate) fn is_growing() -> bool {
+pub(super) fn is_growing() -> bool {
     !GROWING.load(Ordering::SeqCst).is_null()
 }
 
-/// Makes later discoveries stay latent, or not. For the holder of the control lock.
-pub(crate) fn pause(is_paused: bool) {
-    // SAFETY: ended by the holder of the control lock only.
+/// Makes later discoveries stay latent, or not.
+pub(super) fn pause(_locked: &Locked, is_paused: bool) {
+    // SAFETY: `end` takes the same proof, so nobody is there.
     if let Some(growing) = unsafe { GROWING.load(Ordering::Acquire).as_ref() } {
         growing.is_paused.store(is_paused, Ordering::Relaxed);
     }
 }
 
 /// Ends the counting of discoveries. The result is for `limbo`.
-pub(crate) fn end() -> Option<Box<Growing>> {
+pub(super) fn end(_locked: &Locked) -> Option<Box<Growing>> {
     let growing = GROWING.swap(ptr::null_mut(), Ordering::SeqCst);
     // SAFETY: from `begin`, and taken out once.
     (!growing.is_null()).then(|| unsafe { Box::from_raw(growing) })
 }
 
-/// A counter for a probe that was discovered before, if there is one left. For the holder of the
-/// control lock.
-pub(crate) fn take_tally() -> Option<usize> {
-    // SAFETY: ended by the holder of the control lock only.
+/// A counter for a probe that was discovered before, if there is one left.
+pub(super) fn take_tally(_locked: &Locked, discovery: &Discovery) -> Option<usize> {
+    // SAFETY: `end` takes the same proof, so nobody is there.
     let growing = unsafe { GROWING.load(Ordering::Acquire).as_ref() }?;
-    growing.take()
+    growing.take().or_else(|| {
+        discovery.go_beyond();
+        None
+    })
 }
 
 impl Growing {

@@ -22,7 +22,7 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, fast, first, growing, news, shared, straddlers, tails};
+use super::{callback, counters, fast, first, growing, news, provider, shared, straddlers, tails};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -31,6 +31,7 @@ use crate::os::signals::Blocked;
 use crate::os::text::page_size;
 use crate::os::thread::{errno, set_errno};
 use crate::patch::{SiteAddr, read_word};
+use crate::registry::provider::{CallSite, note_all};
 
 /// A hook's code: it jumps to the call's stub, if that is known ([`fast`]), and otherwise to a
 /// function that looks the call up.
@@ -236,6 +237,7 @@ fn discover(
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
         Discovery::write(place, key, call, hit, state, member);
+        provider::register();
         if let Some(owner) = owner {
             shared::find_twin(place.discovery(), owner);
         }
@@ -246,7 +248,7 @@ fn discover(
             }
             if let Some(old) = old {
                 old.leave();
-                news::note_all();
+                note_all();
             }
             news::note(place.discovery());
             return Some((place.discovery(), true));

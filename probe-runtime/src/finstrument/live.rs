@@ -9,14 +9,15 @@ pub use super::callback::Discovered;
 use super::counters;
 use super::discovery::State;
 use super::hooks::published;
-use super::news::{self, has_news};
 use super::policy;
+use super::provider;
 use super::reason::{Kept, Reason};
 use super::stats::Stats;
 use crate::consumers::Count;
 use crate::control;
 use crate::error::Error;
 use crate::patch::{self, TextPolicy};
+use crate::registry::provider::note;
 
 /// Lets call sites be patched in their first hits from now on, and patches those that were hit
 /// before.
@@ -29,7 +30,8 @@ use crate::patch::{self, TextPolicy};
 /// probe_runtime::finstrument::start();
 /// ```
 pub fn start() {
-    news::expect_any();
+    provider::register();
+    note();
     control::look();
 }
 
@@ -115,6 +117,7 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 /// ```
 pub fn kept() -> Vec<Kept> {
     let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| {
+        let discovery = provider::of(discovery)?;
         let reason = match discovery.state() {
             State::Kept(reason) => reason,
             State::Waiting | State::Patched if discovery.is_shared() => Reason::Shared,
@@ -148,13 +151,10 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Sets up for hooks what they can't set up themselves. An operation calls this before it takes a
-/// lock.
-pub(crate) fn get_ready() {
-    if has_news() {
-        control::prepare();
-        patch::make_room();
-    }
+/// Sets up for hooks what they can't set up themselves.
+pub(super) fn get_ready() {
+    control::prepare();
+    patch::make_room();
 }
 
 /// A [`Count`] on all discovered functions, from [`attach`]. Derefs to the attachment.

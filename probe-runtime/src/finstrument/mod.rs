@@ -181,6 +181,8 @@ mod naming;
 mod news;
 #[cfg(probe_discovers)]
 mod policy;
+#[cfg(probe_discovers)]
+mod provider;
 mod reason;
 #[cfg(probe_discovers)]
 mod shared;
@@ -208,17 +210,3 @@ use idle as live;
 pub use live::{Attachment, Discovered, attach, kept, on_discovery, start, stats, stop_telling, text};
 pub use reason::{Kept, Reason};
 pub use stats::Stats;
-
-#[cfg(probe_discovers)]
-pub(crate) use {
-    absorbed::{Absorbed, absorb, absorb_new},
-    discovery::{Discovery, Wanted},
-    growing::{Growing, begin, end, is_growing, pause, take_tally},
-    live::get_ready,
-    loaded::Loaded,
-    naming::Names,
-    news::{News, has_news, note_all, take_news},
-    straddlers::switch_each,
-    vanished::{Taken, Vanished},
-    waiting::patch_waiting,
-};

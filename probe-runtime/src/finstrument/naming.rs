@@ -19,6 +19,7 @@ use super::discovery::Discovery;
 use super::extents::Extents;
 use super::loaded::{Known, Loaded};
 use super::news::News;
+use super::provider::Locked;
 use super::symbols::{Twins, plain};
 use super::tails::Tails;
 use crate::os::objects::{Object, freeze};
@@ -28,7 +29,7 @@ const EXECUTABLE: &str = "/proc/self/exe";
 
 /// The files that names were read from, by the hash of the object.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(super) struct Names {
     files: HashMap<u64, File>,
 }
 
@@ -48,9 +49,8 @@ struct File {
 }
 
 impl Names {
-    /// Names discoveries that the news has, and that have no name yet. For the holder of the
-    /// control lock.
-    pub(crate) fn name_new(&mut self, news: &News, loaded: &mut Loaded) {
+    /// Names discoveries that the news has, and that have no name yet.
+    pub(super) fn name_new(&mut self, locked: &Locked, news: &News, loaded: &mut Loaded) {
         let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
         let mut new: Vec<_> = news.discoveries.iter().copied().filter(is_new).collect();
         if new.is_empty() {
@@ -76,11 +76,11 @@ impl Names {
                 file.extents()
                     .and_then(|extents| Tails::look_for(extents, object.base, function))
                     .into_iter()
-                    .for_each(|tails| discovery.set_tails(tails));
+                    .for_each(|tails| discovery.set_tails(locked, tails));
             }
             let Described { path, file, line } =
                 if is_own { file.describe(function) } else { file.describe_site(discovery.text(), name) };
-            discovery.name(*hash, &path, &file, line);
+            discovery.name(locked, *hash, &path, &file, line);
         }
     }
 

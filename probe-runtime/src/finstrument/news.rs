@@ -8,30 +8,20 @@
 //! Cost: the first note of a discovery is a locked instruction, and further ones are a load. Taking
 //! the notes reads two cache lines for each 1,024 call sites, if there are any notes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::chunk::{self, Place};
 use super::discovery::Discovery;
 use super::hooks::{is_published, published};
-
-/// Something was noted since the control looked last.
-static ANY: AtomicBool = AtomicBool::new(false);
-/// The control has to look at everything.
-static ALL: AtomicBool = AtomicBool::new(false);
+use super::provider::Locked;
+use crate::registry::provider::{Pending, note as expect_any};
 
 /// The discoveries that an operation looks at.
 #[derive(Default)]
-pub(crate) struct News {
+pub(super) struct News {
     /// Noted discoveries. They are in the table, and stay there for as long as the control lock is
     /// held.
     pub(super) discoveries: Vec<&'static Discovery>,
     /// Whether these are all discoveries.
-    pub(crate) is_all: bool,
-}
-
-/// Makes the control get ready for later discoveries.
-pub(super) fn expect_any() {
-    ANY.store(true, Ordering::SeqCst);
+    pub(super) is_all: bool,
 }
 
 /// Makes the control look at a discovery.
@@ -42,37 +32,26 @@ pub(super) fn note(discovery: &'static Discovery) {
     }
 }
 
-/// Makes the control look at everything.
-pub(crate) fn note_all() {
-    ALL.store(true, Ordering::SeqCst);
-    expect_any();
-}
-
-/// Whether the control has to look.
-pub(crate) fn has_news() -> bool {
-    ANY.load(Ordering::SeqCst)
-}
-
-/// Takes the notes. For the holder of the control lock, who alone removes discoveries from the
-/// table.
-pub(crate) fn take_news() -> News {
-    // In this order: a note that is made meanwhile is taken now, or the next time.
-    ANY.store(false, Ordering::SeqCst);
-    let is_all = ALL.swap(false, Ordering::SeqCst);
-    let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
-    let discoveries = if is_all { published().map(Place::discovery).collect() } else { noted };
-    // A forked child of a program that has discovered nothing has nothing to look at.
-    News { is_all: is_all && !discoveries.is_empty(), discoveries }
-}
-
 impl News {
-    /// Whether there is no news.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.discoveries.is_empty() && !self.is_all
+    /// Takes the notes. Only the holder of the control lock removes discoveries from the table.
+    pub(super) fn take(_locked: &Locked, is_all: bool) -> Self {
+        let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
+        let discoveries = if is_all { published().map(Place::discovery).collect() } else { noted };
+        // A forked child of a program that has discovered nothing has nothing to look at.
+        Self { is_all: is_all && !discoveries.is_empty(), discoveries }
+    }
+
+    /// How much news there is.
+    pub(super) fn pending(&self) -> Pending {
+        match (self.is_all, self.discoveries.is_empty()) {
+            (true, _) => Pending::All,
+            (false, true) => Pending::Nothing,
+            (false, false) => Pending::Some,
+        }
     }
 
     /// Adds news that was taken later.
-    pub(crate) fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.discoveries.extend(other.discoveries);
         self.is_all |= other.is_all;
     }

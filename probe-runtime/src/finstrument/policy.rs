@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::news;
 use crate::patch::TextPolicy;
+use crate::registry::provider::note_all;
 
 static TEXT: AtomicU8 = AtomicU8::new(SEALED);
 const SEALED: u8 = 0;
@@ -27,5 +27,5 @@ pub(super) fn set_text(policy: TextPolicy) {
     };
     TEXT.store(number, Ordering::Relaxed);
     // Some calls may be patched now that could not be before.
-    news::note_all();
+    note_all();
 }

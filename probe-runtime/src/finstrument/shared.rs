@@ -22,11 +22,14 @@ use super::call::Call;
 use super::chunk::Place;
 use super::discovery::{Discovery, State};
 use super::hooks::published;
+use super::provider::Locked;
 use super::reason::Reason;
 use super::{news, policy};
 use crate::abi::Definition;
+use crate::os::objects::Frozen;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
+use crate::registry::provider::CallSite;
 
 /// Notes that another function came by this call.
 pub(super) fn note(owner: &'static Discovery) {
@@ -74,9 +77,8 @@ pub(super) fn is_site(discovery: &Discovery) -> bool {
     discovery.is_shared() && discovery.is_site() && !discovery.is_busy()
 }
 
-/// Makes a site the call again that it was. Returns whether it is one now. For the holder of the
-/// control lock, frozen, in a loaded object.
-pub(super) fn unpatch(discovery: &'static Discovery) -> bool {
+/// Makes a site of a loaded object the call again that it was. Returns whether it is one now.
+pub(super) fn unpatch(_locked: &Locked, _frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
     let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     let is_call = [active, Instruction::NOP5].into_iter().any(|now| {

@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::discovery::Discovery;
+use super::provider::Locked;
 use super::switch::Switch;
 use super::{counters, news, policy, tails};
 use crate::os::text::page_size;
@@ -18,6 +19,7 @@ use crate::patch::{
     Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextPolicy, read_word, write_text,
     write_text_now, write_word,
 };
+use crate::registry::provider::CallSite;
 
 /// Marks a waiting call as switched in place. Called by a hook that has settled it.
 pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
@@ -96,8 +98,13 @@ pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool,
     Ok(is_written)
 }
 
-/// Switches calls, each as its `is_wanted` says. For the holder of the control lock.
-pub(crate) fn switch_each(calls: &[&'static Discovery], access: Access, report: &mut Report) {
+/// Switches calls, each as its `is_wanted` says.
+pub(super) fn switch_each(
+    _locked: &Locked,
+    calls: &[&'static Discovery],
+    access: Access,
+    report: &mut Report,
+) {
     let mut open = Vec::new();
     let mut bytes = Vec::new();
     for call in calls {

@@ -29,6 +29,7 @@ use super::extents::Extents;
 use super::hooks;
 use super::jumps::{Fragment, Jump, Value, jumps};
 use super::news;
+use super::provider::Locked;
 use super::reason::Reason;
 use super::straddlers;
 use super::switch::Switch;
@@ -106,9 +107,8 @@ impl Discovery {
         self.returns().is_none() && self.state() == State::Kept(Reason::NotACall)
     }
 
-    /// Gives it the jumps of its function. The next look makes them sites. For the holder of the
-    /// control lock.
-    pub(super) fn set_tails(&self, tails: Tails) {
+    /// Gives it the jumps of its function. The next look makes them sites.
+    pub(super) fn set_tails(&self, _locked: &Locked, tails: Tails) {
         self.forget_tails();
         self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
         self.wait_again();
@@ -136,11 +136,6 @@ impl Discovery {
             // SAFETY: from `set_tails`, taken out once.
             drop(unsafe { Box::from_raw(tails) });
         }
-    }
-
-    /// The number of places where it is switched, or called.
-    pub(crate) fn places(&self) -> usize {
-        self.tail_switches().len().max(1)
     }
 }
 

@@ -9,7 +9,7 @@ use super::discovery::Discovery;
 use crate::dispatch::Early;
 
 /// An early hook that was replaced. Freed when no thread can be reading it.
-pub(crate) struct Taken(&'static Discovery);
+pub(super) struct Taken(&'static Discovery);
 
 // SAFETY: the hook is owned, and holds only what is `Send`.
 unsafe impl Send for Taken {}
@@ -29,7 +29,7 @@ impl Drop for Taken {
 }
 
 /// A discovery whose object is gone. Its place is given back when no hook can be looking at it.
-pub(crate) struct Vanished(&'static Discovery);
+pub(super) struct Vanished(&'static Discovery);
 
 impl Vanished {
     /// Retires a discovery that the table does not have any more.

@@ -10,6 +10,7 @@ use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
 use super::news::{self, News};
+use super::provider::Locked;
 use super::reason::Reason;
 use super::{policy, shared, straddlers, tails};
 use crate::abi::Kind;
@@ -18,7 +19,7 @@ use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites of the news; queues those that fail again.
-pub(crate) fn patch_waiting(frozen: &Frozen, news: &mut News, loaded: &mut Loaded) {
+pub(super) fn patch_waiting(locked: &Locked, frozen: &Frozen, news: &mut News, loaded: &mut Loaded) {
     let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
     let shared: Vec<_> = news.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
     if waiting.is_empty() && shared.is_empty() {
@@ -28,7 +29,7 @@ pub(crate) fn patch_waiting(frozen: &Frozen, news: &mut News, loaded: &mut Loade
     for discovery in shared {
         let is_there = loaded.at(discovery.text()).is_some_and(|known| is_there(discovery, known));
         // It may be in the lists of sites, so these are made anew.
-        news.is_all |= is_there && shared::unpatch(discovery);
+        news.is_all |= is_there && shared::unpatch(locked, frozen, discovery);
     }
     let mut has_trap = true;
     for discovery in &waiting {

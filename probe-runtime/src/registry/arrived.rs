@@ -17,14 +17,10 @@
 //! pass over all sites.
 
 use super::ProbeId;
-use super::loaded::Registry;
-#[cfg(probe_discovers)]
-use super::loaded::is_among;
+use super::loaded::{Registry, is_among};
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
 use crate::abi::{NOTE_OWNER, NOTE_TYPE};
-#[cfg(probe_discovers)]
-use crate::finstrument::Absorbed;
 use crate::os::objects::{Frozen, Object};
 
 impl Registry {
@@ -74,11 +70,10 @@ impl Registry {
     }
 
     /// Adds the objects that hold what was discovered, as far as they are not known.
-    #[cfg(probe_discovers)]
-    pub(super) fn add_holders(&mut self, new: &Absorbed) {
-        for object in &new.objects {
-            if !is_among(&self.objects, object) {
-                self.objects.push(object.clone());
+    pub(super) fn add_holders(&mut self, new: Vec<Object>) {
+        for object in new {
+            if !is_among(&self.objects, &object) {
+                self.objects.push(object);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The registry where nothing is patched: the definitions that `linkme` collected in this binary, or those that have
 //! been seen.
 
+use super::provider::Provider;
 use super::{Change, ProbeId};
 use crate::abi::{Definition, Type};
 use crate::os::objects::Frozen;
@@ -56,6 +57,22 @@ impl Registry {
     /// A definition's flag is its one site, but of functions that were left out.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
         self.definitions(id).filter(|definition| definition.skipped().is_none()).count()
+    }
+
+    /// No provider finds anything here.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn provider(&mut self) -> Option<&mut dyn Provider> {
+        None
+    }
+
+    /// No provider finds anything here.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn name_pending(&mut self) {}
+
+    /// No provider finds anything here.
+    #[expect(clippy::unused_self, reason = "the same call as where sites are patched")]
+    pub(crate) fn has_discovered(&self) -> bool {
+        false
     }
 
     /// Flags say nothing of types.

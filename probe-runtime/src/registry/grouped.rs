@@ -129,7 +129,6 @@ impl Grouped {
     }
 
     /// How many there are.
-    #[cfg(any(probe_discovers, test))]
     pub(super) fn len(&self) -> usize {
         self.sites.len()
     }

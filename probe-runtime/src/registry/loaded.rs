@@ -6,15 +6,13 @@ use std::ptr;
 
 use super::blocks::Blocks;
 use super::defined::Defined;
-#[cfg(probe_discovers)]
 use super::discovered::Discovered;
 use super::grouped::{Found, Grouped};
+use super::provider::{CallSite, Pending, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{Entry, Tables, Unsettled};
 use super::{Change, ProbeId};
 use crate::abi::{Definition, NOTE_OWNER, NOTE_TYPE, Type};
-#[cfg(probe_discovers)]
-use crate::finstrument::{Absorbed, Discovery, Loaded, News, absorb, absorb_new};
 use crate::os::objects::{Frozen, Generation, Object};
 use crate::os::text::pages;
 use crate::patch::Site;
@@ -45,7 +43,8 @@ pub(crate) struct Registry {
     pub(super) types: HashMap<(ProbeId, u8), Option<Type>>,
     /// Sites whose definitions another runtime has, and which are in no list above.
     pub(super) taken: HashMap<ProbeId, Vec<Site>>,
-    #[cfg(probe_discovers)]
+    /// Once it has found something.
+    pub(super) provider: Option<Box<dyn Provider>>,
     pub(super) discovered: Discovered,
 }
 
@@ -63,93 +62,61 @@ fn gone(before: &[Object], now: &[Object]) -> Vec<Range<usize>> {
 }
 
 /// Whether an object is among others, be they asked for with their notes or without.
-#[cfg(probe_discovers)]
 pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
     objects.iter().any(|object| object.base == other.base && object.segments == other.segments)
 }
 
 impl Registry {
     /// Looks for objects that came or went, and at what was discovered. Returns what has changed, if anything has.
-    pub(crate) fn refresh(
-        &mut self,
-        frozen: &Frozen,
-        #[cfg(probe_discovers)] news: &News,
-        #[cfg(probe_discovers)] loaded: &mut Loaded,
-    ) -> Option<Change> {
+    pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
+        let pending = self.provider.as_mut().map_or(Pending::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
         let is_same = self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed);
-        #[cfg(probe_discovers)]
-        let is_quiet = news.is_empty();
-        #[cfg(not(probe_discovers))]
-        let is_quiet = true;
+        let is_quiet = pending == Pending::Nothing;
         if is_same && is_quiet {
             return None;
         }
         let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
-        #[cfg(not(probe_discovers))]
-        if let Some(objects) = arrived {
-            return Some(Change { arrived: self.add_objects(objects), ..Change::default() });
-        }
-        #[cfg(probe_discovers)]
-        let mut vanished = Vec::new();
-        #[cfg(probe_discovers)]
-        if let Some(objects) = arrived.filter(|_| !news.is_all) {
-            let new = if is_quiet { Absorbed::default() } else { absorb_new(frozen, news, loaded) };
+        let mut unloaded = Vec::new();
+        if let Some(objects) = arrived.filter(|_| pending != Pending::All) {
+            let provider = self.provider.as_mut().filter(|_| !is_quiet);
+            let new = provider.map(|it| it.find_pending(frozen)).unwrap_or_default();
             // Without identities, the names of other probes are not known.
             let is_known = new.living.is_empty() || !self.identities.is_empty();
-            if is_known && new.gone.is_empty() {
-                let arrived = self.add_objects(objects);
-                self.add_holders(&new);
-                return Some(Change { arrived, added: self.add_new(&new), ..Change::default() });
+            if is_known && new.unloaded.is_none() {
+                let mut arrived = self.add_objects(objects);
+                self.add_holders(new.objects);
+                let found = self.add_new(&new.living);
+                arrived.extend(found.iter().map(|(id, _)| *id));
+                return Some(Change { arrived, found, ..Change::default() });
             }
-            vanished = new.gone;
+            unloaded.extend(new.unloaded);
         }
         let headers = frozen.headers();
-        #[cfg_attr(not(probe_discovers), expect(unused_mut, reason = "there are no others"))]
         let mut objects = frozen.loaded(0..headers.len(), NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         self.headers = headers;
-        #[cfg(probe_discovers)]
-        let living = {
-            let absorbed = absorb(frozen, loaded);
-            vanished.extend(absorbed.gone);
-            for object in absorbed.objects {
-                if !is_among(&objects, &object) {
-                    objects.push(object);
-                }
+        let all = self.provider.as_mut().map(|it| it.find_all(frozen)).unwrap_or_default();
+        unloaded.extend(all.unloaded);
+        for object in all.objects {
+            if !is_among(&objects, &object) {
+                objects.push(object);
             }
-            absorbed.living
-        };
-        #[cfg(not(probe_discovers))]
-        let has_news = false;
+        }
+        let has_news = !is_quiet || !unloaded.is_empty();
         // A plugin may have been loaded again where it was: its sites are latent, whatever they were.
-        #[cfg(probe_discovers)]
-        let has_news = !news.is_empty() || !vanished.is_empty();
         if !has_news && objects == self.objects && objects.iter().all(|object| object.is_main) {
             return Some(Change::default());
         }
         let gone = gone(&self.objects, &objects);
-        self.rebuild(
-            objects,
-            #[cfg(probe_discovers)]
-            &living,
-        );
-        Some(Change {
-            gone,
-            #[cfg(probe_discovers)]
-            vanished,
-            is_list_new: true,
-            ..Change::default()
-        })
+        self.rebuild(objects, &all.living);
+        let found = self.discovered().to_vec();
+        Some(Change { gone, unloaded, is_list_new: true, found, ..Change::default() })
     }
 
-    fn rebuild(&mut self, objects: Vec<Object>, #[cfg(probe_discovers)] living: &[&'static Discovery]) {
+    fn rebuild(&mut self, objects: Vec<Object>, living: &[&'static dyn CallSite]) {
         let tables: Vec<_> = objects.iter().filter_map(|object| Tables::of(object, &objects)).collect();
-        self.name_probes(
-            &tables,
-            #[cfg(probe_discovers)]
-            living,
-        );
+        self.name_probes(&tables, living);
         self.taken.clear();
         let found = self.read_sites(&tables);
         self.group_sites(found);
@@ -197,7 +164,6 @@ impl Registry {
     pub(super) fn group_sites(&mut self, found: Found) {
         let before = std::mem::take(&mut self.grouped);
         self.grouped = Grouped::new(self.len(), found);
-        #[cfg(probe_discovers)]
         if !self.discovered.sites().is_empty() {
             self.grouped.extend(self.discovered.sites().iter().copied());
         }
@@ -239,10 +205,8 @@ impl Registry {
 
     /// How many machine-code copies a probe has, whoever switches them.
     pub(crate) fn site_count(&self, id: ProbeId) -> usize {
-        let count = self.sites(id).len() + self.taken(id).len();
-        #[cfg(probe_discovers)]
-        let count = count + self.discovered.calls(id).iter().map(|call| call.places()).sum::<usize>();
-        count
+        let calls = self.discovered.calls(id).iter().map(|call| call.places());
+        self.sites(id).len() + self.taken(id).len() + calls.sum::<usize>()
     }
 
     /// The sites of neighbouring probes, which lie side by side.

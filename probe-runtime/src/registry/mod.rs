@@ -18,11 +18,12 @@ mod blocks;
 mod counts;
 #[cfg(probe_backend = "x86_64")]
 mod defined;
-#[cfg(probe_discovers)]
+#[cfg(probe_backend = "x86_64")]
 mod discovered;
 #[cfg(probe_backend = "x86_64")]
 mod grouped;
 mod info;
+pub(crate) mod provider;
 
 #[cfg(probe_backend = "x86_64")]
 mod named;
@@ -54,20 +55,19 @@ pub(crate) use seen::see;
 pub use crate::dispatch::ProbeId;
 pub use counts::{Counts, ProbeCount};
 pub use info::{FieldInfo, ProbeInfo, ProbeState};
+use provider::{CallSite, Garbage};
 
 /// What a look at the loaded objects has found.
 #[derive(Default)]
 pub(crate) struct Change {
     /// Pages of objects that were there and are gone, as far as no object with probes lies there by now.
     pub(crate) gone: Vec<Range<usize>>,
-    /// Discoveries of theirs, to be given back once no hook can be looking at them.
-    #[cfg(probe_discovers)]
-    pub(crate) vanished: Vec<crate::finstrument::Vanished>,
+    /// Call sites of theirs that a provider had found.
+    pub(crate) unloaded: Vec<Garbage>,
     /// Whether the lists of probes and sites are new.
     pub(crate) is_list_new: bool,
     /// Where they are not: the probes of objects that came, ascending.
     pub(crate) arrived: Vec<ProbeId>,
-    /// Where they are not: what was discovered and is in them now.
-    #[cfg(probe_discovers)]
-    pub(crate) added: Vec<(ProbeId, &'static crate::finstrument::Discovery)>,
+    /// What a provider has found; if the lists are new, all that it has found.
+    pub(crate) found: Vec<(ProbeId, &'static dyn CallSite)>,
 }

@@ -8,11 +8,10 @@ use std::ptr;
 
 use super::ProbeId;
 use super::loaded::Registry;
+use super::provider::CallSite;
 use super::ranges::DefinitionRange;
 use super::tables::Tables;
 use crate::abi::Definition;
-#[cfg(probe_discovers)]
-use crate::finstrument::Discovery;
 
 pub(super) fn identity(definition: &Definition) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -22,15 +21,10 @@ pub(super) fn identity(definition: &Definition) -> u64 {
 
 impl Registry {
     /// Gives each definition its id: the one that its identity had before, or a new one.
-    pub(super) fn name_probes(
-        &mut self,
-        tables: &[Tables<'_>],
-        #[cfg(probe_discovers)] living: &[&'static Discovery],
-    ) {
+    pub(super) fn name_probes(&mut self, tables: &[Tables<'_>], living: &[&'static dyn CallSite]) {
         // With the executable alone, addresses are identity enough, and no text needs to be read.
-        let compare = !tables.iter().all(Tables::is_main) || !self.identities.is_empty();
-        #[cfg(probe_discovers)]
-        let compare = compare || !living.is_empty();
+        let has_others = !tables.iter().all(Tables::is_main) || !living.is_empty();
+        let compare = has_others || !self.identities.is_empty();
         if let ([tables], false, 0) = (tables, compare, self.len()) {
             let definitions = tables.definitions();
             self.defined.fix(definitions);
@@ -46,7 +40,6 @@ impl Registry {
             let same = old.iter().find(|old| tables.is_main() && old.is(&range));
             self.name_table(tables, same, compare);
         }
-        #[cfg(probe_discovers)]
         self.name_discovered(living);
     }
 
@@ -75,20 +68,18 @@ impl Registry {
     }
 
     /// The same for what was discovered, which is in no table.
-    #[cfg(probe_discovers)]
-    fn name_discovered(&mut self, living: &[&'static Discovery]) {
+    fn name_discovered(&mut self, living: &[&'static dyn CallSite]) {
         self.discovered.clear();
         for discovery in living {
             let Some(definition) = discovery.definition() else { continue };
             let defined = &mut self.defined;
             let id = *self.identities.entry(identity(definition)).or_insert_with(|| defined.add());
             self.define(id, definition);
-            self.discovered.add(id, discovery);
+            self.discovered.add(id, *discovery);
         }
     }
 
     /// Gives a probe that is new its number, the next one.
-    #[cfg(probe_discovers)]
     pub(super) fn add_probe(&mut self) {
         self.defined.add();
         self.grouped.add_probe();
@@ -133,11 +124,7 @@ mod tests {
         let objects = [object];
         let tables = Tables::of(&objects[0], &objects).unwrap();
         let mut registry = Registry::default();
-        registry.name_probes(
-            &[tables],
-            #[cfg(probe_discovers)]
-            &[],
-        );
+        registry.name_probes(&[tables], &[]);
         ALL.each_ref().map(|definition| registry.id_of(definition))
     }
 

@@ -63,7 +63,7 @@ impl Discovery {
         self.state.swap(SWITCHED, Ordering::SeqCst) != SWITCHED
     }
 
-    pub(crate) fn is_patched(&self) -> bool {
+    pub(in crate::finstrument) fn is_patched(&self) -> bool {
         self.state() == State::Patched
     }
 
@@ -102,13 +102,5 @@ impl Discovery {
     /// Whether a hook is changing the bytes.
     pub(in crate::finstrument) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::SeqCst) != 0
-    }
-
-    /// Whether only the control may change the bytes. Until then, `is_wanted` says what they should
-    /// be.
-    pub(crate) fn is_settled(&self) -> bool {
-        // In this order: the hook that has patched it was busy before, and no other hook begins to
-        // change a site.
-        self.is_site() && !self.is_busy()
     }
 }

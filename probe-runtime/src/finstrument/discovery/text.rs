@@ -9,10 +9,18 @@ use std::sync::atomic::Ordering;
 use super::Discovery;
 use crate::abi::Definition;
 use crate::finstrument::chunk::Place;
+use crate::finstrument::provider::Locked;
 
 impl Discovery {
     /// Names the discovery. From now on its definition may be read.
-    pub(in crate::finstrument) fn name(&'static self, object: u64, path: &str, file: &str, line: u32) {
+    pub(in crate::finstrument) fn name(
+        &'static self,
+        _locked: &Locked,
+        object: u64,
+        path: &str,
+        file: &str,
+        line: u32,
+    ) {
         let Some(place) = Place::of(self) else { return };
         // Most names are copied into the definition.
         let text: &'static mut str = Box::leak([path, file].concat().into_boxed_str());

@@ -12,7 +12,7 @@ use crate::finstrument::fast;
 
 impl Discovery {
     /// Says whether somebody listens. The result tells whether bytes may have to change, too.
-    pub(crate) fn set_wanted(&self, is_wanted: bool) -> Wanted {
+    pub(in crate::finstrument) fn set_wanted(&self, is_wanted: bool) -> Wanted {
         let before = self.is_wanted.swap(is_wanted, Ordering::SeqCst);
         if !is_wanted {
             fast::empty(self);
@@ -47,7 +47,7 @@ impl Discovery {
 
 /// The state that [`Discovery::set_wanted`] found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wanted {
+pub(in crate::finstrument) enum Wanted {
     /// A real call; the wish has changed.
     Changed,
     /// A real call; the wish was the same before.
