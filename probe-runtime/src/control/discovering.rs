@@ -14,7 +14,7 @@ use crate::dispatch::{Awaited, Era, Subscription};
 use crate::error::Error;
 use crate::patch::{Report, Visibility};
 use crate::registry::ProbeInfo;
-use crate::registry::provider::CallSite;
+use crate::registry::provider::{CallSite, Provider};
 
 /// The probe of a call site, as it is now.
 pub(crate) fn probe_of(call: &'static dyn CallSite) -> Option<ProbeInfo> {
@@ -43,7 +43,7 @@ pub(crate) fn attach_growing<C: Consumer>(consumer: C, capacity: usize) -> Resul
 /// Adds no more to it. Returns whether no thread can be about to give a probe one of its counters; not known inside a hit.
 pub(crate) fn end_growing() -> bool {
     operate(|control| {
-        if let Some(growing) = control.registry.provider().and_then(|it| it.end_growing()) {
+        if let Some(growing) = control.registry.provider().and_then(Provider::end_growing) {
             control.limbo.retire(Era::UNKNOWN, Garbage::Provider(growing));
         }
     });

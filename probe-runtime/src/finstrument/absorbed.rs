@@ -1,7 +1,6 @@
 //! Splits discoveries into live and unloaded ones, for the lists of the control.
 
-// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
-// mapped.
+// Safety: relies on `Frozen`: text that is in a loaded object's segments stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -11,6 +10,7 @@ use super::discovery::Discovery;
 use super::hooks::{self, call_of, published};
 use super::loaded::{Known, Loaded};
 use super::news::{self, News};
+use super::provider::{Exclusive, Locked};
 use super::vanished::Vanished;
 use super::{fast, straddlers, table, tails};
 use crate::abi::Kind;
@@ -19,23 +19,24 @@ use crate::patch::{Instruction, NotNow, SITE_LEN};
 use crate::registry::provider::{CallSite, Findings};
 
 /// Looks at all discoveries.
-pub(super) fn absorb(frozen: &Frozen, loaded: &mut Loaded) -> Findings {
+pub(super) fn absorb(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {
     if published().next().is_none() {
         return Findings::default();
     }
-    loaded.renew(frozen);
+    loaded.renew(exclusive.frozen);
     let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
     let gone = left.map(Vanished::new).collect();
-    absorb_each(published().map(Place::discovery), gone, loaded)
+    absorb_each(exclusive, published().map(Place::discovery), gone, loaded)
 }
 
 /// Looks at the discoveries of the news, while no object has gone.
-pub(super) fn absorb_new(frozen: &Frozen, news: News, loaded: &mut Loaded) -> Findings {
-    loaded.renew(frozen);
-    absorb_each(news.discoveries.into_iter(), Vec::new(), loaded)
+pub(super) fn absorb_new(exclusive: Exclusive<'_>, news: News, loaded: &mut Loaded) -> Findings {
+    loaded.renew(exclusive.frozen);
+    absorb_each(exclusive, news.discoveries.into_iter(), Vec::new(), loaded)
 }
 
 fn absorb_each(
+    exclusive: Exclusive<'_>,
     discoveries: impl Iterator<Item = &'static Discovery>,
     mut gone: Vec<Vanished>,
     loaded: &Loaded,
@@ -43,7 +44,7 @@ fn absorb_each(
     let mut living: Vec<&'static Discovery> = Vec::new();
     let mut holders: Vec<&Known> = Vec::new();
     for discovery in discoveries {
-        match loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) {
+        match loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen, discovery, known)) {
             Some(known) if discovery.object().is_some() => {
                 // Neighbours are mostly in one object.
                 if !holders.iter().rev().any(|holder| ptr::eq(*holder, known)) {
@@ -53,7 +54,7 @@ fn absorb_each(
             }
             // The next look names it.
             Some(_) => news::note(discovery),
-            None => gone.extend(vanish(discovery)),
+            None => gone.extend(vanish(exclusive.locked, discovery)),
         }
     }
     living.sort_by_key(|discovery| discovery.text());
@@ -66,18 +67,18 @@ fn absorb_each(
 
 /// Whether a discovery speaks of this object: the one that it was named by, with what was made of
 /// the call.
-pub(super) fn is_there(discovery: &'static Discovery, known: &Known) -> bool {
+pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &Known) -> bool {
     if discovery.object().is_some_and(|named| named != known.hash) {
         return false;
     }
     if discovery.is_switched() && discovery.has_tails() {
-        return tails::are_there(discovery, &known.object);
+        return tails::are_there(frozen, discovery, &known.object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
     }
     if !discovery.is_site() {
-        return is_call_there(discovery);
+        return is_call_there(frozen, discovery);
     }
     let Some(site) = discovery.site() else { return true };
     // SAFETY: in the text of a loaded object.
@@ -88,7 +89,7 @@ pub(super) fn is_there(discovery: &'static Discovery, known: &Known) -> bool {
 
 /// Whether a real call is still the one that was found. An object that lies in the place of the one
 /// that it was found in has another.
-fn is_call_there(discovery: &'static Discovery) -> bool {
+fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     let Some((returns, call)) = discovery.returns().zip(discovery.call()) else { return true };
     let hook = hooks::address(discovery.hit().kind == Kind::Entry);
     if call_of(returns, hook) == Some(call) {
@@ -101,7 +102,7 @@ fn is_call_there(discovery: &'static Discovery) -> bool {
     is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
-fn vanish(discovery: &'static Discovery) -> Option<Vanished> {
+fn vanish(_locked: &Locked, discovery: &'static Discovery) -> Option<Vanished> {
     // Where a hook is faster, and puts the new object's in its place, that one says that it has
     // left.
     let entry = table::find(discovery.key())?;

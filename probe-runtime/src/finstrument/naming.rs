@@ -59,7 +59,9 @@ impl Names {
         freeze(|frozen| {
             loaded.renew(frozen);
             // A discovery in an object that is gone by now gets no name from another object.
-            new.retain(|discovery| loaded.at(discovery.text()).is_some_and(|it| is_there(discovery, it)));
+            new.retain(|discovery| {
+                loaded.at(discovery.text()).is_some_and(|it| is_there(frozen, discovery, it))
+            });
         });
         self.files.retain(|hash, _| loaded.all().iter().any(|known| known.hash == *hash));
         for discovery in new {

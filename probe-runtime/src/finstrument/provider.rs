@@ -1,6 +1,7 @@
 //! Discoveries, as the registry and the control deal with them: the provider's side.
 
 use std::any::Any;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +29,13 @@ pub(super) fn register() {
 #[derive(Default)]
 pub(super) struct Locked(());
 
+/// Proof that the control lock is held and that no object goes.
+#[derive(Clone, Copy)]
+pub(super) struct Exclusive<'a> {
+    pub(super) locked: &'a Locked,
+    pub(super) frozen: &'a Frozen,
+}
+
 /// What is known of discoveries between operations.
 #[derive(Default)]
 struct Finder {
@@ -44,17 +52,17 @@ impl Provider for Finder {
     }
 
     fn patch_pending(&mut self, frozen: &Frozen) -> Pending {
-        patch_waiting(&self.locked, frozen, &mut self.news, &mut self.loaded);
+        patch_waiting(Exclusive { locked: &self.locked, frozen }, &mut self.news, &mut self.loaded);
         self.news.pending()
     }
 
     fn find_pending(&mut self, frozen: &Frozen) -> Findings {
-        absorb_new(frozen, std::mem::take(&mut self.news), &mut self.loaded)
+        absorb_new(Exclusive { locked: &self.locked, frozen }, take(&mut self.news), &mut self.loaded)
     }
 
     fn find_all(&mut self, frozen: &Frozen) -> Findings {
         self.news = News::default();
-        absorb(frozen, &mut self.loaded)
+        absorb(Exclusive { locked: &self.locked, frozen }, &mut self.loaded)
     }
 
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report) {

@@ -22,11 +22,10 @@ use super::call::Call;
 use super::chunk::Place;
 use super::discovery::{Discovery, State};
 use super::hooks::published;
-use super::provider::Locked;
+use super::provider::Exclusive;
 use super::reason::Reason;
 use super::{news, policy};
 use crate::abi::Definition;
-use crate::os::objects::Frozen;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
 use crate::registry::provider::CallSite;
@@ -78,7 +77,7 @@ pub(super) fn is_site(discovery: &Discovery) -> bool {
 }
 
 /// Makes a site of a loaded object the call again that it was. Returns whether it is one now.
-pub(super) fn unpatch(_locked: &Locked, _frozen: &Frozen, discovery: &'static Discovery) -> bool {
+pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) -> bool {
     let (Some(call), Some(active)) = (discovery.call(), discovery.active()) else { return false };
     let text = if policy::text() == TextPolicy::Alias { TextPolicy::Alias } else { TextPolicy::Sealed };
     let is_call = [active, Instruction::NOP5].into_iter().any(|now| {

@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::discovery::Discovery;
-use super::provider::Locked;
+use super::provider::{Exclusive, Locked};
 use super::switch::Switch;
 use super::{counters, news, policy, tails};
 use crate::os::text::page_size;
@@ -27,8 +27,12 @@ pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
     begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// Switches a waiting call in place. For the holder of the control lock.
-pub(super) fn begin_waiting(discovery: &'static Discovery, switch: Switch) -> Result<(), NotNow> {
+/// Switches a waiting call in place.
+pub(super) fn begin_waiting(
+    _exclusive: Exclusive<'_>,
+    discovery: &'static Discovery,
+    switch: Switch,
+) -> Result<(), NotNow> {
     let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
     // Even if there is nothing to change yet: if text can't be written, the call stays a real one.
     let mut done = Ok(false);
@@ -60,9 +64,12 @@ pub(super) fn settle_now(discovery: &Discovery, switch: Switch) -> Result<bool, 
     settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
 
-/// The same as [`settle_now`] for the holder of the control lock, while the object can't be
-/// unloaded.
-pub(super) fn settle(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+/// The same as [`settle_now`] in an operation, of a loaded object.
+pub(super) fn settle(
+    _exclusive: Exclusive<'_>,
+    discovery: &Discovery,
+    switch: Switch,
+) -> Result<bool, NotNow> {
     settle_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
 }
 
@@ -100,7 +107,7 @@ pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool,
 
 /// Switches calls, each as its `is_wanted` says.
 pub(super) fn switch_each(
-    _locked: &Locked,
+    locked: &Locked,
     calls: &[&'static Discovery],
     access: Access,
     report: &mut Report,
@@ -130,7 +137,7 @@ pub(super) fn switch_each(
         }
     }
     if !bytes.is_empty() {
-        tails::switch_each(&bytes, report);
+        tails::switch_each(locked, &bytes, report);
     }
     open.sort_unstable_by_key(|(switch, _)| switch.word);
     let page = |(switch, _): &(Switch, _)| switch.word & !(page_size() - 1);

@@ -15,8 +15,7 @@
 //! The argument of a jump must be certain. A jump of another function, inlined here, would
 //! otherwise be silenced together with this one's.
 
-// Safety: relies on the caller being frozen: text and pointers in a loaded object's segments stay
-// mapped.
+// Safety: relies on `Frozen`: text and pointers in a loaded object's segments stay mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ptr;
@@ -29,14 +28,14 @@ use super::extents::Extents;
 use super::hooks;
 use super::jumps::{Fragment, Jump, Value, jumps};
 use super::news;
-use super::provider::Locked;
+use super::provider::{Exclusive, Locked};
 use super::reason::Reason;
 use super::straddlers;
 use super::switch::Switch;
 use super::table::{self, Entry};
 use crate::abi::Kind;
 use crate::os::mem::Alias;
-use crate::os::objects::Object;
+use crate::os::objects::{Frozen, Object};
 use crate::patch::{NotNow, RefusalReason, Report, read_word};
 
 /// A function's jumps to a hook.
@@ -114,10 +113,11 @@ impl Discovery {
         self.wait_again();
     }
 
-    /// Its jumps. For the holder of the control lock, the only one to change them.
+    /// Its jumps.
     fn tails(&self) -> Option<&Tails> {
-        // SAFETY: from `set_tails`; freed by the holder of the control lock, or when nobody knows
-        // the discovery.
+        // SAFETY: from `set_tails`; `begin` and `set_tails`, which change and free them, take the
+        // proof of the control lock, under which they are read. Else they are freed when nobody
+        // knows the discovery.
         unsafe { self.tails.load(Ordering::Acquire).as_ref() }
     }
 
@@ -139,18 +139,17 @@ impl Discovery {
     }
 }
 
-/// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites. For the
-/// holder of the control lock, frozen.
-pub(super) fn begin(discovery: &'static Discovery, object: &Object) {
+/// Prepares the jumps of a function, which `object` holds, and makes them a probe's sites.
+pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, object: &Object) {
     let decoded = discovery.tails.load(Ordering::Acquire);
-    // SAFETY: from `set_tails`; nobody else has it while the control lock is held.
+    // SAFETY: from `set_tails`; `exclusive` says that nobody else has it.
     let Some(tails) = (unsafe { decoded.as_mut() }) else { return };
     tails.settle(discovery, object);
     if discovery.tail_switches().is_empty() {
         discovery.forget_tails();
         return discovery.keep(Reason::NotACall);
     }
-    match settle(discovery) {
+    match settle(exclusive, discovery) {
         // A jump that could not be written stays a jump, and the hook judges its hits.
         Settled { written: 0, error: Some(errno) } => discovery.keep(Reason::Protected { errno }),
         _ => {
@@ -168,13 +167,13 @@ pub(super) struct Settled {
     error: Option<i32>,
 }
 
-/// Makes all of a function's jumps say what is wanted. For the holder of the control lock, frozen.
-pub(super) fn settle(discovery: &Discovery) -> Settled {
+/// Makes all of a function's jumps say what is wanted.
+pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
     let alias = if straddlers::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
-            None => straddlers::settle(discovery, *switch),
+            None => straddlers::settle(exclusive, discovery, *switch),
             Some(Ok(alias)) => settle_through(alias, discovery, *switch),
             Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
         };
@@ -198,9 +197,8 @@ pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switc
     result.map(|()| true).map_err(|error| NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT)))
 }
 
-/// Switches jumps through the kernel, each as its function is wanted. For the holder of the control
-/// lock.
-pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut Report) {
+/// Switches jumps through the kernel, each as its function is wanted.
+pub(super) fn switch_each(_locked: &Locked, jumps: &[(Switch, &'static Discovery)], report: &mut Report) {
     let alias = match Alias::open() {
         Ok(alias) => alias,
         Err(error) => {
@@ -223,11 +221,11 @@ pub(super) fn switch_each(jumps: &[(Switch, &'static Discovery)], report: &mut R
     }
 }
 
-/// Whether the loaded text still holds a function's jumps, active or latent. For a caller who is
-/// frozen; the function's object is loaded.
-pub(super) fn are_there(discovery: &Discovery, object: &Object) -> bool {
+/// Whether the loaded text still holds a function's jumps, active or latent. The function's object
+/// is loaded.
+pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object) -> bool {
     discovery.tail_switches().iter().all(|switch| {
-        // SAFETY: in the text of a loaded object.
+        // SAFETY: in the text of a loaded object, which stays mapped: `_frozen` says so.
         holds(object, switch.word, 8, true) && switch.is_active(unsafe { read_word(switch.word) }).is_some()
     })
 }

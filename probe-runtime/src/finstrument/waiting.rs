@@ -1,7 +1,6 @@
 //! Patching waiting calls in an operation, which may do what a hook may not.
 
-// Safety: relies on the caller being frozen: text that is in a loaded object's segments stays
-// mapped.
+// Safety: relies on `Frozen`: text that is in a loaded object's segments stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
 use super::absorbed::is_there;
@@ -10,30 +9,30 @@ use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
 use super::news::{self, News};
-use super::provider::Locked;
+use super::provider::Exclusive;
 use super::reason::Reason;
 use super::{policy, shared, straddlers, tails};
 use crate::abi::Kind;
-use crate::os::objects::Frozen;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
 /// Patches the pending call sites of the news; queues those that fail again.
-pub(super) fn patch_waiting(locked: &Locked, frozen: &Frozen, news: &mut News, loaded: &mut Loaded) {
+pub(super) fn patch_waiting(exclusive: Exclusive<'_>, news: &mut News, loaded: &mut Loaded) {
     let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
     let shared: Vec<_> = news.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
     if waiting.is_empty() && shared.is_empty() {
         return;
     }
-    loaded.renew(frozen);
+    loaded.renew(exclusive.frozen);
     for discovery in shared {
-        let is_there = loaded.at(discovery.text()).is_some_and(|known| is_there(discovery, known));
+        let is_there =
+            loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen, discovery, known));
         // It may be in the lists of sites, so these are made anew.
-        news.is_all |= is_there && shared::unpatch(locked, frozen, discovery);
+        news.is_all |= is_there && shared::unpatch(exclusive, discovery);
     }
     let mut has_trap = true;
     for discovery in &waiting {
-        has_trap = look_at(discovery, loaded, has_trap);
+        has_trap = look_at(exclusive, discovery, loaded, has_trap);
     }
     { waiting }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(news::note);
 }
@@ -52,35 +51,37 @@ fn waits(discovery: &Discovery) -> bool {
 
 /// Makes the text of a discovery what it should be. Returns whether traps can be handled, as far as
 /// is known.
-fn look_at(discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
-    let Some(known) = loaded.at(discovery.text()).filter(|known| is_there(discovery, known)) else {
+fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loaded, has_trap: bool) -> bool {
+    let Some(known) =
+        loaded.at(discovery.text()).filter(|known| is_there(exclusive.frozen, discovery, known))
+    else {
         return has_trap;
     };
     if discovery.has_tails() {
         if discovery.is_switched() {
             // Jumps that can't be written go on to the hook, which knows whether somebody listens.
-            let _ = tails::settle(discovery);
+            let _ = tails::settle(exclusive, discovery);
         } else {
-            tails::begin(discovery, &known.object);
+            tails::begin(exclusive, discovery, &known.object);
         }
         return has_trap;
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
         // others.
-        let _ = straddlers::settle(discovery, switch);
+        let _ = straddlers::settle(exclusive, discovery, switch);
         return has_trap;
     }
     let hook = hooks::address(discovery.hit().kind == Kind::Entry);
     let call = discovery.returns().and_then(|returns| call_of(returns, hook));
-    call.map_or(has_trap, |call| patch(discovery, call, has_trap))
+    call.map_or(has_trap, |call| patch(exclusive, discovery, call, has_trap))
 }
 
 /// Patches a call. Returns whether traps can be handled, as far as is known.
-fn patch(discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
+fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
     let is_alias = policy::text() == TextPolicy::Alias;
     if let Some(switch) = discovery.switch() {
-        let result = if is_alias { Ok(()) } else { straddlers::begin_waiting(discovery, switch) };
+        let result = if is_alias { Ok(()) } else { straddlers::begin_waiting(exclusive, discovery, switch) };
         match result {
             Ok(()) if is_alias => discovery.keep(Reason::Straddles),
             Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),
