@@ -20,13 +20,13 @@ impl Control {
         let growing = self.growing.filter(|at| self.attached(*at).is_some());
         let (mut adopted, mut hooked) = (Vec::new(), Vec::new());
         for &(id, call) in found {
-            let early = call.tally();
+            let inline = call.tally();
             let is_part = growing.is_some_and(|at| {
                 self.members(id).is_some_and(|it| it.attachments(&self.parts).any(|of| of == at))
             });
-            let wants_tally = early.is_none() && growing.is_some() && !is_part;
+            let wants_tally = inline.is_none() && growing.is_some() && !is_part;
             let provider = self.registry.provider().filter(|_| wants_tally);
-            let Some(tally) = early.or_else(|| provider?.take_tally(call)) else { continue };
+            let Some(tally) = inline.or_else(|| provider?.take_tally(call)) else { continue };
             self.change(id, |_, _| ());
             if let Some(attachment) = growing {
                 self.grow(attachment, id, tally);
@@ -36,7 +36,7 @@ impl Control {
                 }
             }
             self.publish(&[id]);
-            if early.is_some() {
+            if inline.is_some() {
                 hooked.push(call);
             }
             adopted.push(id);
@@ -92,7 +92,7 @@ impl Growth {
         ids
     }
 
-    /// Adds what each of these probes has counted by counters of its own: while its hook was an early
+    /// Adds what each of these probes has counted by counters of its own: while its hook was an inline
     /// one, or others were told of its hits.
     pub(super) fn add_own(&self, ids: &[ProbeId], counted: &mut [u64]) {
         let tallies = || self.tallied.iter().map(|(_, tally)| *tally);

@@ -28,13 +28,13 @@
 //! maps memory for its slot.
 
 mod delivery;
-#[cfg(probe_discovers)]
-mod early;
 mod ended;
 mod event;
 pub(crate) mod guarded;
 mod hook;
 mod id;
+#[cfg(probe_discovers)]
+mod inline_hook;
 #[cfg(probe_discovers)]
 mod inside;
 #[cfg(all(test, loom))]
@@ -55,12 +55,12 @@ mod wrapper;
 
 #[cfg(probe_backend = "x86_64")]
 pub(crate) use delivery::UNMARKED;
-#[cfg(probe_discovers)]
-pub(crate) use early::Early;
 pub use event::{Event, Fields};
 pub(crate) use guarded::Guarded;
 pub(crate) use hook::{Action, Hook};
 pub use id::ProbeId;
+#[cfg(probe_discovers)]
+pub(crate) use inline_hook::InlineHook;
 #[cfg(probe_discovers)]
 pub(crate) use inside::Inside;
 pub(crate) use limbo::{Era, Limbo};

@@ -5,10 +5,10 @@
 //! | `e8 rel32` | a call, direct or through a linkage table |
 //! | `67 e8 rel32` | a call through a pointer that the linker made direct; as above |
 //! | `ff 15 rel32` | a call through a pointer (`-fno-plt`) |
-//! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tails`](super::tails)), whose caller's caller this is |
+//! | anything else | not ours to patch: a call through a register, or a jump to the hook ([`tail_jumps`](super::tail_jumps)), whose caller's caller this is |
 //!
 //! Calls within an aligned word end in a site of five bytes. Other calls are switched in place
-//! ([`switch`](super::switch)). The sixth byte of a call through a pointer becomes a `67`: an
+//! ([`switch`](super::call_patch)). The sixth byte of a call through a pointer becomes a `67`: an
 //! address-size prefix, which changes neither the NOP nor the CALL behind it.
 
 use crate::patch::{Bytes, Instruction, Rel32, SITE_LEN, SiteAddr};

@@ -72,7 +72,7 @@ static NOT_FULL: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Chunk {
     stubs: [[u8; STUB]; PLACES],
     taken: [AtomicU64; PLACES / 64],
-    /// Places that the control has yet to look at: [`news`](super::news).
+    /// Places that the control has yet to look at: [`pending`](super::pending).
     noted: [AtomicU64; PLACES / 64],
     /// The error number for which the system refused stubs; 0 if there are stubs.
     refusal: AtomicI32,

@@ -21,8 +21,8 @@ impl Counter {
 
 pub(super) static DISCOVERED: Counter = Counter::new();
 pub(super) static PATCHED: Counter = Counter::new();
-pub(super) static STRADDLERS: Counter = Counter::new();
-pub(super) static TAILS: Counter = Counter::new();
+pub(super) static SPLIT_CALLS: Counter = Counter::new();
+pub(super) static TAIL_JUMPS: Counter = Counter::new();
 pub(super) static POSTPONED: Counter = Counter::new();
 pub(super) static LOST: Counter = Counter::new();
 pub(super) static UNTOLD: Counter = Counter::new();

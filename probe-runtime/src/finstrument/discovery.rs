@@ -9,7 +9,7 @@
 //!
 //! `state` has the transitions between these, `wanted` whether somebody listens.
 
-// Safety: relies on `early` and `name` being written by one thread each, before it publishes them.
+// Safety: relies on `inline_hook` and `name` being written by one thread each, before it publishes them.
 #![expect(unsafe_code, reason = "see above")]
 
 mod hit;
@@ -27,17 +27,17 @@ pub(super) use state::State;
 pub(super) use wanted::Wanted;
 
 use super::call::{self, Call, LOOKED_AT};
+use super::call_patch::{CallPatch, Nothing};
 use super::chunk::{self, Chunk, Place};
 use super::counters;
 use super::fast;
+use super::garbage::ReplacedHook;
 use super::growing::Member;
 use super::hooks;
-use super::switch::{Nothing, Switch};
-use super::tails::Tails;
-use super::vanished::Taken;
+use super::tail_jumps::TailJumps;
 use crate::abi::{Definition, Kind};
 use crate::arch::backend;
-use crate::dispatch::{Early, TallyAt};
+use crate::dispatch::{InlineHook, TallyAt};
 use crate::patch::{Instruction, Site, SiteAddr};
 use crate::registry::ProbeId;
 use crate::registry::provider::CallSite;
@@ -74,7 +74,7 @@ pub(super) struct Discovery {
     is_beyond: AtomicBool,
     /// How many hooks are changing its bytes.
     busy: AtomicUsize,
-    /// How many owners keep its place from being given back: the discovery, and its early hook.
+    /// How many owners keep its place from being given back: the discovery, and its inline hook.
     owners: AtomicUsize,
     /// A hash of the object that it was named by; 0 before.
     object: AtomicU64,
@@ -82,19 +82,19 @@ pub(super) struct Discovery {
     probe: AtomicUsize,
     /// Its counter in a growing attachment, from 1; 0 without one.
     tally: AtomicUsize,
-    pub(super) early: UnsafeCell<MaybeUninit<Early>>,
+    pub(super) inline_hook: UnsafeCell<MaybeUninit<InlineHook>>,
     /// A name that is too long for the definition.
     text: AtomicPtr<u8>,
     text_len: AtomicUsize,
-    /// Tail jumps to the hook, once the function's code was examined; see [`tails`](super::tails).
-    pub(super) tails: AtomicPtr<Tails>,
+    /// Tail jumps to the hook, once the function's code was examined; see [`tail_jumps`](super::tail_jumps).
+    pub(super) tails: AtomicPtr<TailJumps>,
     /// How many hits came by these jumps while nobody wanted them.
     pub(super) strays: AtomicUsize,
     /// Another call site of the same probe; see [`shared`](super::shared).
     pub(super) twin: AtomicPtr<Discovery>,
 }
 
-// SAFETY: all fields are atomics but for `early`, which is written before the discovery is
+// SAFETY: all fields are atomics but for `inline_hook`, which is written before the discovery is
 // published, and taken by the holder of the control lock.
 unsafe impl Sync for Discovery {}
 
@@ -140,8 +140,8 @@ impl Discovery {
             definition.entry().store(backend::entry(definition), Ordering::Relaxed);
             // SAFETY: as above; it lives where the definition does.
             unsafe {
-                Early::publish(
-                    it.early.get().cast(),
+                InlineHook::publish(
+                    it.inline_hook.get().cast(),
                     definition,
                     TallyAt::new(member.tally),
                     member.subscription,
@@ -188,10 +188,10 @@ impl Discovery {
     }
 
     /// How the call is switched, if it lies across two words.
-    pub(super) fn switch(&self) -> Option<Switch> {
+    pub(super) fn switch(&self) -> Option<CallPatch> {
         let nothing =
             Nothing { ret: self.ret.load(Ordering::Relaxed), pointer: ptr::from_ref(&self.ret).addr() };
-        Switch::of(self.call()?, nothing)
+        CallPatch::of(self.call()?, nothing)
     }
 
     /// Notes that another discovery has taken its key.
@@ -227,11 +227,11 @@ impl Discovery {
         self.is_beyond.store(false, Ordering::Relaxed);
     }
 
-    /// Takes its early hook, once no definition refers to it. For the holder of the control lock.
-    pub(super) fn take_early(&'static self) -> Option<Taken> {
+    /// Takes its inline hook, once no definition refers to it. For the holder of the control lock.
+    pub(super) fn take_inline_hook(&'static self) -> Option<ReplacedHook> {
         (self.tally.swap(0, Ordering::Relaxed) != 0).then(|| {
             self.owners.fetch_add(1, Ordering::Relaxed);
-            Taken::new(self)
+            ReplacedHook::new(self)
         })
     }
 

@@ -5,7 +5,7 @@
 //!    that belonged to another object, is discovered. The bytes before the return address are read
 //!    as a call ([`call`]). A place is taken ([`chunk`]), filled, and put into the table. If
 //!    several threads try, one of them succeeds.
-//! 3. A waiting site is patched, if that can be done now ([`first`]). While steps 2 and 3 change
+//! 3. A waiting site is patched, if that can be done now ([`first_hit`]). While steps 2 and 3 change
 //!    anything, signals are blocked, since a handler may fork, or leave by `siglongjmp`.
 //! 4. If somebody listens, this call is a hit.
 //! 5. A thread that has discovered the call site tells the callback.
@@ -22,7 +22,9 @@ use super::chunk::{self, Place};
 use super::discovery::{Discovery, Hit, State};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{callback, counters, fast, first, growing, news, provider, shared, straddlers, tails};
+use super::{
+    callback, counters, fast, first_hit, growing, pending, provider, shared, split_calls, tail_jumps,
+};
 use crate::abi::Kind;
 use crate::arch::backend::stub::{self, Stub};
 use crate::control;
@@ -116,12 +118,12 @@ fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call
     // Before it is patched; after that, its bytes say so.
     let is_wanted = discovery.is_wanted();
     if discovery.state() == State::Waiting {
-        let may_patch = control::is_ready() && straddlers::may_write();
+        let may_patch = control::is_ready() && split_calls::may_write();
         match may_patch.then(call) {
             Some(Some(call)) => {
                 let _whole = Blocked::new();
                 if discovery.begin_change() {
-                    first::patch_now(discovery, call);
+                    first_hit::patch_now(discovery, call);
                     discovery.end_change();
                 }
             }
@@ -129,12 +131,12 @@ fn deliver(Known { discovery, owner }: Known, call: impl FnOnce() -> Option<Call
             None => postpone(discovery),
         }
     } else if !is_wanted && discovery.is_switched() && discovery.has_tails() {
-        tails::stray(discovery);
-    } else if !is_wanted && discovery.is_switched() && straddlers::may_write() {
+        tail_jumps::stray(discovery);
+    } else if !is_wanted && discovery.is_switched() && split_calls::may_write() {
         // This thread was late, or the object was loaded anew.
         let _whole = Blocked::new();
-        if discovery.switch().is_some_and(|switch| straddlers::settle_now(discovery, switch).is_err()) {
-            news::note(discovery);
+        if discovery.switch().is_some_and(|switch| split_calls::settle_now(discovery, switch).is_err()) {
+            pending::note(discovery);
         }
     }
     if is_wanted && owner.is_none() && !discovery.is_site() && discovery.state() != State::Waiting {
@@ -250,12 +252,12 @@ fn discover(
                 old.leave();
                 note_all();
             }
-            news::note(place.discovery());
+            pending::note(place.discovery());
             return Some((place.discovery(), true));
         }
         // Another thread was faster. Nobody has seen this one.
         let tally = place.discovery().tally();
-        drop(place.discovery().take_early());
+        drop(place.discovery().take_inline_hook());
         chunk::give_back(place);
         tally.into_iter().for_each(|tally| growing::give_back(inside, tally));
     }
@@ -313,11 +315,11 @@ fn is_readable(addr: usize) -> bool {
     errno() == libc::EINVAL
 }
 
-/// Marks a discovery as a site, counts it, and makes it news.
+/// Marks a discovery as a site, counts it, and makes it pending.
 pub(super) fn patched(discovery: &'static Discovery) {
     if discovery.become_patched() {
         counters::PATCHED.add();
-        news::note(discovery);
+        pending::note(discovery);
     }
 }
 

@@ -139,8 +139,8 @@ pub fn stats() -> Stats {
     Stats {
         discovered: counters::DISCOVERED.get(),
         patched: counters::PATCHED.get(),
-        straddlers: counters::STRADDLERS.get(),
-        tail_jumps: counters::TAILS.get(),
+        straddlers: counters::SPLIT_CALLS.get(),
+        tail_jumps: counters::TAIL_JUMPS.get(),
         kept: in_state(|state| matches!(state, State::Kept(_))),
         waiting: in_state(|state| state == State::Waiting),
         postponed: counters::POSTPONED.get(),

@@ -148,9 +148,9 @@
 //! - On targets without patching the hooks do nothing, and nothing is discovered.
 
 #[cfg(probe_discovers)]
-mod absorbed;
-#[cfg(probe_discovers)]
 mod call;
+#[cfg(probe_discovers)]
+mod call_patch;
 #[cfg(probe_discovers)]
 mod callback;
 #[cfg(probe_discovers)]
@@ -158,13 +158,17 @@ mod chunk;
 #[cfg(probe_discovers)]
 mod counters;
 #[cfg(probe_discovers)]
+mod deferred_patch;
+#[cfg(probe_discovers)]
 mod discovery;
 #[cfg(probe_discovers)]
 mod extents;
 #[cfg(probe_discovers)]
 mod fast;
 #[cfg(probe_discovers)]
-mod first;
+mod first_hit;
+#[cfg(probe_discovers)]
+mod garbage;
 #[cfg(probe_discovers)]
 mod growing;
 #[cfg(probe_discovers)]
@@ -178,34 +182,30 @@ mod loaded;
 #[cfg(probe_discovers)]
 mod naming;
 #[cfg(probe_discovers)]
-mod news;
+mod pending;
 #[cfg(probe_discovers)]
 mod policy;
 #[cfg(probe_discovers)]
 mod provider;
 mod reason;
 #[cfg(probe_discovers)]
+mod reconcile;
+#[cfg(probe_discovers)]
 mod shared;
+#[cfg(probe_discovers)]
+mod split_calls;
 mod stats;
-#[cfg(probe_discovers)]
-mod straddlers;
-#[cfg(probe_discovers)]
-mod switch;
 #[cfg(probe_discovers)]
 mod symbols;
 #[cfg(probe_discovers)]
 mod table;
 #[cfg(probe_discovers)]
-mod tails;
-#[cfg(probe_discovers)]
-mod vanished;
-#[cfg(probe_discovers)]
-mod waiting;
+mod tail_jumps;
 
 #[cfg(not(probe_discovers))]
-mod idle;
+mod stub;
 #[cfg(not(probe_discovers))]
-use idle as live;
+use stub as live;
 
 pub use live::{Attachment, Discovered, attach, kept, on_discovery, start, stats, stop_telling, text};
 pub use reason::{Kept, Reason};

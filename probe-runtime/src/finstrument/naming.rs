@@ -14,14 +14,14 @@ use std::path::PathBuf;
 
 use addr2line::{Loader, Location};
 
-use super::absorbed::is_there;
 use super::discovery::Discovery;
 use super::extents::Extents;
 use super::loaded::{Known, Loaded};
-use super::news::News;
+use super::pending::Pending;
 use super::provider::Locked;
+use super::reconcile::is_there;
 use super::symbols::{Twins, plain};
-use super::tails::Tails;
+use super::tail_jumps::TailJumps;
 use crate::os::objects::{Object, freeze};
 
 /// The executable, even if its file was renamed.
@@ -49,10 +49,10 @@ struct File {
 }
 
 impl Names {
-    /// Names discoveries that the news has, and that have no name yet.
-    pub(super) fn name_new(&mut self, locked: &Locked, news: &News, loaded: &mut Loaded) {
+    /// Names pending discoveries that have no name yet.
+    pub(super) fn name_new(&mut self, locked: &Locked, pending: &Pending, loaded: &mut Loaded) {
         let is_new = |discovery: &&'static Discovery| discovery.object().is_none();
-        let mut new: Vec<_> = news.discoveries.iter().copied().filter(is_new).collect();
+        let mut new: Vec<_> = pending.discoveries.iter().copied().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
@@ -76,7 +76,7 @@ impl Names {
             let file = self.file(known);
             if discovery.may_have_tails() && is_own {
                 file.extents()
-                    .and_then(|extents| Tails::look_for(extents, object.base, function))
+                    .and_then(|extents| TailJumps::look_for(extents, object.base, function))
                     .into_iter()
                     .for_each(|tails| discovery.set_tails(locked, tails));
             }

@@ -5,17 +5,17 @@ use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::absorbed::{absorb, absorb_new};
+use super::deferred_patch::patch_deferred;
 use super::discovery::{Discovery, Wanted};
 use super::loaded::Loaded;
 use super::naming::Names;
-use super::news::News;
-use super::waiting::patch_waiting;
-use super::{growing, straddlers};
+use super::pending::Pending;
+use super::reconcile::{reconcile_all, reconcile_pending};
+use super::{growing, split_calls};
 use crate::dispatch::Subscription;
 use crate::os::objects::Frozen;
 use crate::patch::{Access, Batch, Mode, Report, Site};
-use crate::registry::provider::{self, CallSite, Entry, Findings, Garbage, Pending, Provider};
+use crate::registry::provider::{self, CallSite, Due, Entry, Findings, Garbage, Provider};
 
 static ENTRY: Entry = Entry { get_ready: super::live::get_ready, begin: || Box::new(Finder::default()) };
 
@@ -39,7 +39,7 @@ pub(super) struct Exclusive<'a> {
 /// What is known of discoveries between operations.
 #[derive(Default)]
 struct Finder {
-    news: News,
+    pending: Pending,
     loaded: Loaded,
     names: Names,
     locked: Locked,
@@ -47,22 +47,26 @@ struct Finder {
 
 impl Provider for Finder {
     fn name_pending(&mut self, is_all: bool) {
-        self.news.add(News::take(&self.locked, is_all));
-        self.names.name_new(&self.locked, &self.news, &mut self.loaded);
+        self.pending.add(Pending::take(&self.locked, is_all));
+        self.names.name_new(&self.locked, &self.pending, &mut self.loaded);
     }
 
-    fn patch_pending(&mut self, frozen: &Frozen) -> Pending {
-        patch_waiting(Exclusive { locked: &self.locked, frozen }, &mut self.news, &mut self.loaded);
-        self.news.pending()
+    fn patch_pending(&mut self, frozen: &Frozen) -> Due {
+        patch_deferred(Exclusive { locked: &self.locked, frozen }, &mut self.pending, &mut self.loaded);
+        self.pending.due()
     }
 
     fn find_pending(&mut self, frozen: &Frozen) -> Findings {
-        absorb_new(Exclusive { locked: &self.locked, frozen }, take(&mut self.news), &mut self.loaded)
+        reconcile_pending(
+            Exclusive { locked: &self.locked, frozen },
+            take(&mut self.pending),
+            &mut self.loaded,
+        )
     }
 
     fn find_all(&mut self, frozen: &Frozen) -> Findings {
-        self.news = News::default();
-        absorb(Exclusive { locked: &self.locked, frozen }, &mut self.loaded)
+        self.pending = Pending::default();
+        reconcile_all(Exclusive { locked: &self.locked, frozen }, &mut self.loaded)
     }
 
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report) {
@@ -82,7 +86,7 @@ impl Provider for Finder {
         // Who holds text open may have opened it before they were discovered there.
         let access_to_sites = if access == Access::Held { Access::ByRun } else { access };
         Batch::new(mode, report).switch(&sites, access_to_sites);
-        straddlers::switch_each(&self.locked, &switched, access, report);
+        split_calls::switch_each(&self.locked, &switched, access, report);
     }
 
     fn begin_growing(&mut self, subscription: Arc<Subscription>, tallies: Range<usize>) {
@@ -102,7 +106,7 @@ impl Provider for Finder {
     }
 
     fn take_hooks(&mut self, calls: &[&'static dyn CallSite]) -> Option<Garbage> {
-        let taken: Vec<_> = discoveries(calls).filter_map(Discovery::take_early).collect();
+        let taken: Vec<_> = discoveries(calls).filter_map(Discovery::take_inline_hook).collect();
         (!taken.is_empty()).then(|| Box::new(taken) as _)
     }
 

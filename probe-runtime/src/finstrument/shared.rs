@@ -24,7 +24,7 @@ use super::discovery::{Discovery, State};
 use super::hooks::published;
 use super::provider::Exclusive;
 use super::reason::Reason;
-use super::{news, policy};
+use super::{pending, policy};
 use crate::abi::Definition;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, SITE_LEN, TextPolicy};
@@ -34,7 +34,7 @@ use crate::registry::provider::CallSite;
 pub(super) fn note(owner: &'static Discovery) {
     if owner.become_shared() {
         owner.keep(Reason::Shared);
-        news::note(owner);
+        pending::note(owner);
     }
 }
 

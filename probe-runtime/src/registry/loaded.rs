@@ -8,7 +8,7 @@ use super::blocks::Blocks;
 use super::defined::Defined;
 use super::discovered::Discovered;
 use super::grouped::{Found, Grouped};
-use super::provider::{CallSite, Pending, Provider};
+use super::provider::{CallSite, Due, Provider};
 use super::ranges::DefinitionRange;
 use super::tables::{Entry, Tables, Unsettled};
 use super::{Change, ProbeId};
@@ -69,16 +69,16 @@ pub(super) fn is_among(objects: &[Object], other: &Object) -> bool {
 impl Registry {
     /// Looks for objects that came or went, and at what was discovered. Returns what has changed, if anything has.
     pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
-        let pending = self.provider.as_mut().map_or(Pending::Nothing, |it| it.patch_pending(frozen));
+        let pending = self.provider.as_mut().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
         let is_same = self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed);
-        let is_quiet = pending == Pending::Nothing;
+        let is_quiet = pending == Due::Nothing;
         if is_same && is_quiet {
             return None;
         }
         let arrived = if is_same { Some(Vec::new()) } else { self.arrived(frozen) };
         let mut unloaded = Vec::new();
-        if let Some(objects) = arrived.filter(|_| pending != Pending::All) {
+        if let Some(objects) = arrived.filter(|_| pending != Due::All) {
             let provider = self.provider.as_mut().filter(|_| !is_quiet);
             let new = provider.map(|it| it.find_pending(frozen)).unwrap_or_default();
             // Without identities, the names of other probes are not known.

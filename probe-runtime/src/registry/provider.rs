@@ -102,7 +102,7 @@ pub(crate) type Garbage = Box<dyn Any + Send>;
 
 /// How much a provider has found since the last look.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Pending {
+pub(crate) enum Due {
     #[default]
     Nothing,
     Some,
@@ -117,7 +117,7 @@ pub(crate) trait Provider: Send {
     fn name_pending(&mut self, is_all: bool);
 
     /// Patches what could not be patched when it was found. Returns how much there is to list.
-    fn patch_pending(&mut self, frozen: &Frozen) -> Pending;
+    fn patch_pending(&mut self, frozen: &Frozen) -> Due;
 
     /// Lists what is pending, while no object has gone.
     fn find_pending(&mut self, frozen: &Frozen) -> Findings;

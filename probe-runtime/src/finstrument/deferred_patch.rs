@@ -1,26 +1,26 @@
-//! Patching waiting calls in an operation, which may do what a hook may not.
+//! Patching deferred calls in an operation, which may do what a hook may not.
 
 // Safety: relies on `Frozen`: text that is in a loaded object's segments stays mapped.
 #![expect(unsafe_code, reason = "see above")]
 
-use super::absorbed::is_there;
 use super::call::Call;
 use super::discovery::{Discovery, State};
 use super::hooks::{self, call_of, patched};
 use super::loaded::Loaded;
-use super::news::{self, News};
+use super::pending::{self, Pending};
 use super::provider::Exclusive;
 use super::reason::Reason;
-use super::{policy, shared, straddlers, tails};
+use super::reconcile::is_there;
+use super::{policy, shared, split_calls, tail_jumps};
 use crate::abi::Kind;
 use crate::patch::word::Options;
 use crate::patch::{Instruction, NotNow, PatchError, TextPolicy};
 
-/// Patches the pending call sites of the news; queues those that fail again.
-pub(super) fn patch_waiting(exclusive: Exclusive<'_>, news: &mut News, loaded: &mut Loaded) {
-    let waiting: Vec<_> = news.discoveries.iter().copied().filter(|it| waits(it)).collect();
-    let shared: Vec<_> = news.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
-    if waiting.is_empty() && shared.is_empty() {
+/// Patches the pending call sites; queues those that fail again.
+pub(super) fn patch_deferred(exclusive: Exclusive<'_>, pending: &mut Pending, loaded: &mut Loaded) {
+    let deferred: Vec<_> = pending.discoveries.iter().copied().filter(|it| waits(it)).collect();
+    let shared: Vec<_> = pending.discoveries.iter().copied().filter(|it| shared::is_site(it)).collect();
+    if deferred.is_empty() && shared.is_empty() {
         return;
     }
     loaded.renew(exclusive.frozen);
@@ -28,13 +28,13 @@ pub(super) fn patch_waiting(exclusive: Exclusive<'_>, news: &mut News, loaded: &
         let is_there =
             loaded.at(discovery.text()).is_some_and(|known| is_there(exclusive.frozen, discovery, known));
         // It may be in the lists of sites, so these are made anew.
-        news.is_all |= is_there && shared::unpatch(exclusive, discovery);
+        pending.is_all |= is_there && shared::unpatch(exclusive, discovery);
     }
     let mut has_trap = true;
-    for discovery in &waiting {
+    for discovery in &deferred {
         has_trap = look_at(exclusive, discovery, loaded, has_trap);
     }
-    { waiting }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(news::note);
+    { deferred }.into_iter().filter(|it| !it.is_switched() && waits(it)).for_each(pending::note);
 }
 
 fn waits(discovery: &Discovery) -> bool {
@@ -44,7 +44,7 @@ fn waits(discovery: &Discovery) -> bool {
         State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
         State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
-        State::Patched => discovery.is_switched() && (straddlers::may_write() || discovery.has_tails()),
+        State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tails()),
         State::Kept(_) => false,
     }
 }
@@ -60,16 +60,16 @@ fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loa
     if discovery.has_tails() {
         if discovery.is_switched() {
             // Jumps that can't be written go on to the hook, which knows whether somebody listens.
-            let _ = tails::settle(exclusive, discovery);
+            let _ = tail_jumps::settle(exclusive, discovery);
         } else {
-            tails::begin(exclusive, discovery, &known.object);
+            tail_jumps::begin(exclusive, discovery, &known.object);
         }
         return has_trap;
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
         // If the system does not let it be written, the hook goes on to deliver wanted hits, and no
         // others.
-        let _ = straddlers::settle(exclusive, discovery, switch);
+        let _ = split_calls::settle(exclusive, discovery, switch);
         return has_trap;
     }
     let hook = hooks::address(discovery.hit().kind == Kind::Entry);
@@ -81,7 +81,8 @@ fn look_at(exclusive: Exclusive<'_>, discovery: &'static Discovery, loaded: &Loa
 fn patch(exclusive: Exclusive<'_>, discovery: &'static Discovery, call: Call, has_trap: bool) -> bool {
     let is_alias = policy::text() == TextPolicy::Alias;
     if let Some(switch) = discovery.switch() {
-        let result = if is_alias { Ok(()) } else { straddlers::begin_waiting(exclusive, discovery, switch) };
+        let result =
+            if is_alias { Ok(()) } else { split_calls::begin_deferred(exclusive, discovery, switch) };
         match result {
             Ok(()) if is_alias => discovery.keep(Reason::Straddles),
             Err(NotNow::Protected(errno)) => discovery.keep(Reason::Protected { errno }),

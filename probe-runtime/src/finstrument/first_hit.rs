@@ -28,7 +28,7 @@ use super::discovery::{Discovery, State};
 use super::hooks::{address, call_of, patched, postpone};
 use super::reason::Reason;
 use super::table::{self, Entry};
-use super::{news, policy, straddlers};
+use super::{pending, policy, split_calls};
 use crate::abi::Kind;
 use crate::os::text::{page_size, pages};
 use crate::patch::word::Plan;
@@ -125,7 +125,7 @@ fn patch(all: &mut [Option<Patch>]) {
         Err(NotNow::Changed) => {}
         Err(NotNow::Protected(errno)) => {
             discovery.keep(Reason::Protected { errno });
-            news::note(discovery);
+            pending::note(discovery);
         }
     }
 }
@@ -140,7 +140,7 @@ fn wanted(active: Instruction, is_wanted: bool) -> Instruction {
 fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
     if let Some(switch) = discovery.switch() {
         let is_wanted = discovery.is_wanted();
-        return straddlers::settle_open(discovery, switch).ok().map(|_| is_wanted);
+        return split_calls::settle_open(discovery, switch).ok().map(|_| is_wanted);
     }
     let active = discovery.active()?;
     let is_wanted = discovery.is_wanted();
@@ -154,7 +154,7 @@ fn write(discovery: &'static Discovery, call: Call) -> Option<bool> {
 /// A call has been replaced.
 fn end(discovery: &'static Discovery, call: Call, mut is_written: bool) {
     if let Some(switch) = discovery.switch() {
-        return straddlers::begun_now(discovery, switch);
+        return split_calls::begun_now(discovery, switch);
     }
     patched(discovery);
     let Some(active) = discovery.active() else { return };

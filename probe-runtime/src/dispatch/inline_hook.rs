@@ -16,12 +16,12 @@ use super::{Action, Hook, Subscription, TallyAt};
 use crate::abi::Definition;
 
 /// A hook, and whose its one member is.
-pub(crate) struct Early {
+pub(crate) struct InlineHook {
     hook: Hook,
     subscription: Arc<Subscription>,
 }
 
-impl Early {
+impl InlineHook {
     /// Writes one, and publishes it as the definition's hook.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! Calls across two aligned words, and jumps, switched in place ([`switch`](super::switch)).
+//! Calls across two aligned words, and jumps, switched in place ([`switch`](super::call_patch)).
 //!
 //! Both a hook and the control may change such a call at any time. Each writes what `is_wanted`
 //! says, and looks at `is_wanted` again afterwards. So the last one to write has seen the last
@@ -10,10 +10,10 @@
 // be unloaded meanwhile. Also relies on the forms that a call of the hook may take: see `switch`.
 #![expect(unsafe_code, reason = "see above")]
 
+use super::call_patch::CallPatch;
 use super::discovery::Discovery;
 use super::provider::{Exclusive, Locked};
-use super::switch::Switch;
-use super::{counters, news, policy, tails};
+use super::{counters, pending, policy, tail_jumps};
 use crate::os::text::page_size;
 use crate::patch::{
     Access, NotNow, Refusal, RefusalReason, Report, SITE_LEN, SiteAddr, TextPolicy, read_word, write_text,
@@ -21,17 +21,17 @@ use crate::patch::{
 };
 use crate::registry::provider::CallSite;
 
-/// Marks a waiting call as switched in place. Called by a hook that has settled it.
-pub(super) fn begun_now(discovery: &'static Discovery, switch: Switch) {
+/// Marks a pending call as patched in place. Called by a hook that has settled it.
+pub(super) fn begun_now(discovery: &'static Discovery, switch: CallPatch) {
     let text = policy::text();
     begun(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write));
 }
 
-/// Switches a waiting call in place.
-pub(super) fn begin_waiting(
+/// Patches a pending call in place.
+pub(super) fn begin_deferred(
     _exclusive: Exclusive<'_>,
     discovery: &'static Discovery,
-    switch: Switch,
+    switch: CallPatch,
 ) -> Result<(), NotNow> {
     let open = |write: &mut dyn FnMut()| write_text(&(switch.word..switch.word + 8), write);
     // Even if there is nothing to change yet: if text can't be written, the call stays a real one.
@@ -44,22 +44,22 @@ pub(super) fn begin_waiting(
 
 fn begun(
     discovery: &'static Discovery,
-    switch: Switch,
+    switch: CallPatch,
     open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
 ) {
     if discovery.become_switched() {
         counters::PATCHED.add();
-        counters::STRADDLERS.add();
+        counters::SPLIT_CALLS.add();
     }
-    // A thread that changed `is_wanted` before that saw a waiting call, and did no more.
+    // A thread that changed `is_wanted` before that saw a pending call, and did no more.
     if settle_through(discovery, switch, open).is_err() {
         // The next operation looks.
-        news::note(discovery);
+        pending::note(discovery);
     }
 }
 
 /// Makes the bytes say what `is_wanted` says, in a hook. Returns whether that took a write.
-pub(super) fn settle_now(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+pub(super) fn settle_now(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let text = policy::text();
     settle_through(discovery, switch, |write| write_text_now(&(switch.word..switch.word + 8), text, write))
 }
@@ -68,14 +68,14 @@ pub(super) fn settle_now(discovery: &Discovery, switch: Switch) -> Result<bool, 
 pub(super) fn settle(
     _exclusive: Exclusive<'_>,
     discovery: &Discovery,
-    switch: Switch,
+    switch: CallPatch,
 ) -> Result<bool, NotNow> {
     settle_through(discovery, switch, |write| write_text(&(switch.word..switch.word + 8), write))
 }
 
 fn settle_through(
     discovery: &Discovery,
-    switch: Switch,
+    switch: CallPatch,
     open: impl Fn(&mut dyn FnMut()) -> Result<(), NotNow>,
 ) -> Result<bool, NotNow> {
     if is_settled(discovery, switch)? {
@@ -87,7 +87,7 @@ fn settle_through(
 }
 
 /// Whether the bytes say what `is_active` says.
-pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+pub(super) fn is_settled(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     // SAFETY: mapped text.
     let word = unsafe { read_word(switch.word) };
     let is_active = switch.is_active(word).ok_or(NotNow::Changed)?;
@@ -95,7 +95,7 @@ pub(super) fn is_settled(discovery: &Discovery, switch: Switch) -> Result<bool, 
 }
 
 /// Makes the bytes say what `is_active` says, in text that is writable.
-pub(super) fn settle_open(discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
+pub(super) fn settle_open(discovery: &Discovery, switch: CallPatch) -> Result<bool, NotNow> {
     let mut is_written = false;
     while !is_settled(discovery, switch)? {
         // SAFETY: writable text, and one of the forms that this call may take. If another thread
@@ -137,10 +137,10 @@ pub(super) fn switch_each(
         }
     }
     if !bytes.is_empty() {
-        tails::switch_each(locked, &bytes, report);
+        tail_jumps::switch_each(locked, &bytes, report);
     }
     open.sort_unstable_by_key(|(switch, _)| switch.word);
-    let page = |(switch, _): &(Switch, _)| switch.word & !(page_size() - 1);
+    let page = |(switch, _): &(CallPatch, _)| switch.word & !(page_size() - 1);
     for run in open.chunk_by(|one, next| page(next) - page(one) <= page_size()) {
         if write_run(run, report).is_ok() {
             continue;
@@ -157,7 +157,7 @@ pub(super) fn switch_each(
 }
 
 /// Switches calls whose pages lie side by side.
-fn write_run(run: &[(Switch, &'static Discovery)], report: &mut Report) -> Result<(), NotNow> {
+fn write_run(run: &[(CallPatch, &'static Discovery)], report: &mut Report) -> Result<(), NotNow> {
     let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { return Ok(()) };
     write_text(&(first.word..last.word + 8), &mut || {
         for (switch, call) in run {
@@ -170,12 +170,17 @@ fn write_run(run: &[(Switch, &'static Discovery)], report: &mut Report) -> Resul
     })
 }
 
-pub(super) fn refuse(switch: Switch, call: &'static Discovery, reason: RefusalReason, report: &mut Report) {
+pub(super) fn refuse(
+    switch: CallPatch,
+    call: &'static Discovery,
+    reason: RefusalReason,
+    report: &mut Report,
+) {
     let jump = SiteAddr(switch.first_byte(true).0);
     report.refuse(Refusal::new(call.site().map_or(jump, |site| site.addr), reason));
 }
 
-pub(super) fn refuse_foreign(switch: Switch, call: &'static Discovery, report: &mut Report) {
+pub(super) fn refuse_foreign(switch: CallPatch, call: &'static Discovery, report: &mut Report) {
     let at = call.site().map_or(switch.first_byte(true).0, |site| site.addr.0);
     // SAFETY: mapped text; jumps and calls have five bytes at least.
     let found = unsafe { std::ptr::read_volatile(at as *const [u8; SITE_LEN]) };

@@ -12,11 +12,11 @@ use super::chunk::{self, Place};
 use super::discovery::Discovery;
 use super::hooks::{is_published, published};
 use super::provider::Locked;
-use crate::registry::provider::{Pending, note as expect_any};
+use crate::registry::provider::{Due, note as expect_any};
 
 /// The discoveries that an operation looks at.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Pending {
     /// Noted discoveries. They are in the table, and stay there for as long as the control lock is
     /// held.
     pub(super) discoveries: Vec<&'static Discovery>,
@@ -32,7 +32,7 @@ pub(super) fn note(discovery: &'static Discovery) {
     }
 }
 
-impl News {
+impl Pending {
     /// Takes the notes. Only the holder of the control lock removes discoveries from the table.
     pub(super) fn take(_locked: &Locked, is_all: bool) -> Self {
         let noted: Vec<_> = chunk::take_noted().map(Place::discovery).filter(|it| is_published(it)).collect();
@@ -41,16 +41,16 @@ impl News {
         Self { is_all: is_all && !discoveries.is_empty(), discoveries }
     }
 
-    /// How much news there is.
-    pub(super) fn pending(&self) -> Pending {
+    /// How much there is to look at.
+    pub(super) fn due(&self) -> Due {
         match (self.is_all, self.discoveries.is_empty()) {
-            (true, _) => Pending::All,
-            (false, true) => Pending::Nothing,
-            (false, false) => Pending::Some,
+            (true, _) => Due::All,
+            (false, true) => Due::Nothing,
+            (false, false) => Due::Some,
         }
     }
 
-    /// Adds news that was taken later.
+    /// Adds what was taken later.
     pub(super) fn add(&mut self, other: Self) {
         self.discoveries.extend(other.discoveries);
         self.is_all |= other.is_all;

@@ -28,7 +28,7 @@ const RET: u8 = 0xc3;
 
 /// The word that is written, and the bytes of the call in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Switch {
+pub(super) struct CallPatch {
     /// Its address, a multiple of 8.
     pub(super) word: usize,
     mask: u64,
@@ -45,7 +45,7 @@ pub(super) struct Nothing {
     pub(super) pointer: usize,
 }
 
-impl Switch {
+impl CallPatch {
     /// How a call is switched; `None` if one write replaces all of it, or no `ret` is in reach.
     pub(super) fn of(call: Call, nothing: Nothing) -> Option<Self> {
         let (at, active) = call.instruction();
@@ -143,7 +143,7 @@ mod tests {
         let mut before = [0x90; 6];
         before[6 - bytes.len()..].copy_from_slice(bytes);
         let call = Call::before(at + bytes.len(), before).unwrap();
-        let memory = after(at, bytes, Switch::of(call, NOTHING)?.write(false));
+        let memory = after(at, bytes, CallPatch::of(call, NOTHING)?.write(false));
         let around: Vec<u8> = [&memory[..offset], &memory[offset + bytes.len()..]].concat();
         assert!(around.iter().all(|byte| *byte == 0x90));
         Some(memory[offset..offset + bytes.len()].to_vec())
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn what_is_out_of_reach_is_not_switched() {
         let call = Call::before(0x1007 + 5, [0x90, 0xe8, 1, 2, 3, 4]).unwrap();
-        assert_eq!(Switch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
+        assert_eq!(CallPatch::of(call, Nothing { ret: 1 << 40, pointer: 0 }), None);
     }
 
     #[test]
     fn a_jump_becomes_a_return_at_every_offset() {
         for jump in [&[0xe9, 1, 2, 3, 4][..], &[0xff, 0x25, 1, 2, 3, 4], &[0x3e, 0xff, 0x25, 1, 2, 3, 4]] {
             for at in 0x1000..0x1008 {
-                let switch = Switch::of_jump(at, Bytes::new(jump).unwrap());
+                let switch = CallPatch::of_jump(at, Bytes::new(jump).unwrap());
                 let memory = after(at, jump, switch.write(false));
                 let mut wanted = [0x90; 16];
                 wanted[at % 8..at % 8 + jump.len()].copy_from_slice(jump);
@@ -203,7 +203,7 @@ mod tests {
             bytes[2..].copy_from_slice(&distance.to_le_bytes());
             let bytes_of = usize::from(is_direct);
             let call = Call::before(at + 6 - bytes_of, bytes).unwrap();
-            if let Some(switch) = Switch::of(call, NOTHING) {
+            if let Some(switch) = CallPatch::of(call, NOTHING) {
                 let off = after(at, &bytes[bytes_of..], switch.write(false));
                 let on = after(at, &bytes[bytes_of..], Write { to: switch.active, ..switch.write(false) });
                 let word = |memory: &[u8; 16]| {

@@ -7,38 +7,38 @@ use std::ptr;
 
 use super::chunk::{self, Place};
 use super::discovery::Discovery;
+use super::garbage::Unloaded;
 use super::hooks::{self, call_of, published};
 use super::loaded::{Known, Loaded};
-use super::news::{self, News};
+use super::pending::{self, Pending};
 use super::provider::{Exclusive, Locked};
-use super::vanished::Vanished;
-use super::{fast, straddlers, table, tails};
+use super::{fast, split_calls, table, tail_jumps};
 use crate::abi::Kind;
 use crate::os::objects::Frozen;
 use crate::patch::{Instruction, NotNow, SITE_LEN};
 use crate::registry::provider::{CallSite, Findings};
 
 /// Looks at all discoveries.
-pub(super) fn absorb(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {
+pub(super) fn reconcile_all(exclusive: Exclusive<'_>, loaded: &mut Loaded) -> Findings {
     if published().next().is_none() {
         return Findings::default();
     }
     loaded.renew(exclusive.frozen);
     let left = chunk::all().map(Place::discovery).filter(|discovery| discovery.has_left());
-    let gone = left.map(Vanished::new).collect();
-    absorb_each(exclusive, published().map(Place::discovery), gone, loaded)
+    let gone = left.map(Unloaded::new).collect();
+    reconcile_each(exclusive, published().map(Place::discovery), gone, loaded)
 }
 
-/// Looks at the discoveries of the news, while no object has gone.
-pub(super) fn absorb_new(exclusive: Exclusive<'_>, news: News, loaded: &mut Loaded) -> Findings {
+/// Looks at pending discoveries, while no object has gone.
+pub(super) fn reconcile_pending(exclusive: Exclusive<'_>, pending: Pending, loaded: &mut Loaded) -> Findings {
     loaded.renew(exclusive.frozen);
-    absorb_each(exclusive, news.discoveries.into_iter(), Vec::new(), loaded)
+    reconcile_each(exclusive, pending.discoveries.into_iter(), Vec::new(), loaded)
 }
 
-fn absorb_each(
+fn reconcile_each(
     exclusive: Exclusive<'_>,
     discoveries: impl Iterator<Item = &'static Discovery>,
-    mut gone: Vec<Vanished>,
+    mut gone: Vec<Unloaded>,
     loaded: &Loaded,
 ) -> Findings {
     let mut living: Vec<&'static Discovery> = Vec::new();
@@ -53,8 +53,8 @@ fn absorb_each(
                 living.push(discovery);
             }
             // The next look names it.
-            Some(_) => news::note(discovery),
-            None => gone.extend(vanish(exclusive.locked, discovery)),
+            Some(_) => pending::note(discovery),
+            None => gone.extend(unload(exclusive.locked, discovery)),
         }
     }
     living.sort_by_key(|discovery| discovery.text());
@@ -72,10 +72,10 @@ pub(super) fn is_there(frozen: &Frozen, discovery: &'static Discovery, known: &K
         return false;
     }
     if discovery.is_switched() && discovery.has_tails() {
-        return tails::are_there(frozen, discovery, &known.object);
+        return tail_jumps::are_there(frozen, discovery, &known.object);
     }
     if let Some(switch) = discovery.switch().filter(|_| discovery.is_switched()) {
-        return !matches!(straddlers::is_settled(discovery, switch), Err(NotNow::Changed));
+        return !matches!(split_calls::is_settled(discovery, switch), Err(NotNow::Changed));
     }
     if !discovery.is_site() {
         return is_call_there(frozen, discovery);
@@ -102,10 +102,10 @@ fn is_call_there(_frozen: &Frozen, discovery: &'static Discovery) -> bool {
     is_stopped || discovery.is_busy() || discovery.is_patched()
 }
 
-fn vanish(_locked: &Locked, discovery: &'static Discovery) -> Option<Vanished> {
+fn unload(_locked: &Locked, discovery: &'static Discovery) -> Option<Unloaded> {
     // Where a hook is faster, and puts the new object's in its place, that one says that it has
     // left.
     let entry = table::find(discovery.key())?;
     fast::empty(discovery);
-    entry.replace(Some(discovery), None).is_ok().then(|| Vanished::new(discovery))
+    entry.replace(Some(discovery), None).is_ok().then(|| Unloaded::new(discovery))
 }

@@ -1,4 +1,4 @@
-//! The remains of discoveries that nobody will find any more: their early hooks, and their places.
+//! The remains of discoveries that nobody will find any more: their inline hooks, and their places.
 //! Both are retired, and freed when no thread can be in a hit that has read them.
 
 // Safety: relies on `control`, which drops them when `limbo` gives them out.
@@ -6,32 +6,32 @@
 
 use super::counters;
 use super::discovery::Discovery;
-use crate::dispatch::Early;
+use crate::dispatch::InlineHook;
 
-/// An early hook that was replaced. Freed when no thread can be reading it.
-pub(super) struct Taken(&'static Discovery);
+/// An inline hook that was replaced. Freed when no thread can be reading it.
+pub(super) struct ReplacedHook(&'static Discovery);
 
 // SAFETY: the hook is owned, and holds only what is `Send`.
-unsafe impl Send for Taken {}
+unsafe impl Send for ReplacedHook {}
 
-impl Taken {
+impl ReplacedHook {
     pub(super) fn new(discovery: &'static Discovery) -> Self {
         Self(discovery)
     }
 }
 
-impl Drop for Taken {
+impl Drop for ReplacedHook {
     fn drop(&mut self) {
         // SAFETY: taken once, and dropped when `limbo` gives it out.
-        unsafe { Early::drop_in_place(self.0.early.get().cast()) };
+        unsafe { InlineHook::drop_in_place(self.0.inline_hook.get().cast()) };
         self.0.disown();
     }
 }
 
 /// A discovery whose object is gone. Its place is given back when no hook can be looking at it.
-pub(super) struct Vanished(&'static Discovery);
+pub(super) struct Unloaded(&'static Discovery);
 
-impl Vanished {
+impl Unloaded {
     /// Retires a discovery that the table does not have any more.
     pub(super) fn new(discovery: &'static Discovery) -> Self {
         if discovery.object().is_none() {
@@ -41,9 +41,9 @@ impl Vanished {
     }
 }
 
-impl Drop for Vanished {
+impl Drop for Unloaded {
     fn drop(&mut self) {
-        drop(self.0.take_early());
+        drop(self.0.take_inline_hook());
         self.0.disown();
     }
 }

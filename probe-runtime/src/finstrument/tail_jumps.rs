@@ -1,7 +1,7 @@
 //! Functions that end in a jump to the exit hook: one probe, switched at all of its jumps.
 //!
 //! Life: the first hit finds no call, and notes the function. The next operation decodes the
-//! function's code from the object's file ([`Tails::look_for`], with the heap, before objects are
+//! function's code from the object's file ([`TailJumps::look_for`], with the heap, before objects are
 //! frozen). It compares that code with the loaded object (frozen); any difference must be one of
 //! this crate's own sites. Then each jump becomes a `ret`, unless somebody listens. From there on
 //! only operations switch the probe. A hook can't, since its arguments tell neither which jump
@@ -22,16 +22,16 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::call::LOOKED_AT;
+use super::call_patch::CallPatch;
 use super::counters;
 use super::discovery::{Discovery, State};
 use super::extents::Extents;
 use super::hooks;
 use super::jumps::{Fragment, Jump, Value, jumps};
-use super::news;
+use super::pending;
 use super::provider::{Exclusive, Locked};
 use super::reason::Reason;
-use super::straddlers;
-use super::switch::Switch;
+use super::split_calls;
 use super::table::{self, Entry};
 use crate::abi::Kind;
 use crate::os::mem::Alias;
@@ -40,14 +40,14 @@ use crate::patch::{NotNow, RefusalReason, Report, read_word};
 
 /// A function's jumps to a hook.
 #[derive(Debug)]
-pub(super) enum Tails {
+pub(super) enum TailJumps {
     /// As the object's file has them.
     Decoded { fragments: Vec<Fragment>, jumps: Vec<Jump> },
     /// As the loaded object has them.
-    Switched(Vec<Switch>),
+    Switched(Vec<CallPatch>),
 }
 
-impl Tails {
+impl TailJumps {
     /// Looks into an object's file for the jumps of a function.
     pub(super) fn look_for(extents: &Extents, base: usize, function: usize) -> Option<Self> {
         let mut fragments = extents.fragments(function.wrapping_sub(base) as u64);
@@ -70,7 +70,7 @@ impl Tails {
         let mut switches = Vec::new();
         if fragments.iter().all(|fragment| is_loaded(fragment, object, jumps)) {
             let leading = jumps.iter().filter(is_told).filter(|jump| hooks::leads_to(jump.target, hook));
-            switches.extend(leading.map(|jump| Switch::of_jump(jump.at, jump.bytes)));
+            switches.extend(leading.map(|jump| CallPatch::of_jump(jump.at, jump.bytes)));
         }
         *self = Self::Switched(switches);
     }
@@ -107,14 +107,14 @@ impl Discovery {
     }
 
     /// Gives it the jumps of its function. The next look makes them sites.
-    pub(super) fn set_tails(&self, _locked: &Locked, tails: Tails) {
+    pub(super) fn set_tails(&self, _locked: &Locked, tails: TailJumps) {
         self.forget_tails();
         self.tails.store(Box::into_raw(Box::new(tails)), Ordering::Release);
         self.wait_again();
     }
 
     /// Its jumps.
-    fn tails(&self) -> Option<&Tails> {
+    fn tails(&self) -> Option<&TailJumps> {
         // SAFETY: from `set_tails`; `begin` and `set_tails`, which change and free them, take the
         // proof of the control lock, under which they are read. Else they are freed when nobody
         // knows the discovery.
@@ -122,8 +122,8 @@ impl Discovery {
     }
 
     /// How its jumps are switched.
-    pub(super) fn tail_switches(&self) -> &[Switch] {
-        if let Some(Tails::Switched(switches)) = self.tails() { switches } else { &[] }
+    pub(super) fn tail_switches(&self) -> &[CallPatch] {
+        if let Some(TailJumps::Switched(switches)) = self.tails() { switches } else { &[] }
     }
 
     pub(super) fn has_tails(&self) -> bool {
@@ -155,7 +155,7 @@ pub(super) fn begin(exclusive: Exclusive<'_>, discovery: &'static Discovery, obj
         _ => {
             if discovery.become_switched() {
                 counters::PATCHED.add();
-                counters::TAILS.add();
+                counters::TAIL_JUMPS.add();
             }
         }
     }
@@ -170,10 +170,10 @@ pub(super) struct Settled {
 /// Makes all of a function's jumps say what is wanted.
 pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled {
     let mut settled = Settled { written: 0, error: None };
-    let alias = if straddlers::may_write() { None } else { Some(Alias::open()) };
+    let alias = if split_calls::may_write() { None } else { Some(Alias::open()) };
     for switch in discovery.tail_switches() {
         let result = match &alias {
-            None => straddlers::settle(exclusive, discovery, *switch),
+            None => split_calls::settle(exclusive, discovery, *switch),
             Some(Ok(alias)) => settle_through(alias, discovery, *switch),
             Some(Err(error)) => Err(NotNow::Protected(error.raw_os_error().unwrap_or(libc::EFAULT))),
         };
@@ -188,8 +188,12 @@ pub(super) fn settle(exclusive: Exclusive<'_>, discovery: &Discovery) -> Settled
 }
 
 /// The same through the kernel. It writes one byte, which every thread sees whole.
-pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switch) -> Result<bool, NotNow> {
-    if straddlers::is_settled(discovery, switch)? {
+pub(super) fn settle_through(
+    alias: &Alias,
+    discovery: &Discovery,
+    switch: CallPatch,
+) -> Result<bool, NotNow> {
+    if split_calls::is_settled(discovery, switch)? {
         return Ok(false);
     }
     let (at, byte) = switch.first_byte(discovery.is_active());
@@ -198,13 +202,13 @@ pub(super) fn settle_through(alias: &Alias, discovery: &Discovery, switch: Switc
 }
 
 /// Switches jumps through the kernel, each as its function is wanted.
-pub(super) fn switch_each(_locked: &Locked, jumps: &[(Switch, &'static Discovery)], report: &mut Report) {
+pub(super) fn switch_each(_locked: &Locked, jumps: &[(CallPatch, &'static Discovery)], report: &mut Report) {
     let alias = match Alias::open() {
         Ok(alias) => alias,
         Err(error) => {
             let reason = RefusalReason::NoAlias { errno: error.raw_os_error().unwrap_or_default() };
             for (switch, call) in jumps {
-                straddlers::refuse(*switch, call, reason.clone(), report);
+                split_calls::refuse(*switch, call, reason.clone(), report);
             }
             return;
         }
@@ -214,9 +218,9 @@ pub(super) fn switch_each(_locked: &Locked, jumps: &[(Switch, &'static Discovery
             Ok(true) => report.add_patched(1),
             Ok(false) => report.add_unchanged(1),
             Err(NotNow::Protected(errno)) => {
-                straddlers::refuse(*switch, call, RefusalReason::NoAlias { errno }, report);
+                split_calls::refuse(*switch, call, RefusalReason::NoAlias { errno }, report);
             }
-            Err(NotNow::Later | NotNow::Changed) => straddlers::refuse_foreign(*switch, call, report),
+            Err(NotNow::Later | NotNow::Changed) => split_calls::refuse_foreign(*switch, call, report),
         }
     }
 }
@@ -235,6 +239,6 @@ pub(super) fn are_there(_frozen: &Frozen, discovery: &Discovery, object: &Object
 pub(super) fn stray(discovery: &'static Discovery) {
     let before = discovery.strays.fetch_add(1, Ordering::Relaxed);
     if before.wrapping_add(1).is_power_of_two() {
-        news::note(discovery);
+        pending::note(discovery);
     }
 }
