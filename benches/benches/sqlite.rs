@@ -53,10 +53,10 @@ fn latent(scale: Scale, plain: &Loaded, work: (u64, u64)) {
     // Exit hooks that are jumped to are found by an operation.
     finstrument::start();
     let stats = finstrument::stats();
-    assert_eq!((stats.patched + stats.kept, stats.lost), (stats.discovered, 0), "{stats:?}");
+    assert_eq!((stats.patched + stats.unpatched, stats.lost), (stats.discovered, 0), "{stats:?}");
     println!(
         "{} calls of hooks were discovered, {} of them across two words, {} functions that jump there; {} stay real calls",
-        stats.discovered, stats.straddlers, stats.tail_jumps, stats.kept
+        stats.discovered, stats.split_calls, stats.tail_jumps, stats.unpatched
     );
     let cases = [
         ("plain", plain),

@@ -64,9 +64,9 @@ fn memory() {
     });
     let stats = finstrument::stats();
     assert_eq!((stats.patched, stats.discovered, stats.lost), (0, 2 * FUNCTIONS, 0), "{stats:?}");
-    assert_eq!(stats.kept, 2 * FUNCTIONS, "{stats:?}");
+    assert_eq!(stats.unpatched, 2 * FUNCTIONS, "{stats:?}");
     // The next operation.
-    assert_eq!(finstrument::kept(), []);
+    assert_eq!(finstrument::unpatched(), []);
     assert_eq!(finstrument::stats().patched, 2 * FUNCTIONS);
     call_all(&functions);
     let exits: u64 =
@@ -85,7 +85,7 @@ fn mprotect() {
         call_all(&functions);
     }
     assert_eq!(calls.total(), 5 * 2 * FUNCTIONS as u64);
-    let kept = finstrument::kept();
+    let kept = finstrument::unpatched();
     assert_eq!(kept.len(), 2 * FUNCTIONS);
     for kept in kept {
         assert_eq!(kept.reason(), Reason::Protected { errno: libc::EPERM });
@@ -93,7 +93,7 @@ fn mprotect() {
         assert!(kept.to_string().contains("does not let its page be written"), "{kept}");
     }
     let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.kept, stats.waiting, stats.postponed), (0, 2 * FUNCTIONS, 0, 0));
+    assert_eq!((stats.patched, stats.unpatched, stats.waiting, stats.postponed), (0, 2 * FUNCTIONS, 0, 0));
     // They are probes like others: each one call site, that listens when asked to.
     assert!(probes().iter().filter(|it| it.path().starts_with('f')).all(|it| it.sites() == 1));
     let hits = select("f3 kind=exit").unwrap().attach(Count::new()).unwrap();
@@ -109,7 +109,7 @@ fn mprotect() {
     assert_eq!(hits.total(), 2);
     drop(hits);
     library.close();
-    assert_eq!(finstrument::kept(), []);
+    assert_eq!(finstrument::unpatched(), []);
 }
 
 fn alias() {
@@ -118,16 +118,16 @@ fn alias() {
     deny_writable_code();
     call_all(&functions);
     let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.waiting, stats.kept), (0, 2 * FUNCTIONS, 0));
+    assert_eq!((stats.patched, stats.waiting, stats.unpatched), (0, 2 * FUNCTIONS, 0));
     let set = select("f* kind=entry").unwrap().text(TextPolicy::Alias);
     // The kernel writes single bytes: what lies across two words stays a call, and counts.
-    let kept = finstrument::kept();
+    let kept = finstrument::unpatched();
     assert!(!kept.is_empty() && kept.len() < 2 * FUNCTIONS, "{} of {FUNCTIONS}", kept.len());
     for kept in &kept {
         assert_eq!((kept.reason(), kept.site().map(|site| site % 8 > 3)), (Reason::Straddles, Some(true)));
     }
     let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.waiting, stats.straddlers), (2 * FUNCTIONS - kept.len(), 0, 0));
+    assert_eq!((stats.patched, stats.waiting, stats.split_calls), (2 * FUNCTIONS - kept.len(), 0, 0));
     let hits = set.attach(Count::new()).unwrap();
     assert_eq!((hits.report().patched(), hits.report().refused()), (FUNCTIONS, 0));
     call_all(&functions);
@@ -149,10 +149,10 @@ fn trap() {
         assert_eq!(calls.counts().hits(&format!("f{number}"), Kind::Entry), Some(3));
         assert_eq!(calls.counts().hits(&format!("f{number}"), Kind::Exit), Some(3));
     }
-    assert_eq!(finstrument::kept(), []);
+    assert_eq!(finstrument::unpatched(), []);
     let stats = finstrument::stats();
-    assert_eq!((stats.patched, stats.kept, stats.waiting), (2 * FUNCTIONS, 0, 0));
-    assert!(stats.straddlers > 0);
+    assert_eq!((stats.patched, stats.unpatched, stats.waiting), (2 * FUNCTIONS, 0, 0));
+    assert!(stats.split_calls > 0);
     drop(calls);
     library.close();
 }

@@ -55,7 +55,7 @@ fn first_hits_become_probes_with_names_and_lines() {
             ]
         );
         assert!(ours.iter().all(|it| it.probe.sites() == 1 && it.probe.state() == ProbeState::Active));
-        assert_eq!(finstrument::kept(), []);
+        assert_eq!(finstrument::unpatched(), []);
         assert_eq!(bytes(), before);
         drop(calls);
         assert!(probes().iter().filter(|it| it.file() == file).all(|it| it.state() == ProbeState::Latent));

@@ -50,7 +50,7 @@ fn every_call_is_counted_whatever_the_flags() {
             for _ in 0..3 {
                 assert_eq!(run(10), 285 + 45);
             }
-            let said = format!("{compiler} {flags:?}\n{}\n{:?}", *calls, finstrument::kept());
+            let said = format!("{compiler} {flags:?}\n{}\n{:?}", *calls, finstrument::unpatched());
             let file = file.to_str().unwrap();
             for (path, hits) in [("run", 3), ("add", 30), ("half", 30), ("square", 30)] {
                 for kind in [Kind::Entry, Kind::Exit] {
@@ -59,7 +59,7 @@ fn every_call_is_counted_whatever_the_flags() {
             }
             assert!(calls.counts().iter().all(|it| it.probe.file() == file), "{said}");
             // A function that ends in its call of the hook jumps there, but not where that is forbidden.
-            for kept in finstrument::kept() {
+            for kept in finstrument::unpatched() {
                 assert_eq!(
                     (kept.reason(), kept.probe().kind(), kept.site()),
                     (Reason::NotACall, Kind::Exit, None)
@@ -67,7 +67,7 @@ fn every_call_is_counted_whatever_the_flags() {
                 assert_eq!(kept.probe().path(), "add", "{said}");
                 assert!(!flags.contains(&"-fno-optimize-sibling-calls") && !flags.contains(&"-O0"), "{said}");
             }
-            // Kept calls listen as sites do.
+            // Unpatched calls listen as sites do.
             let before = calls.total();
             assert_eq!(calls.pause().refused(), 0);
             assert_eq!(run(10), 330);

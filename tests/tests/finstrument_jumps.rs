@@ -67,7 +67,7 @@ fn places() {
             add(2);
             finstrument::start();
             let before = finstrument::stats();
-            let said = format!("{kind} {offset} {before:?} {:?}", finstrument::kept());
+            let said = format!("{kind} {offset} {before:?} {:?}", finstrument::unpatched());
             for (name, original) in names.iter().zip(original) {
                 let mut latent = original;
                 latent[0] = 0xc3;
@@ -128,7 +128,7 @@ fn uncertain() {
         first.into_iter().for_each(|x| _ = add(x));
         finstrument::start();
         finstrument::start();
-        let kept = finstrument::kept();
+        let kept = finstrument::unpatched();
         let reasons: Vec<_> = kept.iter().map(|it| (it.probe().kind(), it.reason())).collect();
         let expected = if jumps == 0 { vec![(Kind::Exit, Reason::NotACall)] } else { vec![] };
         assert_eq!(reasons, expected, "{name}");

@@ -124,7 +124,7 @@ fn callback() {
         two(1);
         let probe = found.probe().expect("it is loaded");
         assert_eq!((probe.kind(), probe.sites(), probe.state()), (found.kind(), 1, ProbeState::Latent));
-        assert_eq!(found.kept(), None);
+        assert_eq!(found.unpatched(), None);
         assert!(found.site().is_some());
         let told = (found.function(), found.kind(), probe.path().to_owned(), found.is_patched());
         TOLD.lock().unwrap().push(told);

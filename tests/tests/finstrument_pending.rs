@@ -87,7 +87,7 @@ fn growing() {
     }
     let stats = finstrument::stats();
     assert_eq!(
-        (stats.discovered, stats.patched, stats.straddlers),
+        (stats.discovered, stats.patched, stats.split_calls),
         (4 * EACH, 4 * EACH, 2 * EACH),
         "{stats:?}"
     );

@@ -47,8 +47,8 @@ fn check(functions: &[Function], errno: i32, why: &str) {
     assert_eq!(calls.total(), 10 * 2 * FUNCTIONS as u64);
     let stats = finstrument::stats();
     assert_eq!((stats.discovered, stats.patched, stats.lost), (2 * FUNCTIONS, 0, 0), "{stats:?}");
-    assert_eq!((stats.kept, stats.waiting, stats.postponed), (2 * FUNCTIONS, 0, 0), "{stats:?}");
-    for kept in finstrument::kept() {
+    assert_eq!((stats.unpatched, stats.waiting, stats.postponed), (2 * FUNCTIONS, 0, 0), "{stats:?}");
+    for kept in finstrument::unpatched() {
         assert_eq!(kept.reason(), Reason::NoStub { errno });
         assert!(kept.site().is_some() && kept.to_string().contains(why), "{kept}");
     }
@@ -68,7 +68,7 @@ fn refused() {
     deny(libc::SYS_mprotect, argument(2), execute, execute);
     check(&functions, libc::EPERM, "does not let memory for its stub be made executable");
     library.close();
-    assert_eq!(finstrument::kept(), []);
+    assert_eq!(finstrument::unpatched(), []);
 }
 
 fn crowded() {
@@ -110,7 +110,7 @@ fn short() {
     let stats = finstrument::stats();
     assert_eq!((stats.discovered, stats.lost), (2 * FUNCTIONS, 10 * 2 * FUNCTIONS), "{stats:?}");
     assert_eq!(calls.total(), 10 * 2 * FUNCTIONS as u64);
-    assert!(finstrument::kept().iter().all(|it| it.reason() == Reason::NoStub { errno: libc::ENOMEM }));
+    assert!(finstrument::unpatched().iter().all(|it| it.reason() == Reason::NoStub { errno: libc::ENOMEM }));
     drop(calls);
     library.close();
 }

@@ -143,8 +143,8 @@ fn flags() {
             finstrument::start();
             finstrument::start();
             let stats = finstrument::stats();
-            let said = format!("{compiler} {flags:?} {stats:?} {:?}", finstrument::kept());
-            assert_eq!(finstrument::kept(), [], "{said}");
+            let said = format!("{compiler} {flags:?} {stats:?} {:?}", finstrument::unpatched());
+            assert_eq!(finstrument::unpatched(), [], "{said}");
             assert_eq!(stats.waiting, 0, "{said}");
             assert!(stats.tail_jumps - before.tail_jumps >= 3, "{said}");
             assert_eq!(run(10), sum_of(10));
@@ -213,7 +213,7 @@ fn policies() {
         finstrument::start();
         finstrument::start();
         let tails = finstrument::stats().tail_jumps;
-        assert_eq!(tails, 5 * (number + 1), "{:?}", finstrument::kept());
+        assert_eq!(tails, 5 * (number + 1), "{:?}", finstrument::unpatched());
         assert_eq!(run(10), sum_of(10));
         assert_counted(&calls, 2, 10, "counted");
         drop(calls);

@@ -63,7 +63,7 @@ fn racing_first_hits_are_exact() {
         let stats = finstrument::stats();
         assert_eq!(stats.discovered - before.discovered, 2 * FUNCTIONS);
         assert_eq!(stats.patched - before.patched, 2 * FUNCTIONS, "{stats:?}");
-        assert_eq!((stats.kept, stats.waiting, stats.lost, stats.beyond_capacity), (0, 0, 0, 0));
+        assert_eq!((stats.unpatched, stats.waiting, stats.lost, stats.beyond_capacity), (0, 0, 0, 0));
         assert_eq!(TOLD.load(Ordering::Relaxed) - told + stats.untold - before.untold, 2 * FUNCTIONS);
         assert!(counts.iter().all(|it| it.probe.sites() == 1));
         drop(calls);

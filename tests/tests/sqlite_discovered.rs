@@ -3,7 +3,7 @@
 //! A process of its own: it counts all that is discovered.
 #![cfg(all(target_arch = "x86_64", target_os = "linux", not(any(probe_portable, probe_off))))]
 
-use probe_runtime::finstrument::{Kept, Reason};
+use probe_runtime::finstrument::{Reason, Unpatched};
 use probe_runtime::{Count, Kind, ProbeState, finstrument, probes};
 use probe_tests::real::{SQLITE, Way};
 
@@ -25,8 +25,8 @@ fn discovered() {
     let stats = finstrument::stats();
     assert_eq!((stats.lost, stats.unnamed, stats.beyond_capacity, stats.waiting), (0, 0, 0, 0), "{stats:?}");
     // Jumps to the exit hook that are not certain, and calls of it that two inlined functions share: none of these loses an exit.
-    let kept = finstrument::kept();
-    let is_exit = |it: &Kept| it.probe().kind() == Kind::Exit;
+    let kept = finstrument::unpatched();
+    let is_exit = |it: &Unpatched| it.probe().kind() == Kind::Exit;
     assert!(
         kept.iter().all(|it| matches!(it.reason(), Reason::NotACall | Reason::Shared) && is_exit(it)),
         "{kept:?}"

@@ -32,7 +32,7 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 /// use probe_runtime::finstrument;
 /// finstrument::on_discovery(|found| {
 ///     eprint!("{} of the function at {:#x}", found.kind(), found.function());
-///     match (found.site(), found.kept()) {
+///     match (found.site(), found.unpatched()) {
 ///         (_, Some(reason)) => eprintln!(": a real call, {reason}"),
 ///         (Some(site), None) if found.is_patched() => eprintln!(": a site at {site:#x}"),
 ///         _ => eprintln!(": to be patched later"),
@@ -45,8 +45,8 @@ static CALLBACK: AtomicPtr<Callback> = AtomicPtr::new(ptr::null_mut());
 /// ```compile_fail,E0521
 /// use std::sync::Mutex;
 /// use probe_runtime::finstrument::{self, Discovered};
-/// static KEPT: Mutex<Vec<Discovered<'static>>> = Mutex::new(Vec::new());
-/// finstrument::on_discovery(|found| KEPT.lock().unwrap().push(*found));
+/// static UNPATCHED: Mutex<Vec<Discovered<'static>>> = Mutex::new(Vec::new());
+/// finstrument::on_discovery(|found| UNPATCHED.lock().unwrap().push(*found));
 /// ```
 #[derive(Clone, Copy)]
 pub struct Discovered<'a> {
@@ -75,15 +75,15 @@ impl Discovered<'_> {
     /// Whether it is a site by now.
     ///
     /// Where text is sealed, most call sites are not, since they share the opening of a page. A
-    /// later hit or operation patches them, unless they are [kept](Self::kept).
+    /// later hit or operation patches them, unless they [stay real calls](Self::unpatched).
     pub fn is_patched(&self) -> bool {
         self.discovery.is_patched()
     }
 
     /// Why it stays a real call; `None` if it does not.
-    pub fn kept(&self) -> Option<Reason> {
+    pub fn unpatched(&self) -> Option<Reason> {
         match self.discovery.state() {
-            State::Kept(reason) => Some(reason),
+            State::Unpatched(reason) => Some(reason),
             State::Waiting | State::Patched => None,
         }
     }

@@ -40,12 +40,12 @@ pub(super) fn patch_deferred(exclusive: Exclusive<'_>, pending: &mut Pending, lo
 fn waits(discovery: &Discovery) -> bool {
     match discovery.state() {
         // Memory may have been short for a moment.
-        State::Waiting | State::Kept(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
-        State::Kept(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
-        State::Kept(Reason::Straddles) => policy::text() != TextPolicy::Alias,
+        State::Waiting | State::Unpatched(Reason::Protected { errno: libc::ENOMEM | libc::EAGAIN }) => true,
+        State::Unpatched(Reason::Protected { .. }) => policy::text() == TextPolicy::Alias,
+        State::Unpatched(Reason::Straddles) => policy::text() != TextPolicy::Alias,
         // It was loaded anew, or a hook could not patch it.
         State::Patched => discovery.is_switched() && (split_calls::may_write() || discovery.has_tails()),
-        State::Kept(_) => false,
+        State::Unpatched(_) => false,
     }
 }
 

@@ -5,7 +5,7 @@
 //! | waiting | a real call; each hit, and each operation, tries to patch it | the hook delivers it |
 //! | patched | NOP5, or a CALL of its stub | by the stub |
 //! | switched | across two words: what skips the call, or the call; a jump, or a `ret` in its place | the hook delivers it |
-//! | kept | a real call for good, for a reason | the hook delivers it |
+//! | unpatched | a real call for good, for a reason | the hook delivers it |
 //!
 //! `state` has the transitions between these, `wanted` whether somebody listens.
 

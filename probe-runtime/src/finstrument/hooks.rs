@@ -225,7 +225,7 @@ fn discover(
     let call = call.filter(|_| owner.is_none());
     let (key, near, state) = match call {
         Some(call) => (call.returns(), call.site(), State::Waiting),
-        None => (hit.key(), SiteAddr(hit.function), State::Kept(Reason::NotACall)),
+        None => (hit.key(), SiteAddr(hit.function), State::Unpatched(Reason::NotACall)),
     };
     let entry = table::find_or_insert(key)?;
     loop {
@@ -235,7 +235,7 @@ fn discover(
         }
         let place = chunk::take(near)?;
         let no_stub = place.refusal().filter(|_| state == State::Waiting);
-        let state = no_stub.map_or(state, |errno| State::Kept(Reason::NoStub { errno }));
+        let state = no_stub.map_or(state, |errno| State::Unpatched(Reason::NoStub { errno }));
         let member = growing::member(inside);
         let is_beyond = member.is_none() && growing::is_growing();
         Discovery::write(place, key, call, hit, state, member);

@@ -11,7 +11,7 @@ use super::discovery::State;
 use super::hooks::published;
 use super::policy;
 use super::provider;
-use super::reason::{Kept, Reason};
+use super::reason::{Reason, Unpatched};
 use super::stats::Stats;
 use crate::consumers::Count;
 use crate::control;
@@ -111,37 +111,37 @@ pub fn attach(count: Count, capacity: usize) -> Result<Attachment, Error> {
 /// The call sites of loaded objects whose calls stay real calls, with the reasons.
 ///
 /// ```
-/// for call in probe_runtime::finstrument::kept() {
+/// for call in probe_runtime::finstrument::unpatched() {
 ///     println!("{call}");
 /// }
 /// ```
-pub fn kept() -> Vec<Kept> {
-    let kept = control::discovered().into_iter().filter_map(|(discovery, probe)| {
+pub fn unpatched() -> Vec<Unpatched> {
+    let all = control::discovered().into_iter().filter_map(|(discovery, probe)| {
         let discovery = provider::of(discovery)?;
         let reason = match discovery.state() {
-            State::Kept(reason) => reason,
+            State::Unpatched(reason) => reason,
             State::Waiting | State::Patched if discovery.is_shared() => Reason::Shared,
             State::Waiting | State::Patched => return None,
         };
-        Some(Kept::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
+        Some(Unpatched::new(probe, discovery.returns().map(|returns| call::site(returns).0), reason))
     });
-    kept.collect()
+    all.collect()
 }
 
 /// Numbers of what was discovered until now.
 ///
 /// ```
 /// let stats = probe_runtime::finstrument::stats();
-/// println!("{} call sites, {} of them stay real calls", stats.discovered, stats.kept);
+/// println!("{} call sites, {} of them stay real calls", stats.discovered, stats.unpatched);
 /// ```
 pub fn stats() -> Stats {
     let in_state = |is: fn(State) -> bool| published().filter(|it| is(it.discovery().state())).count();
     Stats {
         discovered: counters::DISCOVERED.get(),
         patched: counters::PATCHED.get(),
-        straddlers: counters::SPLIT_CALLS.get(),
+        split_calls: counters::SPLIT_CALLS.get(),
         tail_jumps: counters::TAIL_JUMPS.get(),
-        kept: in_state(|state| matches!(state, State::Kept(_))),
+        unpatched: in_state(|state| matches!(state, State::Unpatched(_))),
         waiting: in_state(|state| state == State::Waiting),
         postponed: counters::POSTPONED.get(),
         lost: counters::LOST.get(),

@@ -25,7 +25,7 @@
 //! # Life of a call
 //! ```text
 //!  call hook  ──first hit──▶  NOP5 (latent)  ◀──attach, drop──▶  CALL of its own stub (active)
-//!                    └─────▶  a real call, delivered by a look-up: see `kept`
+//!                    └─────▶  a real call, delivered by a look-up: see `unpatched`
 //!  jmp hook   ──operation──▶  ret         ◀──attach, drop──▶  the jump, delivered by a look-up
 //! ```
 //! 1. A function that is never called costs nothing. Its bytes are the compiler's, and it is no
@@ -207,6 +207,6 @@ mod stub;
 #[cfg(not(probe_discovers))]
 use stub as live;
 
-pub use live::{Attachment, Discovered, attach, kept, on_discovery, start, stats, stop_telling, text};
-pub use reason::{Kept, Reason};
+pub use live::{Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text, unpatched};
+pub use reason::{Reason, Unpatched};
 pub use stats::Stats;

@@ -8,8 +8,8 @@ use crate::registry::ProbeInfo;
 /// Why a call of a hook stays a real call. Its hits are delivered all the same, each by a look-up.
 ///
 /// ```
-/// use probe_runtime::finstrument::{Reason, kept};
-/// for call in kept() {
+/// use probe_runtime::finstrument::{Reason, unpatched};
+/// for call in unpatched() {
 ///     match call.reason() {
 ///         Reason::Protected { errno } => println!("{call} (error {errno}): try TextPolicy::Alias"),
 ///         Reason::Shared => println!("{call}: compile with -fno-crossjumping"),
@@ -112,10 +112,10 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A call of a hook that stays a real call. From [`kept`](super::kept()).
+/// A call of a hook that stays a real call. From [`unpatched`](super::unpatched()).
 ///
 /// ```
-/// for call in probe_runtime::finstrument::kept() {
+/// for call in probe_runtime::finstrument::unpatched() {
 ///     println!("{} {}: {}", call.probe().path(), call.probe().kind(), call.reason());
 ///     if let Some(site) = call.site() {
 ///         println!("  at {site:#x}");
@@ -123,13 +123,13 @@ impl fmt::Display for Reason {
 /// }
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct Unpatched {
     probe: ProbeInfo,
     site: Option<usize>,
     reason: Reason,
 }
 
-impl Kept {
+impl Unpatched {
     #[cfg(probe_discovers)]
     pub(super) fn new(probe: ProbeInfo, site: Option<usize>, reason: Reason) -> Self {
         Self { probe, site, reason }
@@ -151,7 +151,7 @@ impl Kept {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for Unpatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.probe.path(), self.probe.kind(), self.reason)
     }

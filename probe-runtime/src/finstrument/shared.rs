@@ -87,7 +87,7 @@ pub(super) fn unpatch(_exclusive: Exclusive<'_>, discovery: &'static Discovery) 
     });
     if is_call {
         discovery.end_site();
-        debug_assert_eq!(discovery.state(), State::Kept(Reason::Shared));
+        debug_assert_eq!(discovery.state(), State::Unpatched(Reason::Shared));
     }
     is_call
 }

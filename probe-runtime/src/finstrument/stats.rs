@@ -18,15 +18,15 @@ pub struct Stats {
     pub discovered: usize,
     /// Call sites that became sites: a NOP while latent, a call of their own stub while active.
     /// Sites that became real calls again, since two functions share them, count here and in
-    /// `kept`.
+    /// `unpatched`.
     pub patched: usize,
     /// How many of these lie across two aligned words.
-    pub straddlers: usize,
+    pub split_calls: usize,
     /// How many of these are functions that end in jumps to the exit hook; all jumps of one
     /// function count once.
     pub tail_jumps: usize,
-    /// Call sites that are real calls for good at present, see [`kept`](super::kept).
-    pub kept: usize,
+    /// Call sites that are real calls for good at present, see [`unpatched`](super::unpatched).
+    pub unpatched: usize,
     /// Call sites that are real calls at present, and that a later hit or operation will patch.
     pub waiting: usize,
     /// Call sites that their first hit did not patch, since it would have had to wait.

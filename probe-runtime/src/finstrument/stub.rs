@@ -8,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::reason::{Kept, Reason};
+use super::reason::{Reason, Unpatched};
 use super::stats::Stats;
 use crate::abi::Kind;
 use crate::consumers::Count;
@@ -57,7 +57,7 @@ impl Discovered<'_> {
     }
 
     /// Why it stays a real call, if it does.
-    pub fn kept(&self) -> Option<Reason> {
+    pub fn unpatched(&self) -> Option<Reason> {
         match self.0 {}
     }
 
@@ -118,9 +118,9 @@ pub fn attach(count: Count, _capacity: usize) -> Result<Attachment, Error> {
 /// Returns an empty list: no call was discovered.
 ///
 /// ```
-/// assert!(probe_runtime::finstrument::kept().is_empty());
+/// assert!(probe_runtime::finstrument::unpatched().is_empty());
 /// ```
-pub fn kept() -> Vec<Kept> {
+pub fn unpatched() -> Vec<Unpatched> {
     Vec::new()
 }
 

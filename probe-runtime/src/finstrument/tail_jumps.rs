@@ -103,7 +103,7 @@ const RET: u8 = 0xc3;
 impl Discovery {
     /// Whether its call is not known, and nobody has examined its function's code yet.
     pub(super) fn may_have_tails(&self) -> bool {
-        self.returns().is_none() && self.state() == State::Kept(Reason::NotACall)
+        self.returns().is_none() && self.state() == State::Unpatched(Reason::NotACall)
     }
 
     /// Gives it the jumps of its function. The next look makes them sites.

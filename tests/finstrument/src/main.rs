@@ -24,6 +24,6 @@ fn main() {
     let stats = finstrument::stats();
     println!(
         "{} discovered, {} patched, {} kept, {} lost",
-        stats.discovered, stats.patched, stats.kept, stats.lost
+        stats.discovered, stats.patched, stats.unpatched, stats.lost
     );
 }

@@ -13,19 +13,19 @@ pub(in crate::finstrument) enum State {
     /// A site, or a call that is switched in place.
     Patched,
     /// A real call for good.
-    Kept(Reason),
+    Unpatched(Reason),
 }
 
 const WAITING: u8 = 1;
 pub(super) const PATCHED: u8 = 2;
-const KEPT: u8 = 3;
+const UNPATCHED: u8 = 3;
 pub(super) const SWITCHED: u8 = 4;
 
 impl Discovery {
     pub(in crate::finstrument) fn state(&self) -> State {
         match self.state.load(Ordering::SeqCst) {
             PATCHED | SWITCHED => State::Patched,
-            KEPT => State::Kept(Reason::decode(self.reason.load(Ordering::Relaxed))),
+            UNPATCHED => State::Unpatched(Reason::decode(self.reason.load(Ordering::Relaxed))),
             _ => State::Waiting,
         }
     }
@@ -34,9 +34,9 @@ impl Discovery {
         let number = match state {
             State::Waiting => WAITING,
             State::Patched => PATCHED,
-            State::Kept(reason) => {
+            State::Unpatched(reason) => {
                 self.reason.store(reason.encode(), Ordering::Relaxed);
-                KEPT
+                UNPATCHED
             }
         };
         self.state.store(number, Ordering::SeqCst);
@@ -45,12 +45,12 @@ impl Discovery {
     /// Makes a waiting call stay a real call for good. A call that is a site by now stays one.
     pub(in crate::finstrument) fn keep(&self, reason: Reason) {
         self.reason.store(reason.encode(), Ordering::Relaxed);
-        let _ = self.state.compare_exchange(WAITING, KEPT, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.state.compare_exchange(WAITING, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Lets a call that was kept become a site after all.
+    /// Lets a call that was left unpatched become a site after all.
     pub(in crate::finstrument) fn wait_again(&self) {
-        let _ = self.state.compare_exchange(KEPT, WAITING, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.state.compare_exchange(UNPATCHED, WAITING, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Marks a call as a site. Returns whether it was none before.
@@ -80,7 +80,7 @@ impl Discovery {
     /// Marks a site as a real call for good, before its bytes become the call's again.
     pub(in crate::finstrument) fn end_site(&self) {
         self.reason.store(Reason::Shared.encode(), Ordering::Relaxed);
-        let _ = self.state.compare_exchange(PATCHED, KEPT, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = self.state.compare_exchange(PATCHED, UNPATCHED, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Lets a hook change the bytes, until [`end_change`](Self::end_change), if the call still
