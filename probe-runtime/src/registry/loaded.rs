@@ -71,7 +71,8 @@ impl Registry {
     pub(crate) fn refresh(&mut self, frozen: &Frozen) -> Option<Change> {
         let pending = self.provider.as_mut().map_or(Due::Nothing, |it| it.patch_pending(frozen));
         let generation = Some(frozen.generation());
-        let is_same = self.generation == generation && !self.unsettled.iter().any(Unsettled::has_changed);
+        let is_same =
+            self.generation == generation && !self.unsettled.iter().any(|it| it.has_changed(frozen));
         let is_quiet = pending == Due::Nothing;
         if is_same && is_quiet {
             return None;

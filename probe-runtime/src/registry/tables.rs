@@ -18,7 +18,7 @@ use std::slice;
 
 use crate::abi::{Definition, FIELD_TYPE, FieldRecord, Note, Record, SITE_CALL, SITE_JUMP, VERSION};
 use crate::arch::backend::stub::{self, Stub};
-use crate::os::objects::Object;
+use crate::os::objects::{Frozen, Object};
 use crate::patch::{Instruction, Rel32, SITE_LEN, Site, SiteAddr};
 
 /// The tables of one object.
@@ -45,10 +45,10 @@ impl Unsettled {
     #[cfg(test)]
     pub(super) const UNKNOWN: Self = Self { at: 0, found: 0 };
 
-    /// Whether it leads elsewhere by now. For a caller who is frozen, as long as no object has come or gone.
-    pub(super) fn has_changed(&self) -> bool {
-        // SAFETY: within an object that was loaded when it was noted; no object has come or gone since, and none can while
-        // the caller is frozen.
+    /// Whether it leads elsewhere by now. Asked only while the generation is the one in which it was noted.
+    pub(super) fn has_changed(&self, _frozen: &Frozen) -> bool {
+        // SAFETY: within an object that was loaded when it was noted; none has gone since, by the generation, and none can
+        // while `_frozen` lives.
         self.found != unsafe { ptr::read_unaligned(self.at as *const usize) }
     }
 }
