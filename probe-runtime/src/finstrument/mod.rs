@@ -148,62 +148,12 @@
 //! - On targets without patching the hooks do nothing, and nothing is discovered.
 
 #[cfg(probe_discovers)]
-mod call;
-#[cfg(probe_discovers)]
-mod call_patch;
-#[cfg(probe_discovers)]
-mod callback;
-#[cfg(probe_discovers)]
-mod chunk;
-#[cfg(probe_discovers)]
-mod counters;
-#[cfg(probe_discovers)]
-mod deferred_patch;
-#[cfg(probe_discovers)]
-mod discovery;
-#[cfg(probe_discovers)]
-mod extents;
-#[cfg(probe_discovers)]
-mod fast;
-#[cfg(probe_discovers)]
-mod first_hit;
-#[cfg(probe_discovers)]
-mod garbage;
-#[cfg(probe_discovers)]
-mod growing;
-#[cfg(probe_discovers)]
-mod hooks;
-#[cfg(probe_discovers)]
-mod jumps;
-#[cfg(probe_discovers)]
 mod live;
-#[cfg(probe_discovers)]
-mod loaded;
-#[cfg(probe_discovers)]
-mod naming;
-#[cfg(probe_discovers)]
-mod pending;
-#[cfg(probe_discovers)]
-mod policy;
-#[cfg(probe_discovers)]
-mod provider;
 mod reason;
-#[cfg(probe_discovers)]
-mod reconcile;
-#[cfg(probe_discovers)]
-mod shared;
-#[cfg(probe_discovers)]
-mod split_calls;
 mod stats;
-#[cfg(probe_discovers)]
-mod symbols;
-#[cfg(probe_discovers)]
-mod table;
-#[cfg(probe_discovers)]
-mod tail_jumps;
-
 #[cfg(not(probe_discovers))]
 mod stub;
+
 #[cfg(not(probe_discovers))]
 use stub as live;
 

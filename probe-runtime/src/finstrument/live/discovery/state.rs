@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::Discovery;
-use crate::finstrument::reason::Reason;
+use crate::finstrument::live::reason::Reason;
 
 /// The state of a call site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use super::Discovery;
 use super::state::{PATCHED, SWITCHED};
-use crate::finstrument::fast;
+use crate::finstrument::live::fast;
 
 impl Discovery {
     /// Says whether somebody listens. The result tells whether bytes may have to change, too.

@@ -17,7 +17,7 @@ use crate::os::objects::Frozen;
 use crate::patch::{Access, Batch, Mode, Report, Site};
 use crate::registry::provider::{self, CallSite, Due, Entry, Findings, Garbage, Provider};
 
-static ENTRY: Entry = Entry { get_ready: super::live::get_ready, begin: || Box::new(Finder::default()) };
+static ENTRY: Entry = Entry { get_ready: super::interface::get_ready, begin: || Box::new(Finder::default()) };
 
 /// Makes operations look at discoveries from now on, once something is noted.
 pub(super) fn register() {

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use super::Discovery;
 use crate::abi::Definition;
-use crate::finstrument::chunk::Place;
-use crate::finstrument::provider::Locked;
+use crate::finstrument::live::chunk::Place;
+use crate::finstrument::live::provider::Locked;
 
 impl Discovery {
     /// Names the discovery. From now on its definition may be read.

@@ -12,10 +12,10 @@ use super::hooks::published;
 use super::policy;
 use super::provider;
 use super::reason::{Reason, Unpatched};
-use super::stats::Stats;
 use crate::consumers::Count;
 use crate::control;
 use crate::error::Error;
+use crate::finstrument::stats::Stats;
 use crate::patch::{self, TextPolicy};
 use crate::registry::provider::note;
 

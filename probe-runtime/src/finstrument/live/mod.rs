@@ -1,0 +1,34 @@
+//! How functions are discovered: hooks ▶ table ▶ discoveries ▶ pending ▶ provider. What becomes of a
+//! call, and what that costs, is told [above](super).
+
+mod call;
+mod call_patch;
+mod callback;
+mod chunk;
+mod counters;
+mod deferred_patch;
+mod discovery;
+mod extents;
+mod fast;
+mod first_hit;
+mod garbage;
+mod growing;
+mod hooks;
+mod interface;
+mod jumps;
+mod loaded;
+mod naming;
+mod pending;
+mod policy;
+mod provider;
+mod reconcile;
+mod shared;
+mod split_calls;
+mod symbols;
+mod table;
+mod tail_jumps;
+
+use super::reason;
+pub use interface::{
+    Attachment, Discovered, attach, on_discovery, start, stats, stop_telling, text, unpatched,
+};
