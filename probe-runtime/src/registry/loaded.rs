@@ -81,7 +81,7 @@ impl Registry {
         let mut unloaded = Vec::new();
         if let Some(objects) = arrived.filter(|_| pending != Due::All) {
             let provider = self.provider.as_mut().filter(|_| !is_quiet);
-            let new = provider.map(|it| it.find_pending(frozen)).unwrap_or_default();
+            let new = provider.map(|it| it.find(frozen, false)).unwrap_or_default();
             // Without identities, the names of other probes are not known.
             let is_known = new.living.is_empty() || !self.identities.is_empty();
             if is_known && new.unloaded.is_none() {
@@ -97,7 +97,7 @@ impl Registry {
         let mut objects = frozen.loaded(0..headers.len(), NOTE_OWNER, NOTE_TYPE);
         self.generation = generation;
         self.headers = headers;
-        let all = self.provider.as_mut().map(|it| it.find_all(frozen)).unwrap_or_default();
+        let all = self.provider.as_mut().map(|it| it.find(frozen, true)).unwrap_or_default();
         unloaded.extend(all.unloaded);
         for object in all.objects {
             if !is_among(&objects, &object) {

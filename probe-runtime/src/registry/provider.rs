@@ -119,11 +119,8 @@ pub(crate) trait Provider: Send {
     /// Patches what could not be patched when it was found. Returns how much there is to list.
     fn patch_pending(&mut self, frozen: &Frozen) -> Due;
 
-    /// Lists what is pending, while no object has gone.
-    fn find_pending(&mut self, frozen: &Frozen) -> Findings;
-
-    /// Lists everything.
-    fn find_all(&mut self, frozen: &Frozen) -> Findings;
+    /// Lists everything; or what is pending alone, while no object has gone.
+    fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings;
 
     /// Switches call sites, one batch.
     #[cfg(probe_backend = "x86_64")]

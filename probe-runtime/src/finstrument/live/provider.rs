@@ -56,17 +56,12 @@ impl Provider for Finder {
         self.pending.due()
     }
 
-    fn find_pending(&mut self, frozen: &Frozen) -> Findings {
-        reconcile_pending(
-            Exclusive { locked: &self.locked, frozen },
-            take(&mut self.pending),
-            &mut self.loaded,
-        )
-    }
-
-    fn find_all(&mut self, frozen: &Frozen) -> Findings {
-        self.pending = Pending::default();
-        reconcile_all(Exclusive { locked: &self.locked, frozen }, &mut self.loaded)
+    fn find(&mut self, frozen: &Frozen, is_all: bool) -> Findings {
+        let (pending, exclusive) = (take(&mut self.pending), Exclusive { locked: &self.locked, frozen });
+        if is_all {
+            return reconcile_all(exclusive, &mut self.loaded);
+        }
+        reconcile_pending(exclusive, pending, &mut self.loaded)
     }
 
     fn switch(&self, calls: &[&'static dyn CallSite], active: bool, access: Access, report: &mut Report) {
