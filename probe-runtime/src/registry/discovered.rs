@@ -165,3 +165,111 @@ impl Registry {
         }
     }
 }
+
+#[cfg(all(test, probe_discovers))]
+mod tests {
+    use std::ops::Range;
+    use std::sync::Arc;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::abi::{Definition, Kind};
+    use crate::dispatch::Subscription;
+    use crate::os::objects::Frozen;
+    use crate::registry::provider::{Due, Findings, Garbage};
+
+    /// A real call, which is never settled.
+    struct Call(Definition, AtomicUsize);
+
+    impl Call {
+        const fn new(line: u32) -> Self {
+            Self(Definition::new(Kind::Entry, "a::b", "a::b", "", "", line, 1), AtomicUsize::new(0))
+        }
+    }
+
+    impl CallSite for Call {
+        fn definition(&'static self) -> Option<&'static Definition> {
+            Some(&self.0)
+        }
+
+        fn site(&'static self) -> Option<Site> {
+            None
+        }
+
+        fn is_settled(&self) -> bool {
+            false
+        }
+
+        fn places(&self) -> usize {
+            2
+        }
+
+        fn probe(&self) -> Option<ProbeId> {
+            self.1.load(Ordering::Relaxed).checked_sub(1).map(ProbeId::new)
+        }
+
+        fn set_probe(&self, id: ProbeId) {
+            self.1.store(id.index() + 1, Ordering::Relaxed);
+        }
+
+        fn tally(&self) -> Option<usize> {
+            None
+        }
+    }
+
+    /// Notes the probes of each batch.
+    struct Batches(Arc<Mutex<Vec<Vec<usize>>>>);
+
+    impl Provider for Batches {
+        fn name_pending(&mut self, _is_all: bool) {}
+
+        fn patch_pending(&mut self, _frozen: &Frozen) -> Due {
+            Due::Nothing
+        }
+
+        fn find(&mut self, _frozen: &Frozen, _is_all: bool) -> Findings {
+            Findings::default()
+        }
+
+        fn switch(&self, calls: &[&'static dyn CallSite], _: bool, _: Access, _: &mut Report) {
+            let probes = calls.iter().filter_map(|call| Some(call.probe()?.index()));
+            self.0.lock().unwrap().push(probes.collect());
+        }
+
+        fn begin_growing(&mut self, _: Arc<Subscription>, _: Range<usize>) {}
+
+        fn is_growing(&self) -> bool {
+            false
+        }
+
+        fn pause_growing(&mut self, _is_paused: bool) {}
+
+        fn take_tally(&mut self, _call: &'static dyn CallSite) -> Option<usize> {
+            None
+        }
+
+        fn take_hooks(&mut self, _calls: &[&'static dyn CallSite]) -> Option<Garbage> {
+            None
+        }
+
+        fn end_growing(&mut self) -> Option<Garbage> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_calls_of_several_runs_are_one_batch() {
+        static CALLS: [Call; 5] = [Call::new(1), Call::new(2), Call::new(1), Call::new(3), Call::new(4)];
+        let batches = Arc::new(Mutex::new(Vec::new()));
+        let provider = Some(Box::new(Batches(Arc::clone(&batches))) as _);
+        let mut registry = Registry { provider, ..Registry::default() };
+        let calls: Vec<_> = CALLS.iter().map(|call| call as &dyn CallSite).collect();
+        let ids: Vec<_> = registry.add_new(&calls).iter().map(|(id, _)| id.index()).collect();
+        assert_eq!(ids, [0, 1, 0, 2, 3], "the first and the third have one identity");
+        assert_eq!((registry.len(), registry.site_count(ProbeId::new(0))), (4, 4));
+        assert!(registry.add_new(&calls).is_empty(), "all are known");
+        registry.switch_calls(&[0..=0, 2..=9], true, Access::ByRun, &mut Report::default());
+        assert_eq!(*batches.lock().unwrap(), [[0, 0, 2, 3]]);
+    }
+}
