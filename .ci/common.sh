@@ -1,4 +1,5 @@
-# What every lane begins with: it stands in the repository's root, fails at the first error, and names its steps.
+# Each lane begins with this file: it goes to the repository's root, stops at the first error, and
+# names the lane's steps.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,8 +8,8 @@ step() { printf '\n== %s (at %d s)\n' "$*" "$SECONDS"; }
 # Nothing is built twice here: what incremental builds keep would only be disk.
 export CARGO_INCREMENTAL=0
 
-# Installs those of the tools that are missing, where that is possible: command=package, or the name of both.
-# Without them, the tests that need them say so and go on.
+# Installs missing tools, if it can: command=package, or one name for both. Without a tool, the tests
+# that need it say so and go on.
 need() {
     local tool missing=()
     for tool in "$@"; do command -v "${tool%=*}" >/dev/null || missing+=("${tool#*=}"); done

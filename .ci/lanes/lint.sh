@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Format, lints and documentation, of each backend and of each pair of features.
+# Format, prose, lints and documentation, of each backend and of each pair of features.
 source "$(dirname "$0")/../common.sh"
 
 step 'format'
 cargo fmt --all --check
+
+step 'prose'
+.ci/prose
 
 step 'lints'
 cargo clippy --workspace --all-targets -- -D warnings

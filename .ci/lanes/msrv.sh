@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The oldest Rust that is supported builds the crates, and what macros make.
+# The oldest supported Rust builds the crates, and the expansions of the macros.
 source "$(dirname "$0")/../common.sh"
 
 step 'the oldest Rust that is supported'

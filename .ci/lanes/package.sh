@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is published: its files, and that it builds from them alone.
+# The published packages hold their files, and build from these alone.
 source "$(dirname "$0")/../common.sh"
 
 # Built from what is packaged. A package of a work in progress is one, too.
@@ -9,7 +9,7 @@ cargo package --allow-dirty "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 for package in "${packages[@]}"; do
     files=(LICENSE-APACHE LICENSE-MIT README.md)
-    # What the crate's documentation includes.
+    # Files that the crate's documentation includes.
     while read -r file; do files+=("$file"); done < <(sed -n 's/.*include_str!("..\/\(docs\/.*\.md\)").*/\1/p' "$package/src/lib.rs")
     held=$(tar -tzf "target/package/$package-$version.crate")
     for file in "${files[@]}"; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an optimiser could break.
+# Optimised builds: an optimiser could break these.
 source "$(dirname "$0")/../common.sh"
 
 step 'tests in release mode'
