@@ -6,7 +6,7 @@
 //!
 //! | in all of many looks, it blocks the signal and | it |
 //! |---|---|
-//! | has had two ticks of processor time | blocks for good: nothing of a moment takes as long |
+//! | has had 25 ticks of processor time | blocks for good: no chance shows a thread that blocks for moments only then |
 //! | was asleep; its mask leaves out what the C library keeps for itself | blocks for good: the program's own mask, and a wait |
 //! | was asleep; its mask leaves out nothing | may be waiting for its creator |
 //! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
@@ -49,8 +49,10 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LOOKS: u32 = 64;
 /// The first looks follow each other at once, the later ones after this.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
-/// Ticks of processor time (10 ms each) that nothing of a moment takes.
-const LONG: u64 = 2;
+/// Ticks of processor time (10 ms each): on an overloaded machine, a thread that creates others all
+/// the time is stopped within that, often, and each time looks as if it had never unblocked. In 25
+/// ticks it is stopped, and looked at, too often for that.
+const LONG: u64 = 25;
 
 const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
 /// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
@@ -152,12 +154,14 @@ impl Suspect {
     }
 
     fn is_for_good(&self) -> bool {
-        self.has_run || self.has_slept && !self.blocks_everything()
+        self.has_run || self.has_slept && self.has_own_mask()
     }
 
-    fn blocks_everything(&self) -> bool {
+    /// Whether it blocks the signal by a mask of the program's own. Since the last look it may have
+    /// come to its end, or to the end of its creation: then it does not.
+    fn has_own_mask(&self) -> bool {
         let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.thread));
-        status.is_ok_and(|status| mask(&status).is_some_and(|mask| mask & LIBRARYS_OWN == LIBRARYS_OWN))
+        status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))
     }
 
     fn name(&self) -> Blocking {
@@ -229,6 +233,11 @@ impl Fields {
 fn mask(status: &str) -> Option<u64> {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
     u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Whether a mask that blocks the signal leaves out what the C library keeps for itself. Pure.
+fn is_own_mask(mask: u64) -> bool {
+    mask & TRAP != 0 && mask & LIBRARYS_OWN != LIBRARYS_OWN
 }
 
 fn name(thread: u32) -> String {
@@ -349,6 +358,24 @@ mod tests {
         assert_eq!(mask(&status("fffffffe7ffbfeff")).unwrap() & LIBRARYS_OWN, 0);
         assert_eq!(mask(&status("fffffffffffbfeff")).unwrap() & LIBRARYS_OWN, LIBRARYS_OWN);
         assert_eq!((mask(&status("?")), mask("")), (None, None));
+    }
+
+    #[test]
+    fn a_mask_is_a_programs_own_or_the_librarys() {
+        assert!(is_own_mask(TRAP) && is_own_mask(!LIBRARYS_OWN) && is_own_mask(!(1 << 31)));
+        assert!(!is_own_mask(u64::MAX), "of a thread that is being created");
+        assert!(!is_own_mask(0) && !is_own_mask(!TRAP), "it was, and unblocks the signal by now");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads /proc")]
+    fn who_has_ended_since_the_last_look_is_not_guilty() {
+        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, has_run: false, has_slept: true };
+        assert!(!suspect(u32::MAX).is_for_good());
+        let before = change_mask(libc::SIG_BLOCK, Some(TRAP));
+        assert!(suspect(id()).is_for_good());
+        change_mask(libc::SIG_SETMASK, Some(before));
+        assert!(!suspect(id()).is_for_good(), "it has unblocked the signal");
     }
 
     #[test]
