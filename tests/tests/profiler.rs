@@ -231,7 +231,7 @@ fn the_daemon_ends_with_its_attachment() {
     let _alone = ALONE.lock().unwrap();
     // A thread has its name some time after it was started.
     let are = |expected: usize| {
-        (0..2000).any(|_| {
+        (0..60_000).any(|_| {
             thread::sleep(Duration::from_millis(1));
             daemons() == expected
         })

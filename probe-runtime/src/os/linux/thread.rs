@@ -170,7 +170,7 @@ mod tests {
         assert!(!is_alive(id(), own + 1), "the thread that began then is gone");
         assert_eq!(birth(u32::MAX), 0);
         let ended = std::thread::spawn(id).join().unwrap();
-        let is_gone = (0..1000).any(|_| {
+        let is_gone = (0..60_000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
             !is_alive(ended, 0)
         });
