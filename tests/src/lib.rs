@@ -41,3 +41,4 @@ pub mod text;
 pub mod turn;
 #[cfg(target_os = "linux")]
 pub mod uprobe;
+pub mod whole;

@@ -32,10 +32,11 @@ fn results_are_right_while_sites_are_toggled() {
     let time = LEAST.max(Duration::from_secs(soak));
     for compiler in Compiler::ALL.into_iter().filter(|compiler| compiler.is_there()) {
         for language in [Language::C, Language::Cpp] {
+            let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
+            let root = env!("CARGO_TARGET_TMPDIR");
+            let without = recipe(Sites::None).build(root).0;
             for sites in [Sites::EntryReturn, Sites::InstrumentFunctions] {
-                let recipe = |sites| Recipe::new(compiler, language, sites, "-O2");
-                let root = env!("CARGO_TARGET_TMPDIR");
-                let plain = Object::open(&recipe(Sites::None).build(root).0);
+                let plain = Object::open(&without);
                 let object = Object::open(&recipe(sites).build(root).0);
                 toggle(&plain, &object, language, sites, time);
                 Text::of(&object.path).assert_as_in_file();

@@ -4,8 +4,9 @@ use std::env;
 
 use probe_build::Sites;
 use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::whole;
 
-/// A choice of pairs, or everything with everything.
+/// A slice of a choice of pairs, the whole choice, or everything with everything.
 pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
     let soak = env::var("PROBE_SOAK_C_MATRIX").ok();
     let strategies = [Sites::EntryReturn, Sites::InstrumentFunctions];
@@ -23,8 +24,9 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             })
             .collect();
     }
+    let is_whole = whole::is_asked_for();
     let (entry_return, hooks): (&[&str], &[&str]) = match language {
-        Language::C => (
+        Language::C if is_whole => (
             &[
                 "-O0 -g",
                 "-O1 -fcf-protection=full",
@@ -35,10 +37,14 @@ pub(super) fn of(compiler: Compiler, language: Language) -> Vec<Recipe> {
             ],
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt", "-Os -mno-red-zone"],
         ),
-        Language::Cpp => (
+        Language::C => {
+            (&["-O0 -g", "-Os -g -fcf-protection=full"], &["-O2 -g -fcf-protection=full", "-O3 -fno-plt"])
+        }
+        Language::Cpp if is_whole => (
             &["-O0", "-O2 -g -fcf-protection=full", "-O3 -fno-plt -ffunction-sections"],
             &["-O1 -g", "-O2 -fno-plt"],
         ),
+        Language::Cpp => (&["-O2 -g -fcf-protection=full"], &["-O1 -g"]),
     };
     // Parts of functions in sections of their own, jumps from one into another; returns by way of a thunk.
     let special: &[&str] = match compiler {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{env, fs};
 
 use probe_build::Sites;
@@ -10,12 +11,18 @@ use probe_tests::scenario;
 
 use super::{NOTES, OBJECT, play, variables};
 
-/// Builds the sources without sites, and has a child write what they note; gives the file.
+/// Builds the sources without sites, and has a child write what they note; gives the file. Once for
+/// all tests of this process.
 pub(super) fn of(compiler: Compiler, language: Language, root: &str) -> PathBuf {
-    let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
-    let notes = plain.with_extension("notes");
-    scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
-    notes
+    static NOTES: [OnceLock<PathBuf>; 4] = [const { OnceLock::new() }; 4];
+    let at = 2 * usize::from(compiler == Compiler::Clang) + usize::from(language == Language::Cpp);
+    let note = || {
+        let (plain, _) = Recipe::new(compiler, language, Sites::None, "-O1").build(root);
+        let notes = plain.with_extension("notes");
+        scenario::pass("reference", &variables(compiler, language, Sites::None, &plain, &notes));
+        notes
+    };
+    NOTES[at].get_or_init(note).clone()
 }
 
 /// The path that a variable holds.

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use probe_build::Sites;
 use probe_tests::c::{Compiler, Language, Recipe};
+use probe_tests::whole;
 
 use super::{play_all, reference};
 
@@ -57,14 +58,19 @@ fn races() {
     }
 }
 
-/// Plays both strategies, with further variables.
+/// Plays both strategies, or one for each language in a slice, with further variables.
 fn with_both(compiler: Compiler, language: Language, flags: &str, variables: &[(&str, OsString)]) {
     let root = env!("CARGO_TARGET_TMPDIR");
     let notes = reference::of(compiler, language, root);
-    let recipes = [Sites::EntryReturn, Sites::InstrumentFunctions]
-        .map(|sites| Recipe::new(compiler, language, sites, flags));
+    let strategies: &[Sites] = match language {
+        _ if whole::is_asked_for() => &[Sites::EntryReturn, Sites::InstrumentFunctions],
+        Language::C => &[Sites::EntryReturn],
+        Language::Cpp => &[Sites::InstrumentFunctions],
+    };
+    let recipes: Vec<_> =
+        strategies.iter().map(|sites| Recipe::new(compiler, language, *sites, flags)).collect();
     let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_os_str())).collect();
-    play_all(recipes.to_vec(), root, &notes, &variables);
+    play_all(recipes, root, &notes, &variables);
 }
 
 /// What to load before everything else: a sanitizer's runtime. If it is not installed, says so.

@@ -3,14 +3,17 @@
 use std::time::{Duration, Instant};
 
 use probe_runtime::patch::{OpenText, TextPolicy};
+use probe_tests::whole;
 
 use super::arena::Arena;
 use super::child::{soak_seconds, soak_toggles};
 use super::executors::Seen;
 use super::random::Random;
 
-/// Toggles of all scenarios together, unless more are asked for.
-const DEFAULT: u64 = 5_290_000;
+/// Toggles of all scenarios together, where the whole is asked for.
+const WHOLE: u64 = 5_290_000;
+/// Toggles of all scenarios together, for each change.
+const SLICE: u64 = WHOLE / 8;
 /// The scenarios, which share the seconds that are asked for.
 const SCENARIOS: u32 = 7;
 
@@ -50,9 +53,10 @@ pub struct Done {
     pub counts: Vec<(&'static str, u64)>,
 }
 
-/// Plays a scenario that has so many of the default toggles.
+/// Plays a scenario that has so many of the whole's toggles.
 pub fn play(name: &str, part: u64, seed: u64, scenario: impl Fn(Play) -> Done) {
-    let asked = u128::from(part) * u128::from(soak_toggles().max(DEFAULT)) / u128::from(DEFAULT);
+    let least = if whole::is_asked_for() { WHOLE } else { SLICE };
+    let asked = u128::from(part) * u128::from(soak_toggles().max(least)) / u128::from(WHOLE);
     let asked = u64::try_from(asked).expect("fewer");
     let (began, lasts) = (Instant::now(), Duration::from_secs(soak_seconds()) / SCENARIOS);
     let (mut all, mut plays) = (Done::default(), 0);
