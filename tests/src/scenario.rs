@@ -1,8 +1,8 @@
 //! Scenarios that need a process of their own: a test runs its own program once more, which finds the scenario's name in
 //! the environment.
 //!
-//! The program has one test called `scenario`, which does nothing when it is not asked for. What a child leaves among the temporary files
-//! goes with it, however it ends.
+//! The program has one test called `scenario`, which only children run: it is ignored otherwise. A
+//! child's temporary files go with the child, however it ends.
 
 use std::env;
 use std::ffi::OsStr;
@@ -32,6 +32,15 @@ pub fn asked() -> Option<String> {
     Some(asked)
 }
 
+/// The scenario that another test asks this process to play.
+///
+/// # Panics
+/// If none does.
+#[must_use]
+pub fn to_play() -> String {
+    asked().expect("this is no test: other tests play it, in children, and say what")
+}
+
 /// Plays a scenario in a child, with further variables in its environment.
 ///
 /// # Panics
@@ -53,7 +62,7 @@ pub fn play(scenario: &str, variables: &[(&str, &OsStr)]) -> Output {
 #[must_use]
 pub fn start(scenario: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("the test's own file"));
-    command.args(["scenario", "--exact", "--nocapture"]).env(VARIABLE, scenario);
+    command.args(["scenario", "--exact", "--ignored", "--nocapture"]).env(VARIABLE, scenario);
     command
 }
 
@@ -68,7 +77,7 @@ pub fn under(tool: &[&str], scenario: &str) -> Option<Output> {
     let program = env::current_exe().expect("the test's own file");
     let folder = Folder::new("scenario");
     let mut command = Command::new(name);
-    command.args(arguments).arg(program).args(["scenario", "--exact", "--nocapture"]);
+    command.args(arguments).arg(program).args(["scenario", "--exact", "--ignored", "--nocapture"]);
     match command.env(VARIABLE, scenario).env("TMPDIR", &*folder).output() {
         Ok(output) => {
             assert_ne!(output.status.signal(), Some(libc::SIGALRM), "{scenario} hangs: {}", said(&output));
@@ -102,8 +111,10 @@ pub fn runs_in_a_child(test: &str, scenario: &str) {
     let program = env::current_exe().expect("the test's own file");
     let mut command = Command::new(program);
     let folder = Folder::new("scenario");
-    let command =
-        command.args(["--exact", test, "--nocapture"]).env(VARIABLE, scenario).env("TMPDIR", &*folder);
+    let command = command
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .env(VARIABLE, scenario)
+        .env("TMPDIR", &*folder);
     let output = command.output().expect("the test's own program runs");
     let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{stdout}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -52,8 +52,9 @@ fn both_copies_seal_the_same_text_at_once() {
 }
 
 #[test]
+#[ignore = "other tests play it, in children"]
 fn scenario() {
-    let Some(asked) = scenario::asked() else { return };
+    let asked = scenario::to_play();
     match asked.as_str() {
         "sealed by the other" => sealed_by_the_other(),
         "sealed by both" => sealed_by_both(),

@@ -19,8 +19,9 @@ fn what_is_not_certain_stays() {
 }
 
 #[test]
+#[ignore = "other tests play it, in children"]
 fn scenario() {
-    let Some(asked) = scenario::asked() else { return };
+    let asked = scenario::to_play();
     match asked.as_str() {
         "places" => places(),
         "uncertain" => uncertain(),

@@ -147,7 +147,7 @@ pub(super) fn under_gdb(object: &Path) {
         .args(["-ex", "bt", "-ex", "continue"].repeat(16))
         .arg("--args")
         .arg(env::current_exe().unwrap())
-        .args(["--exact", "scenario", "--test-threads=1"])
+        .args(["--exact", "scenario", "--ignored", "--test-threads=1"])
         .env("PROBE_TEST_SCENARIO", "stop")
         .env(OBJECT, object)
         .output()

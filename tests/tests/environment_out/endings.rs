@@ -90,7 +90,9 @@ pub(crate) fn play(ending: &str) {
         }
         "exec" => {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", "return");
+            command
+                .args(["scenario", "--exact", "--ignored", "--nocapture"])
+                .env("PROBE_TEST_SCENARIO", "return");
             panic!("{}", command.exec());
         }
         other if other.starts_with("signal: ") => signals::play(other, guard),

@@ -261,7 +261,7 @@ fn first_of_its_namespace(guard: EnvGuard, scenario: &str) {
     drop(guard);
     fs::remove_file(env::var_os("PROBES_OUT").unwrap()).unwrap();
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["scenario", "--exact", "--nocapture"]).env("PROBE_TEST_SCENARIO", scenario);
+    command.args(["scenario", "--exact", "--ignored", "--nocapture"]).env("PROBE_TEST_SCENARIO", scenario);
     let status = command.status().unwrap();
     assert_eq!(status.code(), Some(7), "{status}");
 }
@@ -381,7 +381,7 @@ fn signals_are_heard_where_the_program_has_closed_all_descriptors() {
 fn on_stderr_reports_follow_each_other() {
     use std::io::{BufRead, BufReader};
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["scenario", "--exact", "--nocapture"]);
+    command.args(["scenario", "--exact", "--ignored", "--nocapture"]);
     command
         .env("PROBE_TEST_SCENARIO", "signal: every on stderr")
         .env("PROBES", COUNT)
