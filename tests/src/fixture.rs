@@ -48,6 +48,7 @@ pub struct Configuration {
     optimised: Optimised,
     settings: Vec<(&'static str, &'static str)>,
     flags: Vec<&'static str>,
+    link_flags: Vec<&'static str>,
     features: Vec<&'static str>,
     has_default_features: bool,
     has_shared_libraries: bool,
@@ -65,6 +66,7 @@ impl Configuration {
             optimised: Optimised::Nothing,
             settings: Vec::new(),
             flags: Vec::new(),
+            link_flags: Vec::new(),
             features: Vec::new(),
             has_default_features: true,
             has_shared_libraries: false,
@@ -96,6 +98,14 @@ impl Configuration {
     #[must_use]
     pub fn flags(mut self, flags: &[&'static str]) -> Self {
         self.flags.extend(flags);
+        self
+    }
+
+    /// Adds flags that only the compiler of the program itself sees, for its linker: what the program
+    /// depends on is not compiled again for them.
+    #[must_use]
+    pub fn link_flags(mut self, flags: &[&'static str]) -> Self {
+        self.link_flags.extend(flags);
         self
     }
 
@@ -139,7 +149,8 @@ impl Configuration {
     /// If that fails; the message has the configuration and what cargo said.
     pub fn build(&self, package: &str) -> Built {
         self.require_linker();
-        self.run_cargo("build", package, TARGET);
+        let verb = if self.flags_of_linker().is_empty() { "build" } else { "rustc" };
+        self.run_cargo(verb, package, TARGET);
         let (dir, profile) = self.directories();
         Built { dir: dir.join(TARGET).join(profile), description: self.description() }
     }
@@ -215,6 +226,9 @@ impl Configuration {
             .env("CARGO_BUILD_BUILD_DIR", self.build_dir())
             // Shared among configurations, so it would be of no use.
             .env("CARGO_INCREMENTAL", "0");
+        if verb == "rustc" {
+            cargo.arg("--").args(self.flags_of_linker());
+        }
         let output = cargo.output().expect("cargo runs");
         assert!(
             output.status.success(),
@@ -226,10 +240,19 @@ impl Configuration {
 
     fn rustflags(&self) -> Vec<&str> {
         let mut flags = self.flags.clone();
-        if self.linker == Linker::Gnu {
-            flags.push("-Clink-arg=-fuse-ld=bfd");
-        }
+        // Each of the program's own shared libraries is linked, too.
+        flags.extend(self.flag_of_linker().filter(|_| self.has_shared_libraries));
         flags
+    }
+
+    fn flag_of_linker(&self) -> Option<&'static str> {
+        (self.linker == Linker::Gnu).then_some("-Clink-arg=-fuse-ld=bfd")
+    }
+
+    /// Those that only the program is compiled with.
+    fn flags_of_linker(&self) -> Vec<&'static str> {
+        let linker = self.flag_of_linker().filter(|_| !self.has_shared_libraries);
+        self.link_flags.iter().copied().chain(linker).collect()
     }
 
     fn build_dir(&self) -> PathBuf {
@@ -250,9 +273,10 @@ impl Configuration {
         let Self { workspace, name, optimised, settings, features, .. } = self;
         format!(
             "configuration {name} of {} (optimised: {optimised:?}, profile: {settings:?}, features: {features:?}, \
-             flags: {:?})",
+             flags: {:?}, the program's: {:?})",
             workspace.display(),
-            self.rustflags()
+            self.rustflags(),
+            self.flags_of_linker()
         )
     }
 

@@ -49,7 +49,7 @@ fn what_is_not_linked_leaves_no_record() {
 /// GNU ld keeps what has a record, unless it is told not to (see docs/objects.md).
 #[test]
 fn gnu_ld_drops_them_on_request() {
-    let gnu = configuration("gnu").linker(Linker::Gnu).flags(&["-Clink-arg=-Wl,-z,start-stop-gc"]);
+    let gnu = configuration("gnu").linker(Linker::Gnu).link_flags(&["-Clink-arg=-Wl,-z,start-stop-gc"]);
     check(&gnu, &["text::count", "text::is_space<char>", "words"]);
 }
 

@@ -107,12 +107,20 @@ fn lld_release() {
 
 #[test]
 fn lld_fat_lto() {
-    check_app(&configuration("lld_fat_lto").release().setting("LTO", "fat"), Linker::Lld, &expected());
+    check_app(
+        &configuration("lld_fat_lto").release_on_plain_runtime().setting("LTO", "fat"),
+        Linker::Lld,
+        &expected(),
+    );
 }
 
 #[test]
 fn lld_thin_lto() {
-    check_app(&configuration("lld_thin_lto").release().setting("LTO", "thin"), Linker::Lld, &expected());
+    check_app(
+        &configuration("lld_thin_lto").release_on_plain_runtime().setting("LTO", "thin"),
+        Linker::Lld,
+        &expected(),
+    );
 }
 
 #[test]
@@ -172,14 +180,18 @@ fn gnu_release() {
 
 #[test]
 fn gnu_fat_lto() {
-    check_app(&configuration("gnu_fat_lto").release().setting("LTO", "fat"), Linker::Gnu, &expected());
+    check_app(
+        &configuration("gnu_fat_lto").release_on_plain_runtime().setting("LTO", "fat"),
+        Linker::Gnu,
+        &expected(),
+    );
 }
 
 #[test]
 fn gnu_start_stop_gc() {
     let flags = ["-Clink-arg=-Wl,-z,start-stop-gc"];
     check_app(
-        &configuration("gnu_start_stop_gc").release_on_plain_runtime().flags(&flags),
+        &configuration("gnu_start_stop_gc").release_on_plain_runtime().link_flags(&flags),
         Linker::Gnu,
         &expected(),
     );

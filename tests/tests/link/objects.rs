@@ -22,7 +22,7 @@ fn plugin(rounds: u64) -> Vec<Expected> {
 
 /// The plugin is listed, hit and forgotten, also with somebody attached.
 fn check_plugin(name: &'static str, linker: Linker) {
-    let configuration = configuration(name).release_on_plain_runtime().linker(linker);
+    let configuration = configuration(name).with_shared_libraries().release_on_plain_runtime().linker(linker);
     configuration.build("plugin");
     let built = configuration.build("host");
     for file in ["host", "libplugin.so"] {
@@ -74,7 +74,8 @@ fn downstream() -> Vec<Expected> {
 
 /// Generic and inline functions of a shared library are sites of the objects that compile them.
 fn check_dylibs(name: &'static str, linker: Linker, is_release: bool) {
-    let mut configuration = configuration(name).linker(linker).flags(&["-Cprefer-dynamic"]);
+    let mut configuration =
+        configuration(name).with_shared_libraries().linker(linker).flags(&["-Cprefer-dynamic"]);
     if is_release {
         configuration = configuration.release();
     }

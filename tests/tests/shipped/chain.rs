@@ -135,5 +135,5 @@ fn release() {
 /// All crates as one.
 #[test]
 fn fat_lto() {
-    check_chain(&configuration("fat_lto").release().setting("LTO", "fat"));
+    check_chain(&configuration("fat_lto").release_on_plain_runtime().setting("LTO", "fat"));
 }

@@ -14,5 +14,5 @@ use probe_tests::fixture::Configuration;
 
 /// A configuration of the crates that ship probes.
 fn configuration(name: &'static str) -> Configuration {
-    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "shipped", name).with_shared_libraries()
+    Configuration::new(env!("CARGO_TARGET_TMPDIR"), "shipped", name)
 }

@@ -20,7 +20,8 @@ fn expected(calls: u64) -> BTreeMap<Name, u64> {
 
 /// The program has `leaf` and `middle`, too: one probe has the sites of both objects.
 fn check_plugin(configuration: &'static str, linker: Linker) {
-    let configuration = crate::configuration(configuration).release_on_plain_runtime().linker(linker);
+    let configuration =
+        crate::configuration(configuration).with_shared_libraries().release_on_plain_runtime().linker(linker);
     configuration.build("plugin");
     let built = configuration.build("app");
     let output = built.run("app", &[Path::new("host"), &built.path("libplugin.so")]);
