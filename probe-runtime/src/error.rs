@@ -6,7 +6,6 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 
-use crate::lifecycle::say_unpinned;
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
 
@@ -191,7 +190,11 @@ impl fmt::Display for Error {
             Self::SelfTest { path, problem } => {
                 write!(f, "patching code does not work here: {path} instruction: {problem}")
             }
-            Self::Unpinned { object, reason } => say_unpinned(object, reason, f),
+            Self::Unpinned { object, reason } => write!(
+                f,
+                "{object} holds this copy of probe-runtime and can't be kept loaded: {reason}; \
+                 attach from an object that is never unloaded"
+            ),
             #[cfg(feature = "finstrument")]
             Self::Growing => f.write_str(
                 "discovered probes are added to another attachment already, and there can be one such; drop that first",

@@ -99,8 +99,6 @@ mod error;
 #[cfg(feature = "finstrument")]
 pub mod finstrument;
 #[cfg(feature = "std")]
-mod lifecycle;
-#[cfg(feature = "std")]
 mod list;
 #[cfg(feature = "metrics")]
 pub mod metrics;
@@ -128,8 +126,6 @@ mod serialized;
 mod spec;
 #[cfg(feature = "std")]
 mod syntax;
-#[cfg(all(feature = "std", probe_backend = "x86_64"))]
-mod table;
 
 pub use abi::{Field, Kind, Type, ValueRef};
 

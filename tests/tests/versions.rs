@@ -32,14 +32,14 @@ fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
     }
 }
 
-/// The workspace's manifest, for the runtime and its macros alone, under another version.
+/// The workspace's manifest, for the runtime and what is its own alone, under another version.
 fn other_manifest(manifest: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let manifest = manifest.replace(&format!("\"={version}\""), &format!("\"={OTHER_VERSION}\""));
     let mut manifest: toml::Table = manifest.parse().expect("the workspace's manifest");
     let workspace = manifest["workspace"].as_table_mut().expect("a workspace");
     workspace["package"]["version"] = OTHER_VERSION.into();
-    workspace["members"] = vec!["probe-macros", "probe-runtime"].into();
+    workspace["members"] = vec!["probe-macros", "probe-patch", "probe-runtime"].into();
     workspace.remove("default-members");
     manifest.to_string()
 }
@@ -66,7 +66,7 @@ fn workspace() -> &'static Path {
             copy(&from, &to.join(member), &|text| text.replace("../../../probe-runtime", &here));
         }
         let runtime = to.join("runtime");
-        for part in ["probe-runtime", "probe-macros"] {
+        for part in ["probe-runtime", "probe-patch", "probe-macros"] {
             copy(&root.join(part), &runtime.join(part), &member);
         }
         copy(&root.join("Cargo.toml"), &runtime.join("Cargo.toml"), &|text| other_manifest(&text));

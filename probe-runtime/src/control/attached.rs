@@ -20,7 +20,7 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn access(self) -> Access {
-        self.text.access(self.strict)
+        Access::under(self.text, self.strict)
     }
 
     /// Whether text stays writable, and is written by single writes.

@@ -1,15 +1,15 @@
-//! What must be in place before the first operation on probes, see [`lifecycle`](crate::lifecycle).
+//! What must be in place before the first operation on probes, see `lifecycle` in `probe-patch`.
 
 use super::lock;
 use crate::dispatch;
 #[cfg(probe_backend = "x86_64")]
 use crate::dispatch::guarded;
 use crate::error::Error;
-use crate::lifecycle::{AcrossForks, Rank, Ready};
 use crate::os::cancel::Uncancellable;
 use crate::os::pin::{Unpinned, pin_object};
 #[cfg(probe_backend = "x86_64")]
 use crate::patch::{Quieting, set_quieting};
+use probe_patch::__runtime::{AcrossForks, Rank, Ready};
 
 static READY: Ready = Ready::new(Rank::Probes, ACROSS_FORKS, install);
 

@@ -87,7 +87,7 @@ impl Control {
     /// How new copies are patched: through the kernel if somebody has asked for that, since the rest may be denied.
     pub(super) fn access_to_new(&self) -> Access {
         let text = if self.uses_alias() { TextPolicy::Alias } else { TextPolicy::Sealed };
-        text.access(self.policies().any(|policy| policy.strict))
+        Access::under(text, self.policies().any(|policy| policy.strict))
     }
 
     /// Whether somebody has asked for text to be written through the kernel.

@@ -115,7 +115,7 @@ impl Control {
 
 /// Whether it can be written, as when it was opened: another copy of this crate may have sealed it.
 pub(super) fn is_still_open(text: &HeldText) -> bool {
-    text.iter().all(|segment| segment.renew().is_ok())
+    text.iter().all(|segment| patch::renew(segment).is_ok())
 }
 
 /// Seals text, as far as nobody else holds it open.

@@ -1,5 +1,8 @@
 //! Whose a slot is, as far as consumers may know.
 
+// Safety: relies on callers, who ask on the thread that owns the slot.
+#![expect(unsafe_code, reason = "see above")]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Slot;
@@ -12,7 +15,8 @@ impl Slot {
     /// The owner's error number, which a hit must not change. Asked for on that thread.
     #[inline(always)]
     pub(super) fn errno(&self) -> os::thread::Errno {
-        os::thread::Errno::keep(self.errno.load(Ordering::Relaxed))
+        // SAFETY: this thread owns the slot, and has noted where its error number is.
+        unsafe { os::thread::Errno::keep(self.errno.load(Ordering::Relaxed)) }
     }
 
     /// Says which thread its owner is.

@@ -193,7 +193,8 @@ impl Slot {
             self.give_back(self.owner.now());
             return known;
         }
-        os::thread::on_exit(own.cast());
+        // SAFETY: what was installed takes slots.
+        unsafe { os::thread::on_exit(own.cast()) };
         self
     }
 

@@ -20,7 +20,6 @@ use super::file;
 use crate::control::prepare;
 #[cfg(feature = "metrics")]
 use crate::dispatch::lost_hits;
-use crate::lifecycle::{AcrossForks, Rank, Ready};
 #[cfg(feature = "metrics")]
 use crate::metrics::Metrics;
 use crate::os;
@@ -28,6 +27,7 @@ use crate::os::cancel::Uncancellable;
 use crate::os::fork;
 use crate::os::kept::Kept;
 use crate::spec::{Format, Reported};
+use probe_patch::__runtime::{AcrossForks, Rank, Ready};
 
 static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
 

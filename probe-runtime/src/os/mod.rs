@@ -22,7 +22,10 @@
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
 //! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
-//! Nothing here knows about probes.
+//! Nothing here knows about probes. What patching and getting ready need, too, is that of
+//! `probe-patch`.
+
+pub(crate) use probe_patch::__runtime::os::{cancel, fork, kept, pin};
 
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod caught;
@@ -30,9 +33,6 @@ pub(crate) mod caught;
 pub(crate) mod cpu;
 #[cfg(all(any(unix, windows), not(miri)))]
 pub(crate) mod exit;
-#[cfg(all(unix, any(not(miri), probe_in_place)))]
-pub(crate) mod fork;
-pub(crate) mod kept;
 #[cfg(all(unix, not(miri)))]
 pub(crate) mod masked;
 #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]

@@ -9,13 +9,13 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use super::Access;
 use super::plan::replacement;
-use super::poke::{poke, read};
 use super::refused::settle;
 use super::trapped::alias_works;
-use super::{Access, WritableRuns};
 use super::{Instruction, Mode, Refusal, RefusalReason, Report, SITE_LEN, Site, SiteAddr};
 use crate::os::text::pages;
+use probe_patch::__runtime::{WritableRuns, poke, read};
 
 /// How many sites ahead a cache line is prefetched. A locked instruction waits for its line alone,
 /// while prefetched lines arrive side by side.

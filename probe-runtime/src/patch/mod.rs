@@ -1,5 +1,7 @@
 //! Changing code while threads execute it.
 //!
+//! What changes any code is the crate [`probe_patch`], which can be had without probes. All of it is
+//! here under the same names: where its examples say `probe_patch`, say `probe_runtime::patch`.
 //! - Sites of probes, a batch at a time: see below. [`ProbeSet`](crate::ProbeSet) uses these.
 //! - [`word`] replaces any instruction of up to 8 bytes, wherever it lies, at once or
 //!   asynchronously, through a trap if necessary.
@@ -41,31 +43,12 @@
 //! A foreign patch (a debugger's breakpoint, another patcher's code) is never overwritten, since
 //! the comparison fails. A crash between the steps leaves each site wholly latent or wholly active.
 
-mod code;
 mod plan;
 mod report;
 mod text;
 
 #[cfg(probe_backend = "x86_64")]
 mod batch;
-#[cfg(probe_backend = "x86_64")]
-mod bytes;
-#[cfg(probe_backend = "x86_64")]
-pub mod call;
-#[cfg(probe_backend = "x86_64")]
-mod error;
-#[cfg(all(test, probe_backend = "x86_64", not(loom)))]
-mod model;
-#[cfg(probe_backend = "x86_64")]
-mod near;
-#[cfg(probe_discovers)]
-mod now;
-#[cfg(probe_backend = "x86_64")]
-mod pages;
-#[cfg(probe_backend = "x86_64")]
-mod poke;
-#[cfg(probe_backend = "x86_64")]
-mod quiet;
 #[cfg(probe_backend = "x86_64")]
 mod refused;
 #[cfg(probe_backend = "x86_64")]
@@ -75,60 +58,52 @@ mod strays;
 #[cfg(probe_backend = "x86_64")]
 mod trapped;
 
-pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub(crate) use plan::Mode;
 pub use plan::{SiteState, Step, plan};
+#[doc(inline)]
+pub use probe_patch::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
 pub(crate) use report::unmatched_lines;
 pub use report::{Refusal, RefusalReason, Report, UnmatchedTerm};
+pub use text::Visibility;
 pub(crate) use text::{ALIAS_WORKS, Access};
-pub use text::{TextPolicy, Visibility};
 
-#[cfg(probe_backend = "x86_64")]
-pub mod word;
+/// For probes:
+///
+/// ```
+/// use probe_runtime::{Count, TextPolicy, probe, select};
+///
+/// #[probe]
+/// fn toggled() {}
+///
+/// // The text stays writable while the attachment lives, so pausing takes no system call for it.
+/// let hits = select("**::toggled kind=entry")?.text(TextPolicy::Open).attach(Count::new())?;
+/// toggled();
+/// hits.pause();
+/// toggled();
+/// assert_eq!(hits.total(), 1);
+/// # Ok::<(), probe_runtime::Error>(())
+/// ```
+///
+/// In general:
+#[doc(inline)]
+pub use probe_patch::TextPolicy;
 
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use batch::{Batch, Left, exchange};
-#[cfg(probe_backend = "x86_64")]
-pub use bytes::{Bytes, MAX_LEN};
-#[cfg(probe_backend = "x86_64")]
-pub use error::PatchError;
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use near::{map_near, unmap};
-#[cfg(probe_discovers)]
-pub(crate) use now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word};
-#[cfg(probe_backend = "x86_64")]
-use pages::WritableRuns;
 #[cfg(all(test, probe_backend = "x86_64"))]
-pub(crate) use pages::while_locked;
-#[cfg(probe_backend = "x86_64")]
-pub use pages::{OpenText, TextError, unrestored_bytes};
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use pages::{READY, forget_gone, set_quieting};
+pub(crate) use probe_patch::__runtime::while_locked;
 #[cfg(probe_discovers)]
-pub(crate) use pages::{close_held, make_room};
+pub(crate) use probe_patch::__runtime::{
+    NotNow, close_held, make_room, read_word, replace_now, write_text, write_text_now, write_word,
+};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use quiet::Quieting;
+#[doc(inline)]
+pub use probe_patch::{
+    Bytes, MAX_LEN, OpenText, PatchError, TextError, call, synchronize, unrestored_bytes, word,
+};
 #[cfg(probe_backend = "x86_64")]
-pub(crate) use site::Site;
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use strays::strays;
-#[cfg(probe_backend = "x86_64")]
-pub(crate) use trapped::alias_works;
-
-/// Waits until every thread of the process executes the code that was written before. One system
-/// call, membarrier(2): 0.4 µs alone, 1 to 8 µs with running peers.
-///
-/// If the system denies that call, each running thread is interrupted instead, which is best
-/// effort.
-///
-/// ```
-/// // After patches with eventual visibility, once for all of them:
-/// probe_runtime::patch::synchronize();
-/// ```
-#[cfg(probe_backend = "x86_64")]
-pub fn synchronize() {
-    while !crate::os::heavy_barrier() {
-        // No memory, for a moment.
-        std::thread::yield_now();
-    }
-}
+pub(crate) use {
+    batch::{Batch, Left, exchange},
+    probe_patch::__runtime::{Quieting, READY, forget_gone, map_near, renew, set_quieting, unmap},
+    site::Site,
+    strays::strays,
+    trapped::alias_works,
+};

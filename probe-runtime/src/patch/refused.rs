@@ -8,10 +8,10 @@
 #![expect(unsafe_code, reason = "see above")]
 
 use super::batch::{by_page, is_switch};
-use super::pages::check_readable;
 use super::plan::replacement;
-use super::word::{INT3, read_instruction, taken};
+use super::word::INT3;
 use super::{Batch, Bytes, Instruction, Mode, PatchError, Refusal, RefusalReason, SITE_LEN, Site, TextError};
+use probe_patch::__runtime::{check_readable, read_instruction, taken};
 
 impl Batch<'_> {
     /// Refuses sites of a page that can't be opened.

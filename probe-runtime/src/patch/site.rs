@@ -35,7 +35,7 @@ impl Site {
     #[inline]
     pub(crate) const fn new(addr: SiteAddr, active: Instruction) -> Self {
         let block = if active.bytes()[0] == 0xe8 { CALL } else { 0 };
-        Self { addr, rel: active.rel(), block }
+        Self { addr, rel: active.rel().0, block }
     }
 
     /// The same site, which never gets a block: a hit is more than this site's having been passed.
@@ -86,7 +86,7 @@ impl Site {
     /// Its instruction while it is active.
     #[inline(always)]
     pub(crate) const fn active(self) -> Instruction {
-        Instruction::branch(self.rel, self.is_call())
+        Instruction::branch(Rel32(self.rel), self.is_call())
     }
 
     /// Its instruction while it only counts.
@@ -99,7 +99,7 @@ impl Site {
         // From the end of the instruction, and not from the line that it begins in.
         #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "less than 69")]
         let within = (self.addr.0 & (BLOCK - 1)) as i32 + SITE_LEN as i32;
-        Instruction::branch(offset.wrapping_sub(within), false)
+        Instruction::branch(Rel32(offset.wrapping_sub(within)), false)
     }
 
     /// Its instruction in this mode.

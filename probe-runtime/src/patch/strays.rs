@@ -14,7 +14,7 @@
 
 use super::batch::by_page;
 use super::refused::look;
-use super::{Instruction, Mode, Refusal, RefusalReason, Rel32, SITE_LEN, Site};
+use super::{Instruction, Mode, Refusal, RefusalReason, SITE_LEN, Site};
 use crate::arch::backend::block::{Block, LEN};
 use crate::os::peek::peek;
 
@@ -58,9 +58,9 @@ fn is_left(site: Site, left: Option<Mode>, found: Instruction) -> bool {
 #[cold]
 fn is_counted_elsewhere(site: Site, found: Instruction) -> bool {
     let next = site.addr.0 + SITE_LEN;
-    let at = next.wrapping_add_signed(found.rel() as isize);
+    let at = next.wrapping_add_signed(found.rel().0 as isize);
     let mut code = [0; LEN];
-    Instruction::jmp(Rel32(found.rel())) == found
+    Instruction::jmp(found.rel()) == found
         && peek(at, &mut code)
         && Block::of(&code, at).is_some_and(|block| (block.back, block.target) == (next, site.target()))
 }

@@ -10,15 +10,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::batch::{by_page, by_run, is_switch};
-use super::pages::check_readable;
 use super::refused::look;
-use super::word::{Plan, Writable, nobody_blocks, replace_each};
+use super::word::Plan;
 use super::{
     Batch, Bytes, Mode, OpenText, PatchError, Refusal, RefusalReason, SITE_LEN, Site, SiteAddr, TextError,
 };
 use crate::os::cancel::Uncancellable;
 use crate::os::mem::Alias;
 use crate::os::tracer::tracer;
+use probe_patch::__runtime::{Writable, check_readable, nobody_blocks, replace_each};
 
 impl Batch<'_> {
     /// Opens all runs first, so that all sites share the waits.

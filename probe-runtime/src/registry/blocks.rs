@@ -157,7 +157,8 @@ impl Registry {
         if !is_near {
             // The place was chosen to be: a bug, which costs time, and no more.
             debug_assert!(is_near);
-            unmap(&pages);
+            // SAFETY: no site leads there yet.
+            unsafe { unmap(&pages) };
             return Err(Refusal::UntilObjectsChange);
         }
         for (start, (at, _)) in (pages.start..).step_by(LEN).zip(&wanted.sites) {
@@ -192,7 +193,8 @@ impl Registry {
         self.blocks.mappings.retain(|pages| {
             let is_used = pages.clone().step_by(page_size()).any(|page| used.contains(&page));
             if !is_used {
-                unmap(pages);
+                // SAFETY: no site leads there, and the code that its blocks go on in is gone.
+                unsafe { unmap(pages) };
             }
             is_used
         });

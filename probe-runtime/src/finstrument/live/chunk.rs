@@ -125,8 +125,8 @@ fn grow(suits: impl Fn(&Chunk) -> bool, map: impl Fn() -> Result<*mut Chunk, i32
     for at in LIST.iter().filter(|at| load(at).is_none()) {
         let chunk = map()?;
         if at.compare_exchange(ptr::null_mut(), chunk, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // Nobody else knows of it.
-            os::memory::give_back(chunk.cast(), size_of::<Chunk>());
+            // SAFETY: just mapped, and nobody else knows of it.
+            unsafe { os::memory::give_back(chunk.cast(), size_of::<Chunk>()) };
         }
         if let Some(place) = find(&suits) {
             return Ok(place);

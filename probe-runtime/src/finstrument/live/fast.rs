@@ -23,7 +23,7 @@ use super::discovery::Discovery;
 const BITS: u32 = 13;
 /// The shift that makes the number of an entry of a product.
 pub(super) const SHIFT: u32 = usize::BITS - BITS;
-/// Fibonacci hashing, as in [`Table`](crate::table::Table).
+/// Fibonacci hashing, as in [`Table`](probe_patch::__runtime::table::Table).
 pub(super) const FACTOR: usize = 0x9e37_79b9_7f4a_7c15;
 
 /// A call. Hooks read this in assembly.

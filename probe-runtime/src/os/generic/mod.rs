@@ -18,8 +18,11 @@ pub(crate) mod memory {
         }
     }
 
-    /// Gives memory back that nobody else knows of.
-    pub(crate) fn give_back(start: *mut u8, len: usize) {
+    /// Gives memory back.
+    ///
+    /// # Safety
+    /// It is of [`zeroed`], of this length, and nobody uses it any more.
+    pub(crate) unsafe fn give_back(start: *mut u8, len: usize) {
         if let Ok(layout) = Layout::from_size_align(len, 4096) {
             // SAFETY: `zeroed` has made it, with this layout.
             unsafe { System.dealloc(start, layout) };
@@ -29,6 +32,9 @@ pub(crate) mod memory {
 
 /// Threads.
 pub(crate) mod thread {
+    // Safety: relies on callers, who hand over what the installed call may take.
+    #![expect(unsafe_code, reason = "see above")]
+
     use std::cell::Cell;
     use std::ffi::c_void;
     use std::ptr;
@@ -42,7 +48,6 @@ pub(crate) mod thread {
     struct AtExit(Cell<*mut c_void>);
 
     impl Drop for AtExit {
-        #[allow(unsafe_code)]
         fn drop(&mut self) {
             if let (Some(call), false) = (ON_EXIT.get(), self.0.get().is_null()) {
                 // SAFETY: the installed call gets the value that this thread set.
@@ -91,7 +96,10 @@ pub(crate) mod thread {
     }
 
     /// Hands `value` to the installed call when this thread ends.
-    pub(crate) fn on_exit(value: *mut c_void) {
+    ///
+    /// # Safety
+    /// The installed call may be given it.
+    pub(crate) unsafe fn on_exit(value: *mut c_void) {
         let _ = AT_EXIT.try_with(|at_exit| at_exit.0.set(value));
     }
 
@@ -117,57 +125,14 @@ pub(crate) mod thread {
     pub(crate) struct Errno(());
 
     impl Errno {
-        pub(crate) fn keep(_at: *mut i32) -> Self {
+        /// # Safety
+        /// None is needed here.
+        pub(crate) unsafe fn keep(_at: *mut i32) -> Self {
             Self(())
         }
 
         #[expect(clippy::unused_self, reason = "the same call as where it is kept")]
         pub(crate) fn restore(self) {}
-    }
-}
-
-/// There is no `fork`.
-#[cfg(any(not(unix), miri))]
-pub(crate) mod fork {
-    /// There is but one.
-    pub(crate) fn process() -> u64 {
-        1
-    }
-
-    /// Does nothing.
-    pub(crate) fn install(_before: extern "C" fn(), _parent: extern "C" fn(), _child: extern "C" fn()) {}
-}
-
-/// Cancellation is the C library's; the standard library has none.
-pub(crate) mod cancel {
-    /// Does nothing.
-    pub(crate) struct Uncancellable(());
-
-    impl Uncancellable {
-        pub(crate) fn new() -> Self {
-            Self(())
-        }
-    }
-}
-
-/// Each binary has its own probes only, and a thread that has been in its code keeps it loaded.
-pub(crate) mod pin {
-    /// The object that can't be kept, and why.
-    pub(crate) struct Unpinned {
-        pub(crate) object: String,
-        pub(crate) reason: String,
-    }
-
-    /// Nothing needs to be kept.
-    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects must be kept")]
-    pub(crate) fn pin() -> Result<(), Unpinned> {
-        Ok(())
-    }
-
-    /// Nothing needs to be kept.
-    #[expect(clippy::unnecessary_wraps, reason = "the same call as where objects must be kept")]
-    pub(crate) fn pin_object(_address: usize) -> Result<(), Unpinned> {
-        Ok(())
     }
 }
 

@@ -11,6 +11,8 @@ use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::slice;
 
+use super::iterate;
+
 /// One loaded object that has a note of the kind asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Object {
@@ -169,21 +171,6 @@ impl Frozen {
     }
 }
 
-/// Whether the executable holds this address.
-pub(crate) fn is_in_main(addr: usize) -> bool {
-    let mut found = false;
-    iterate(&mut |main| {
-        // SAFETY: the dynamic linker's own table of program headers.
-        let headers = unsafe { slice::from_raw_parts(main.dlpi_phdr, main.dlpi_phnum.into()) };
-        found = headers.iter().filter(|header| header.p_type == libc::PT_LOAD).any(|header| {
-            let start = main.dlpi_addr.wrapping_add(header.p_vaddr);
-            (addr as u64).wrapping_sub(start) < header.p_memsz
-        });
-        false
-    });
-    found
-}
-
 fn object(
     info: &libc::dl_phdr_info,
     owner: &[u8],
@@ -248,23 +235,6 @@ fn notes<'a>(
             }
         }
     })
-}
-
-/// Calls `each` for every object until it returns false.
-fn iterate(each: &mut dyn FnMut(&libc::dl_phdr_info) -> bool) {
-    unsafe extern "C" fn call(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        data: *mut libc::c_void,
-    ) -> libc::c_int {
-        // SAFETY: `data` is the reference passed below; `info` is valid for the call.
-        let (each, info) =
-            unsafe { (&mut *data.cast::<&mut dyn FnMut(&libc::dl_phdr_info) -> bool>(), &*info) };
-        libc::c_int::from(!each(info))
-    }
-    let mut each = each;
-    // SAFETY: `call` gets back the reference, which outlives the iteration.
-    unsafe { libc::dl_iterate_phdr(Some(call), (&raw mut each).cast()) };
 }
 
 #[cfg(test)]

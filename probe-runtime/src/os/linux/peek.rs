@@ -12,11 +12,11 @@
 pub(crate) fn peek(addr: usize, into: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(addr), iov_len: into.len() };
-    let errno = super::thread::errno();
+    let errno = crate::os::thread::errno();
     // SAFETY: writes to the buffer, which is its own; reads what the kernel finds readable.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
-    super::thread::set_errno(errno);
+    crate::os::thread::set_errno(errno);
     usize::try_from(read) == Ok(into.len())
 }
 

@@ -69,7 +69,8 @@ pub(super) fn map_near(site: SiteAddr) -> Result<*mut Chunk, i32> {
         if made == Some(Ok(())) {
             return Ok(chunk);
         }
-        os::memory::give_back(chunk.cast(), size_of::<Chunk>());
+        // SAFETY: nobody else knows it yet.
+        unsafe { os::memory::give_back(chunk.cast(), size_of::<Chunk>()) };
         if let Some(Err(errno)) = made {
             return Err(refuse(errno));
         }

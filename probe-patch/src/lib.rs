@@ -1,0 +1,97 @@
+#![cfg_attr(probe_backend = "x86_64", doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(probe_backend = "x86_64"),
+    doc = "Replaces instructions while threads execute them: not on this target."
+)]
+#![deny(unsafe_code)]
+
+mod code;
+#[expect(missing_docs, reason = "no part of the API")]
+mod lifecycle;
+#[expect(missing_docs, clippy::new_without_default, reason = "no part of the API")]
+mod os;
+mod self_test;
+mod text;
+
+#[cfg(probe_backend = "x86_64")]
+mod bytes;
+#[cfg(probe_backend = "x86_64")]
+pub mod call;
+#[cfg(probe_backend = "x86_64")]
+mod error;
+#[cfg(all(test, probe_backend = "x86_64", not(loom)))]
+mod model;
+#[cfg(probe_backend = "x86_64")]
+mod near;
+#[cfg(probe_backend = "x86_64")]
+mod now;
+#[cfg(probe_backend = "x86_64")]
+mod pages;
+#[cfg(probe_backend = "x86_64")]
+mod poke;
+#[cfg(probe_backend = "x86_64")]
+mod quiet;
+#[cfg(probe_backend = "x86_64")]
+mod table;
+#[cfg(probe_backend = "x86_64")]
+pub mod word;
+
+pub use code::{Instruction, Rel32, SITE_LEN, SiteAddr, TextWord};
+pub use self_test::{SelfTest, SelfTestError, self_test};
+pub use text::TextPolicy;
+
+#[cfg(probe_backend = "x86_64")]
+pub use {
+    bytes::{Bytes, MAX_LEN},
+    error::PatchError,
+    pages::{OpenText, TextError, unrestored_bytes},
+};
+
+/// What `probe-runtime` of the same version stands on. Not part of the API: it changes with any version.
+#[doc(hidden)]
+pub mod __runtime {
+    pub mod os {
+        pub use crate::os::*;
+    }
+    #[cfg(probe_backend = "x86_64")]
+    pub mod table {
+        pub use crate::table::*;
+    }
+    pub use crate::lifecycle::{AcrossForks, Rank, Ready};
+
+    #[cfg(probe_backend = "x86_64")]
+    pub use crate::{
+        near::{map_near, unmap},
+        now::{NotNow, read_word, replace_now, write_text, write_text_now, write_word},
+        pages::{
+            READY, WritableRuns, check_readable, close_held, forget_gone, make_room, renew, set_quieting,
+            while_locked,
+        },
+        poke::{poke, read},
+        quiet::Quieting,
+        word::{
+            many::replace_each,
+            options::{read_instruction, taken},
+            trap::nobody_blocks,
+            writable::Writable,
+        },
+    };
+}
+
+/// Waits until every thread of the process executes the code that was written before. One system
+/// call, membarrier(2): 0.4 µs alone, 1 to 8 µs with running peers.
+///
+/// If the system denies that call, each running thread is interrupted instead, which is best
+/// effort.
+///
+/// ```
+/// // After patches that did not wait, once for all of them:
+/// probe_patch::synchronize();
+/// ```
+#[cfg(probe_backend = "x86_64")]
+pub fn synchronize() {
+    while !os::heavy_barrier() {
+        // No memory, for a moment.
+        std::thread::yield_now();
+    }
+}

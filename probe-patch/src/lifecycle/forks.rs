@@ -1,0 +1,196 @@
+//! Rooms' locks across forks, in the order of the rooms.
+//!
+//! The hooks of the C library are installed at the first operation of any room, for all of them, so
+//! that a program's own hooks come before or after all of this crate's. Before a fork, the uppermost
+//! room that is ready takes its lock first, as operations do. After it, the lowest one is the first
+//! to let go: what upper rooms do then, in the child, may need it.
+//!
+//! No room gets ready while a thread forks: [`still`] is taken before all rooms' locks. A room that
+//! got ready in between would have its lock taken by another thread, and the child would find it so.
+
+// Safety: relies on `add` being given what stays for ever.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::hint::black_box;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::os::fork;
+use crate::os::kept::Kept;
+
+/// Rooms with locks, from the lowest up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rank {
+    /// Open pages.
+    #[cfg(probe_backend = "x86_64")]
+    Text,
+    Probes,
+    Reports,
+    /// Tests' own.
+    #[cfg(test)]
+    Test,
+    #[cfg(test)]
+    Forked,
+}
+
+const RANKS: usize = Rank::Reports as usize + 1 + if cfg!(test) { 2 } else { 0 };
+
+/// What a room does around a fork, on the thread that forks.
+pub struct AcrossForks {
+    pub before: fn(),
+    pub in_parent: fn(),
+    /// No other thread of the parent's goes on here.
+    pub in_child: fn(),
+}
+
+/// The rooms that are ready, by their ranks.
+struct Rooms([AtomicPtr<AcrossForks>; RANKS]);
+
+static ROOMS: Rooms = Rooms::new();
+
+static STILL: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static ACROSS_FORK: Kept<MutexGuard<'static, ()>> = const { Kept::new() };
+}
+
+/// While the guard lives, other threads neither fork nor get a room ready. Taken before any lock of
+/// a room's. Nobody waits for constructors under it, since these may get a room ready.
+pub(super) fn still() -> MutexGuard<'static, ()> {
+    // In an object that was loaded late, a thread's first use of its thread-locals may wait for
+    // constructors.
+    ACROSS_FORK.with(|kept| _ = black_box(kept));
+    // It guards no data that a panic could leave half done.
+    STILL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A room's hooks from here on. Called while all is [`still`].
+pub(super) fn add(rank: Rank, hooks: &'static AcrossForks) {
+    ROOMS.add(rank, hooks);
+}
+
+/// Installs the C library's hooks. Called before all is [`still`]: on another thread a fork may have
+/// begun, whose child would never see that lock free.
+pub(super) fn install() {
+    static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
+    // Not a `Once`, which such a child could find running for ever. So two threads may install
+    // them: whichever of the hooks comes second has nothing to do.
+    if !ARE_INSTALLED.load(Ordering::Acquire) {
+        fork::install(before, in_parent, in_child);
+        ARE_INSTALLED.store(true, Ordering::Release);
+    }
+}
+
+extern "C" fn before() {
+    ACROSS_FORK.with(|kept| {
+        if kept.is_empty() {
+            kept.keep(still());
+            ROOMS.before();
+        }
+    });
+}
+
+extern "C" fn in_parent() {
+    if let Some(_still) = ACROSS_FORK.with(Kept::take) {
+        ROOMS.in_parent();
+    }
+}
+
+extern "C" fn in_child() {
+    if let Some(_still) = ACROSS_FORK.with(Kept::take) {
+        ROOMS.in_child();
+    }
+}
+
+impl Rooms {
+    const fn new() -> Self {
+        Self([const { AtomicPtr::new(ptr::null_mut()) }; RANKS])
+    }
+
+    fn add(&self, rank: Rank, hooks: &'static AcrossForks) {
+        self.0[rank as usize].store(ptr::from_ref(hooks).cast_mut(), Ordering::Release);
+    }
+
+    /// From the lowest up.
+    fn ready(&self) -> impl DoubleEndedIterator<Item = &'static AcrossForks> + use<'_> {
+        // SAFETY: `add` stores addresses of what stays for ever.
+        self.0.iter().filter_map(|room| unsafe { room.load(Ordering::Acquire).as_ref() })
+    }
+
+    fn before(&self) {
+        self.ready().rev().for_each(|room| (room.before)());
+    }
+
+    fn in_parent(&self) {
+        self.ready().for_each(|room| (room.in_parent)());
+    }
+
+    fn in_child(&self) {
+        self.ready().for_each(|room| (room.in_child)());
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    use std::mem;
+
+    /// What the hooks of the C library do around a fork, in the parent, and `meanwhile` in between.
+    pub(in crate::lifecycle) fn forks(meanwhile: impl FnOnce()) {
+        before();
+        meanwhile();
+        in_parent();
+    }
+
+    /// Whether a thread forks, or gets a room ready.
+    pub(in crate::lifecycle) fn is_still() -> bool {
+        STILL.try_lock().is_err()
+    }
+
+    static LOG: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+    fn log(what: &'static str) {
+        LOG.lock().unwrap().push(what);
+    }
+
+    fn logged(run: impl FnOnce()) -> Vec<&'static str> {
+        run();
+        mem::take(&mut *LOG.lock().unwrap())
+    }
+
+    const LOWER: AcrossForks = AcrossForks {
+        before: || log("lower before"),
+        in_parent: || log("lower in parent"),
+        in_child: || log("lower in child"),
+    };
+    const UPPER: AcrossForks = AcrossForks {
+        before: || log("upper before"),
+        in_parent: || log("upper in parent"),
+        in_child: || log("upper in child"),
+    };
+
+    #[test]
+    fn the_upper_room_takes_its_lock_first_and_lets_it_go_last() {
+        let rooms = Rooms::new();
+        assert!(logged(|| rooms.before()).is_empty());
+        rooms.add(Rank::Reports, &UPPER);
+        assert_eq!(logged(|| rooms.before()), ["upper before"]);
+        // The order is that of their ranks, not that of their coming.
+        rooms.add(Rank::Probes, &LOWER);
+        assert_eq!(logged(|| rooms.before()), ["upper before", "lower before"]);
+        assert_eq!(logged(|| rooms.in_parent()), ["lower in parent", "upper in parent"]);
+        assert_eq!(logged(|| rooms.in_child()), ["lower in child", "upper in child"]);
+    }
+
+    #[test]
+    fn hooks_that_were_installed_twice_take_and_let_go_once() {
+        before();
+        before();
+        assert!(is_still());
+        in_parent();
+        assert!(ACROSS_FORK.with(Kept::is_empty));
+        in_parent();
+    }
+}

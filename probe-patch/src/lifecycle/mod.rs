@@ -1,0 +1,168 @@
+//! Getting ready, once, before this crate changes anything in its process.
+//!
+//! Life: the first operation of a room gets that room ready, and those below it before. This code
+//! is kept loaded, then the room's hooks around [forks](forks) and threads' ends are installed.
+//! Later operations find that done.
+//!
+//! A copy of this crate that is part of a plugin keeps that plugin loaded: sites of other objects,
+//! threads that end and `fork` reach into it from then on. Where the dynamic linker does not allow
+//! that, no hooks are installed, and nothing can be attached; each attempt to attach tries again.
+//!
+//! Cost: an operation loads the state of each room that it uses, one or two.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::os::cancel::Uncancellable;
+use crate::os::pin::{Unpinned, pin};
+
+mod forks;
+
+pub use forks::{AcrossForks, Rank};
+
+const NEW: u8 = 0;
+const READY: u8 = 1;
+const UNPINNED: u8 = 2;
+
+/// Whether a room is ready.
+pub struct Ready {
+    state: AtomicU8,
+    rank: Rank,
+    hooks: AcrossForks,
+    install: fn(),
+}
+
+impl Ready {
+    /// Of a room of this rank, which does so around forks, and installs what else it needs: at most
+    /// once, before it is ready. `install` gets no other room ready.
+    pub const fn new(rank: Rank, hooks: AcrossForks, install: fn()) -> Self {
+        Self { state: AtomicU8::new(NEW), rank, hooks, install }
+    }
+
+    /// Gets the room ready, if that has not been tried yet. Called before any of the room's locks
+    /// is taken, and before objects are frozen: it waits for constructors.
+    #[inline]
+    pub fn prepare(&'static self) {
+        if self.state.load(Ordering::Acquire) == NEW {
+            // Whoever attaches is told.
+            let _ = self.require();
+        }
+    }
+
+    /// Whether it is ready, without waiting: then forks take its lock.
+    pub fn is_ready(&self) -> bool {
+        self.state.load(Ordering::Acquire) == READY
+    }
+
+    /// As if the dynamic linker had not kept this code loaded when it was asked first.
+    pub fn unpin(&self) {
+        self.state.store(UNPINNED, Ordering::Release);
+    }
+
+    /// Gets the room ready; for operations that put hooks into the program. As for
+    /// [`prepare`](Self::prepare), no room's lock is held, unless this room is known to be ready.
+    ///
+    /// # Errors
+    /// The dynamic linker does not keep this code loaded.
+    pub fn require(&'static self) -> Result<(), Unpinned> {
+        if self.state.load(Ordering::Acquire) == READY {
+            return Ok(());
+        }
+        // Loading and saying why not may be cancellation points.
+        let _whole = Uncancellable::new();
+        // Not while all is still: it waits for constructors, and these may wait for that. Several
+        // threads may do it.
+        if let Err(unpinned) = pin() {
+            let _ = self.state.compare_exchange(NEW, UNPINNED, Ordering::AcqRel, Ordering::Acquire);
+            return Err(unpinned);
+        }
+        forks::install();
+        let still = forks::still();
+        // Another thread may have been faster.
+        if self.state.load(Ordering::Acquire) != READY {
+            (self.install)();
+            forks::add(self.rank, &self.hooks);
+            // A fork's hook asks for it, too, and must not wait for itself.
+            self.state.store(READY, Ordering::Release);
+        }
+        drop(still);
+        Ok(())
+    }
+}
+
+impl fmt::Display for Unpinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} holds this copy of probe-patch and can't be kept loaded: {}; patch from an object that is never unloaded",
+            self.object, self.reason
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::forks::tests::{forks, is_still};
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    const NOTHING: AcrossForks = AcrossForks { before: || (), in_parent: || (), in_child: || () };
+
+    fn state(room: &Ready) -> u8 {
+        room.state.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn hooks_are_installed_once_while_nobody_forks() {
+        static INSTALLED: AtomicU32 = AtomicU32::new(0);
+        static ROOM: Ready = Ready::new(Rank::Test, NOTHING, || {
+            assert!(is_still());
+            assert_eq!(state(&ROOM), NEW);
+            INSTALLED.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(state(&ROOM), NEW);
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| _ = scope.spawn(|| ROOM.prepare()));
+        });
+        assert_eq!((state(&ROOM), INSTALLED.load(Ordering::Relaxed)), (READY, 1));
+        assert!(ROOM.require().is_ok());
+        assert_eq!(INSTALLED.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn no_room_gets_ready_while_a_thread_forks() {
+        static TAKEN: AtomicU32 = AtomicU32::new(0);
+        const COUNTS: AcrossForks = AcrossForks {
+            before: || {
+                assert_eq!(state(&ROOM), READY);
+                TAKEN.fetch_add(1, Ordering::Relaxed);
+            },
+            in_parent: || assert_ne!(TAKEN.fetch_sub(1, Ordering::Relaxed), 0, "it was not taken"),
+            in_child: || (),
+        };
+        static ROOM: Ready = Ready::new(Rank::Forked, COUNTS, || ());
+        let mut other = None;
+        forks(|| {
+            other = Some(std::thread::spawn(|| ROOM.prepare()));
+            // Long enough for a thread that does not wait.
+            for _ in 0..10_000 {
+                std::thread::yield_now();
+            }
+            assert_eq!(state(&ROOM), NEW);
+        });
+        other.expect("it was started").join().unwrap();
+        assert_eq!(state(&ROOM), READY);
+        forks(|| assert_eq!(TAKEN.load(Ordering::Relaxed), 1));
+        assert_eq!(TAKEN.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_attaches_tries_again_where_it_was_not_kept_loaded() {
+        static ROOM: Ready = Ready::new(Rank::Test, NOTHING, || ());
+        ROOM.unpin();
+        ROOM.prepare();
+        assert_eq!(state(&ROOM), UNPINNED);
+        assert!(ROOM.require().is_ok());
+        assert_eq!(state(&ROOM), READY);
+    }
+}

@@ -1,0 +1,126 @@
+//! Places for pages near text: the gaps between the mappings of `/proc/self/maps`. Pure.
+
+use std::ops::Range;
+
+use crate::os::maps::mappings;
+
+/// The lowest address that a process may map by default (`vm.mmap_min_addr`).
+const LOWEST: usize = 0x1_0000;
+
+/// The space to leave free below the main thread's stack and above the program's break, which both
+/// grow in place. The kernel keeps as much below the stack itself.
+const ROOM: usize = 128 << 20;
+
+/// How far apart the ends of text and pages may be: a bit less than a CALL's or JMP's distance can
+/// say, so that each reaches all of the other.
+const REACH: usize = (1 << 31) - 64;
+
+/// Room for `len` bytes, whole pages, that is free by `maps`, at most once in each gap, and within
+/// reach of all of `reach`: the nearest first.
+pub(super) fn places(maps: &[u8], reach: &Range<usize>, len: usize, page: usize) -> Vec<usize> {
+    let is_near = |place: usize| (place + len).max(reach.end) - place.min(reach.start) <= REACH;
+    let mut places: Vec<usize> = gaps(maps)
+        .filter(|gap| gap.start.checked_add(len).is_some_and(|end| end <= gap.end))
+        .map(|gap| (reach.start & !(page - 1)).clamp(gap.start, gap.end - len))
+        .filter(|&place| is_near(place))
+        .collect();
+    places.sort_by_key(|place| place.abs_diff(reach.start));
+    places
+}
+
+/// The gaps, in ascending order. Lines that are not understood are ignored: a page is never mapped
+/// over another.
+fn gaps(maps: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut free = LOWEST;
+    mappings(maps).map(move |(range, name)| {
+        let end = if name == b"[stack]" { range.start.saturating_sub(ROOM) } else { range.start };
+        let gap = free..end;
+        free = free.max(if name == b"[heap]" { range.end.saturating_add(ROOM) } else { range.end });
+        gap
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::{Rel32, SITE_LEN, SiteAddr};
+    use proptest::prelude::*;
+
+    const PAGE: usize = 0x1000;
+
+    fn near(maps: &[u8], site: usize) -> Vec<usize> {
+        places(maps, &(site..site.saturating_add(SITE_LEN)), PAGE, PAGE)
+    }
+
+    #[test]
+    fn the_nearest_gap_comes_first_and_the_far_ones_not_at_all() {
+        let maps = "\
+            200000000-200001000 r-xp 00000000 fe:00 1 /bin/far\n\
+            2f0000000-2f0002000 r-xp 00000000 fe:00 1 /bin/below\n\
+            300000000-300004000 r-xp 00000000 fe:00 1 /bin/site\n\
+            300004000-300005000 rw-p 00000000 00:00 0 \n\
+            300009000-300010000 rw-p 00000000 00:00 0 \n\
+            390000000-390001000 rw-p 00000000 00:00 0 \n";
+        let found = near(maps.as_bytes(), 0x3_0000_3ff8);
+        // The lowest gap ends 4 GiB below.
+        assert_eq!(found, [0x3_0000_5000, 0x2_ffff_f000, 0x3_0001_0000, 0x2_efff_f000]);
+        let found = near(maps.as_bytes(), 0x2_f000_0010);
+        assert_eq!(found, [0x2_efff_f000, 0x2_f000_2000, 0x3_0000_5000, 0x3_0001_0000]);
+    }
+
+    #[test]
+    fn stacks_and_breaks_have_room_to_grow() {
+        let maps = "\
+            500000000-500001000 r-xp 00000000 fe:00 1 /bin/site\n\
+            500001000-500002000 rw-p 00000000 00:00 0          [heap]\n\
+            520000000-520001000 rw-p 00000000 00:00 0          [stack]\n\
+            520001000-530000000 rw-p 00000000 00:00 0 \n";
+        let found = near(maps.as_bytes(), 0x5_0000_0000);
+        assert_eq!(found, [0x4_ffff_f000, 0x5_0000_2000 + ROOM]);
+        let found = near(maps.as_bytes(), 0x5_2800_0000);
+        assert_eq!(found, [0x5_2000_0000 - ROOM - PAGE, 0x4_ffff_f000]);
+    }
+
+    #[test]
+    fn where_nothing_is_free_there_is_no_place() {
+        let full = "10000-800000000000 r-xp 00000000 00:00 0 \n";
+        assert_eq!(near(full.as_bytes(), 0x5555_0000), []);
+        assert_eq!(near(b"", 0x5555_0000), []);
+        assert_eq!(near(b"what is\nthis-\n12-34", 0x5555_0000), []);
+    }
+
+    proptest! {
+        #[test]
+        fn places_are_free_and_in_reach(
+            mut ends in proptest::collection::vec(0x20_usize..0x40_0000, 0..40),
+            site in 0x1_0000_usize..0x4_0000_0000,
+            text in 1_usize..0x1_0000_0000,
+            len in 1_usize..0x10,
+        ) {
+            let len = len * PAGE;
+            ends.sort_unstable();
+            ends.dedup();
+            let mappings: Vec<_> = ends.chunks_exact(2).map(|pair| pair[0] * PAGE..pair[1] * PAGE).collect();
+            let lines: Vec<_> =
+                mappings.iter().map(|it| format!("{:x}-{:x} rw-p 0 00:00 0 ", it.start, it.end)).collect();
+            let maps = lines.join("\n");
+            let mut nearest = 0;
+            for place in places(maps.as_bytes(), &(site..site + text), len, PAGE) {
+                prop_assert_eq!(place % PAGE, 0);
+                for (one, other) in [(site, place), (site + text, place + len)] {
+                    for (one, other) in [(one, other), (other, one), (place, site + text), (site, place + len)] {
+                        prop_assert!(Rel32::between(SiteAddr(one), other).is_some());
+                    }
+                }
+                prop_assert!(mappings.iter().all(|it| place + len <= it.start || it.end <= place));
+                prop_assert!(nearest <= place.abs_diff(site));
+                nearest = place.abs_diff(site);
+            }
+        }
+
+        #[test]
+        fn never_panics(maps: Vec<u8>, site: usize) {
+            let _ = near(&maps, site);
+        }
+    }
+}

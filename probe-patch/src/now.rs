@@ -1,0 +1,100 @@
+//! Replacing one instruction at once, or not at all. Callers may be in a signal handler, in the
+//! allocator, before `main`, or hold any of this crate's locks. So this takes no heap, and waits
+//! for nobody; a later try does what would need either.
+//!
+//! Cost: with `Sealed`, two `mprotect` and a locked instruction. Once for each mapping, the kernel
+//! is asked for its rights.
+
+// Safety: hands on what its callers promise.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ops::Range;
+
+use crate::bytes::Bytes;
+use crate::os::text::pages;
+use crate::pages::WritableRuns;
+use crate::pages::{NotOpen, READY, write_now};
+use crate::poke;
+use crate::text::TextPolicy;
+use crate::word::{Plan, Write};
+
+/// Why an instruction was not replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotNow {
+    /// This would have had to wait, or to set something up first.
+    Later,
+    /// The instruction is not as expected.
+    Changed,
+    /// The page can't be written, with the system's error number.
+    Protected(i32),
+}
+
+/// Replaces an instruction of loaded text that lies in one aligned word.
+///
+/// # Safety
+/// As for [`word::patch`](super::word::patch); its text is not unmapped meanwhile.
+///
+/// # Errors
+/// Why it was not replaced.
+pub unsafe fn replace_now(
+    addr: usize,
+    expected: Bytes,
+    value: Bytes,
+    policy: TextPolicy,
+) -> Result<(), NotNow> {
+    let whole = Plan::new(addr, expected, value).and_then(|plan| plan.whole()).ok_or(NotNow::Changed)?;
+    let mut is_written = false;
+    write_text_now(&(addr..addr + value.len()), policy, &mut || {
+        // SAFETY: a word of the caller's text, which is writable now.
+        is_written = unsafe { write_word(whole) };
+    })?;
+    if is_written { Ok(()) } else { Err(NotNow::Changed) }
+}
+
+/// Writes text as [`write_text`] does, or not at all.
+///
+/// # Errors
+/// Why it was not written.
+pub fn write_text_now(
+    text: &Range<usize>,
+    policy: TextPolicy,
+    write: &mut dyn FnMut(),
+) -> Result<(), NotNow> {
+    // The kernel's way needs more than that. An operation takes it.
+    if !READY.is_ready() || policy == TextPolicy::Alias {
+        return Err(NotNow::Later);
+    }
+    write_now(text, policy == TextPolicy::Open, write).map_err(|error| match error {
+        NotOpen::Later => NotNow::Later,
+        NotOpen::Protected(errno) => NotNow::Protected(errno),
+    })
+}
+
+/// Calls `write` while some text of a loaded object is writable. Waits for others that open text.
+///
+/// # Errors
+/// [`NotNow::Protected`].
+pub fn write_text(text: &Range<usize>, write: &mut dyn FnMut()) -> Result<(), NotNow> {
+    let opened = WritableRuns::new().with_open(&pages(text.clone()), write);
+    // What could not be restored is counted: `unrestored_bytes`.
+    opened.map(drop).map_err(|error| NotNow::Protected(error.errno().unwrap_or(libc::EFAULT)))
+}
+
+/// Replaces some bytes of an aligned word of text, if they are as expected. Returns whether they
+/// were.
+///
+/// # Safety
+/// The word is mapped and writable; what executes it may as well execute what it becomes.
+pub unsafe fn write_word(write: Write) -> bool {
+    // SAFETY: as the caller says.
+    unsafe { poke::write(write) }.is_ok()
+}
+
+/// Reads an aligned word of text.
+///
+/// # Safety
+/// It is mapped, and its address a multiple of 8.
+pub unsafe fn read_word(addr: usize) -> u64 {
+    // SAFETY: as the caller says.
+    unsafe { poke::read(addr) }.0
+}

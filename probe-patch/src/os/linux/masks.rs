@@ -1,0 +1,395 @@
+//! Who blocks `SIGTRAP`: threads, as `/proc` tells, and handlers, by the masks that they were
+//! installed with.
+//!
+//! A thread that is being created blocks all signals for a moment, and so does the one that creates
+//! it. A thread that blocks the signal for good does so however often one looks:
+//!
+//! | in all of many looks, it blocks the signal and | it |
+//! |---|---|
+//! | has had 25 ticks of processor time | blocks for good: no chance shows a thread that blocks for moments only then |
+//! | was asleep; its mask leaves out what the C library keeps for itself | blocks for good: the program's own mask, and a wait |
+//! | was asleep; its mask leaves out nothing | may be waiting for its creator |
+//! | could have run, but did not get to | waits for a processor, for as long as the machine is overloaded |
+//!
+//! Threads of the third and the fourth kind are waited for, up to `LIMIT`. A thread that has
+//! ended, and one of the kernel's own (of `io_uring`), executes no code of the program's any more.
+//!
+//! Emulators (gVisor, qemu-user) have `stat` files that say of every thread that it blocks nothing.
+//! So before the first look this thread blocks a signal for a moment, and reads whether its own
+//! says so; where not, nobody knows.
+//!
+//! Cost: 10 to 14 µs a thread (one small file, most of it in the kernel), 10 µs for the handlers'
+//! masks.
+
+// Safety: relies on sigaction(2) and sigprocmask(2), as the kernel has them, which are asked and
+// change nothing.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::thread::id;
+
+/// A thread that blocks the signal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Blocking {
+    pub thread: u32,
+    pub name: String,
+}
+
+/// For how long threads are waited for that may be about to unblock.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How many looks make sure that a thread does not block the signal again and again, each time for
+/// a moment.
+const LOOKS: u32 = 64;
+/// The first looks follow each other at once, the later ones after this.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
+/// Ticks of processor time (10 ms each): on an overloaded machine, a thread that creates others all
+/// the time is stopped within that, often, and each time looks as if it had never unblocked. In 25
+/// ticks it is stopped, and looked at, too often for that.
+const LONG: u64 = 25;
+
+const TRAP: u64 = 1 << (libc::SIGTRAP - 1);
+/// `SIGCANCEL` and `SIGSETXID`, 32 and 33: no mask of a program's has them, unless it goes round
+/// the C library.
+const LIBRARYS_OWN: u64 = 0b11 << 31;
+/// `PF_IO_WORKER`, see `linux/sched.h`.
+const IO_WORKER: u64 = 0x10;
+
+/// The threads of this process that block the signal for good; all that still do, where the limit
+/// is reached. None if nobody does.
+///
+/// # Errors
+/// The system's, where it does not say who blocks what: `/proc` is not mounted, or no descriptor is
+/// free; or an emulator's `/proc` says of everybody that nothing is blocked.
+pub fn blocking_threads() -> io::Result<Vec<Blocking>> {
+    let this = id();
+    if own_mask() & TRAP != 0 {
+        return Ok(vec![Blocking { thread: this, name: name(this) }]);
+    }
+    let mut suspects = Vec::new();
+    let mut is_alone = true;
+    for task in fs::read_dir("/proc/self/task")? {
+        let thread = task?.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(this);
+        // Its own may not be what an emulator shows there.
+        if thread != this {
+            is_alone = false;
+            suspects.extend(Suspect::new(thread)?);
+        }
+    }
+    if !is_alone && suspects.is_empty() && !shows_masks(this)? {
+        let problem = format!("/proc/self/task/{this}/stat does not say that a signal is blocked that is");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+    }
+    let since = Instant::now();
+    for looks in 0_u32.. {
+        for at in (0..suspects.len()).rev() {
+            if !suspects[at].look()? {
+                suspects.swap_remove(at);
+            }
+        }
+        let is_over = since.elapsed() > LIMIT;
+        let is_sure = looks >= LOOKS;
+        let guilty = |suspect: &&Suspect| is_over || is_sure && suspect.is_for_good();
+        let found: Vec<_> = suspects.iter().filter(guilty).map(Suspect::name).collect();
+        if suspects.is_empty() || !found.is_empty() {
+            return Ok(found);
+        }
+        if looks < 8 {
+            thread::yield_now();
+        } else {
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Whether a `stat` file says which signals its thread blocks: asked once, of this thread.
+fn shows_masks(this: u32) -> io::Result<bool> {
+    /// That it does was seen.
+    static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+    // It waits until it is let through, and nobody minds; the signal of a stopped terminal's job.
+    const ANY: u64 = 1 << (libc::SIGTTOU - 1);
+    if !IS_SHOWN.load(Ordering::Relaxed) {
+        let before = change_mask(libc::SIG_BLOCK, Some(ANY));
+        let mut text = [0; 1024];
+        let file = File::open(format!("/proc/self/task/{this}/stat"));
+        let read = file.and_then(|mut file| file.read(&mut text));
+        change_mask(libc::SIG_SETMASK, Some(before));
+        let is_shown = Fields::parse(&text[..read?]).is_some_and(|fields| fields.blocked & ANY != 0);
+        IS_SHOWN.store(is_shown, Ordering::Relaxed);
+    }
+    Ok(IS_SHOWN.load(Ordering::Relaxed))
+}
+
+/// A thread that was seen to block the signal, in all looks so far.
+struct Suspect {
+    thread: u32,
+    birth: u64,
+    ticks: u64,
+    has_run: bool,
+    has_slept: bool,
+}
+
+impl Suspect {
+    /// `None` for one that does not block it, or is gone.
+    fn new(thread: u32) -> io::Result<Option<Self>> {
+        let seen = |Stat { birth, ticks, .. }| Self { thread, birth, ticks, has_run: false, has_slept: true };
+        read(thread, |stat| stat.map(seen))
+    }
+
+    /// Looks again; tells whether it blocks the signal still.
+    fn look(&mut self) -> io::Result<bool> {
+        read(self.thread, |stat| {
+            let Some(stat) = stat.filter(|stat| stat.birth == self.birth) else { return false };
+            self.has_run |= stat.ticks.saturating_sub(self.ticks) >= LONG;
+            self.has_slept &= stat.state != b'R';
+            true
+        })
+    }
+
+    fn is_for_good(&self) -> bool {
+        self.has_run || self.has_slept && self.has_own_mask()
+    }
+
+    /// Whether it blocks the signal by a mask of the program's own. Since the last look it may have
+    /// come to its end, or to the end of its creation: then it does not.
+    fn has_own_mask(&self) -> bool {
+        let status = fs::read_to_string(format!("/proc/self/task/{}/status", self.thread));
+        status.is_ok_and(|status| mask(&status).is_some_and(is_own_mask))
+    }
+
+    fn name(&self) -> Blocking {
+        Blocking { thread: self.thread, name: name(self.thread) }
+    }
+}
+
+/// What is said of a thread that blocks the signal, and may execute the program's code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stat {
+    state: u8,
+    ticks: u64,
+    birth: u64,
+}
+
+/// Hands on what is said of a thread; `None` if it is gone, or does not block the signal.
+fn read<T>(thread: u32, take: impl FnOnce(Option<Stat>) -> T) -> io::Result<T> {
+    let mut text = [0; 1024];
+    let file = File::open(format!("/proc/self/task/{thread}/stat"));
+    match file.and_then(|mut file| file.read(&mut text)) {
+        Ok(len) => blocking(&text[..len]).map(take).ok_or_else(|| {
+            let problem = format!("/proc/self/task/{thread}/stat does not say which signals are blocked");
+            io::Error::new(io::ErrorKind::InvalidData, problem)
+        }),
+        // It has ended since it was listed.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH)) => Ok(take(None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What a `stat` file says of a thread that blocks the signal; `Some(None)` of any other, `None`
+/// where it can't be read. Pure.
+#[expect(
+    clippy::option_option,
+    reason = "that it can't be read is another answer than that it does not block"
+)]
+fn blocking(stat: &[u8]) -> Option<Option<Stat>> {
+    let Fields { stat, blocked, is_kernels } = Fields::parse(stat)?;
+    let is_over = matches!(stat.state, b'Z' | b'X');
+    Some((blocked & TRAP != 0 && !is_kernels && !is_over).then_some(stat))
+}
+
+/// What a `stat` file says, see `proc_pid_stat(5)`.
+struct Fields {
+    stat: Stat,
+    /// The first 31 signals of the set.
+    blocked: u64,
+    /// Whether it is a thread of the kernel's own.
+    is_kernels: bool,
+}
+
+impl Fields {
+    /// Pure.
+    fn parse(stat: &[u8]) -> Option<Self> {
+        // Field 2 is a name in parentheses, which may hold anything.
+        let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+        let name_start = stat.iter().position(|byte| *byte == b'(')?;
+        let rest = str::from_utf8(&stat[name_end + 1..]).ok()?;
+        let fields: Vec<_> = rest.split_ascii_whitespace().take(30).collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        let state = *fields.first()?.as_bytes().first()?;
+        let is_kernels = number(9)? & IO_WORKER != 0 && stat[name_start + 1..].starts_with(b"iou-");
+        let found = Stat { state, ticks: number(14)? + number(15)?, birth: number(22)? };
+        Some(Self { stat: found, blocked: number(32)?, is_kernels })
+    }
+}
+
+/// The set of blocked signals in a `status` file, see `proc_pid_status(5)`. Pure.
+fn mask(status: &str) -> Option<u64> {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
+}
+
+/// Whether a mask that blocks the signal leaves out what the C library keeps for itself. Pure.
+fn is_own_mask(mask: u64) -> bool {
+    mask & TRAP != 0 && mask & LIBRARYS_OWN != LIBRARYS_OWN
+}
+
+fn name(thread: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
+    name.trim_end_matches('\n').to_owned()
+}
+
+fn own_mask() -> u64 {
+    change_mask(libc::SIG_BLOCK, None)
+}
+
+/// Returns the mask before.
+fn change_mask(how: libc::c_int, change: Option<u64>) -> u64 {
+    let mut before = 0_u64;
+    let change = change.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: a mask or none, and a place for the present one; the kernel is told their size.
+    unsafe {
+        libc::syscall(libc::SYS_rt_sigprocmask, how, change, &raw mut before, size_of::<u64>());
+    }
+    before
+}
+
+/// What the kernel does with a signal: `struct kernel_sigaction`.
+#[repr(C)]
+pub(super) struct Action {
+    pub(super) handler: libc::sighandler_t,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Not through the C library's function, which may be a program's own, with a probe in it that has
+/// brought us here; and which keeps signals to itself.
+pub(super) fn action(signal: libc::c_int) -> Option<Action> {
+    let mut action = MaybeUninit::<Action>::uninit();
+    let (none, len) = (ptr::null::<Action>(), size_of::<u64>());
+    // SAFETY: a place for the action, as the kernel has it; nothing is changed.
+    let result =
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, i64::from(signal), none, action.as_mut_ptr(), len) };
+    // SAFETY: the call has filled it.
+    (result == 0).then(|| unsafe { action.assume_init() })
+}
+
+/// The signals, but for `SIGTRAP` itself, whose handlers block it while they run.
+pub fn blocking_handlers() -> Vec<libc::c_int> {
+    const LAST: libc::c_int = 64;
+    let is_handled = |action: &Action| ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.handler);
+    let blocks = |signal: &libc::c_int| {
+        action(*signal).is_some_and(|action| is_handled(&action) && action.mask & TRAP != 0)
+    };
+    (1..=LAST).filter(|signal| *signal != libc::SIGTRAP).filter(blocks).collect()
+}
+
+/// What a signal is called.
+pub fn signal_name(signal: libc::c_int) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    match usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at)) {
+        Some(name) => format!("SIG{name}"),
+        None => format!("signal {signal}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A thread's line, with these fields.
+    fn stat(name: &str, state: &str, flags: u64, blocked: u64) -> String {
+        format!(
+            "7 ({name}) {state} 1 7 7 0 -1 {flags} 5 0 0 0 30 12 0 0 20 0 3 0 777 1 2 3 4 5 6 7 8 0 {blocked} 0 0 1"
+        )
+    }
+
+    #[test]
+    fn a_line_says_whether_the_signal_is_blocked() {
+        let found = Some(Some(Stat { state: b'S', ticks: 42, birth: 777 }));
+        assert_eq!(blocking(stat("a", "S", 0, TRAP).as_bytes()), found);
+        assert_eq!(blocking(stat("a) R (b", "S", 0, 0x7fff_ffff).as_bytes()), found);
+        assert_eq!(blocking(stat("a", "S", 0, !TRAP & 0x7fff_ffff).as_bytes()), Some(None));
+    }
+
+    #[test]
+    fn a_line_that_can_not_be_read_says_nothing() {
+        assert_eq!(blocking(b""), None);
+        assert_eq!(blocking(b"7 (a) S 1 7"), None);
+        assert_eq!(blocking(stat("a", "S", 0, TRAP).replace("12", "?").as_bytes()), None);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads /proc by system call numbers")]
+    fn what_is_blocked_is_shown_here() {
+        let before = own_mask();
+        assert!(shows_masks(id()).unwrap());
+        assert_eq!(own_mask(), before);
+        let fields = |blocked| Fields::parse(stat("a", "S", 0, blocked).as_bytes()).unwrap().blocked;
+        assert_eq!((fields(0), fields(TRAP)), (0, TRAP), "an emulator's is always 0");
+    }
+
+    #[test]
+    fn who_executes_nothing_of_the_programs_does_not_count() {
+        let is_found =
+            |name, state, flags| blocking(stat(name, state, flags, TRAP).as_bytes()).unwrap().is_some();
+        assert!(!is_found("a", "Z", 0));
+        assert!(!is_found("iou-wrk-7", "S", IO_WORKER));
+        assert!(is_found("iou-wrk-7", "S", 0), "a program's own name");
+        assert!(is_found("vcpu", "S", IO_WORKER));
+    }
+
+    #[test]
+    fn a_mask_is_read_from_a_status() {
+        let status = |mask: &str| format!("Name:\tx\nSigPnd:\tffffffffffffffff\nSigBlk:\t{mask}\n");
+        assert_eq!(mask(&status("0000000000000010")), Some(TRAP));
+        assert_eq!(mask(&status("fffffffe7ffbfeff")).unwrap() & LIBRARYS_OWN, 0);
+        assert_eq!(mask(&status("fffffffffffbfeff")).unwrap() & LIBRARYS_OWN, LIBRARYS_OWN);
+        assert_eq!((mask(&status("?")), mask("")), (None, None));
+    }
+
+    #[test]
+    fn a_mask_is_a_programs_own_or_the_librarys() {
+        assert!(is_own_mask(TRAP) && is_own_mask(!LIBRARYS_OWN) && is_own_mask(!(1 << 31)));
+        assert!(!is_own_mask(u64::MAX), "of a thread that is being created");
+        assert!(!is_own_mask(0) && !is_own_mask(!TRAP), "it was, and unblocks the signal by now");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads /proc")]
+    fn who_has_ended_since_the_last_look_is_not_guilty() {
+        let suspect = |thread| Suspect { thread, birth: 0, ticks: 0, has_run: false, has_slept: true };
+        assert!(!suspect(u32::MAX).is_for_good());
+        let before = change_mask(libc::SIG_BLOCK, Some(TRAP));
+        assert!(suspect(id()).is_for_good());
+        change_mask(libc::SIG_SETMASK, Some(before));
+        assert!(!suspect(id()).is_for_good(), "it has unblocked the signal");
+    }
+
+    #[test]
+    fn signals_have_names() {
+        assert_eq!(signal_name(libc::SIGPROF), "SIGPROF");
+        assert_eq!(signal_name(libc::SIGSYS), "SIGSYS");
+        assert_eq!((signal_name(34), signal_name(0)), ("signal 34".to_owned(), "signal 0".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(text: Vec<u8>) {
+            let _ = blocking(&text);
+            let _ = mask(&String::from_utf8_lossy(&text));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Linux.
+
+pub mod cancel;
+pub mod maps;
+pub mod masks;
+pub mod mem;
+pub mod memory;
+pub mod objects;
+pub mod pin;
+pub mod text;
+pub mod thread;
+pub mod tracer;
+pub mod trap;
+
+mod barrier;
+
+pub use barrier::{has_membarrier, heavy_barrier};

@@ -1,0 +1,105 @@
+//! Keeping the object that holds this code loaded.
+//!
+//! A plugin that links a copy of this crate of its own is entered by other objects' sites, by
+//! threads that end, and by `fork`. Once it has attached, unloading it would leave all of these
+//! with the address of nothing.
+
+// Safety: relies on dladdr(3), dlopen(3) and dlerror(3), and on strings of the dynamic linker's.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::ffi::{CStr, c_char};
+
+/// The object that can't be kept, and why.
+pub struct Unpinned {
+    pub object: String,
+    pub reason: String,
+}
+
+/// Keeps the object that holds this code loaded until the process ends: `dlclose` no longer unloads
+/// it. The executable stays anyhow.
+///
+/// Takes the dynamic linker's outer lock, which constructors run under: not to be called while
+/// holding a lock that they may wait for.
+///
+/// # Errors
+/// The dynamic linker's reason.
+pub fn pin() -> Result<(), Unpinned> {
+    pin_object((pin as *const ()).addr())
+}
+
+/// The same for the object that holds an address, if one does.
+///
+/// # Errors
+/// The dynamic linker's reason.
+pub fn pin_object(address: usize) -> Result<(), Unpinned> {
+    let here = std::ptr::with_exposed_provenance(address);
+    if super::objects::is_in_main(here as usize) {
+        return Ok(());
+    }
+    // SAFETY: zeroes are a `Dl_info`.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: an address, and a place for the result.
+    if unsafe { libc::dladdr(here, &raw mut info) } == 0 || info.dli_fname.is_null() {
+        let reason = "the dynamic linker does not know it".to_owned();
+        return Err(Unpinned { object: format!("the object at {here:?}"), reason });
+    }
+    keep(info.dli_fname)
+}
+
+/// Where all is one executable, there is nothing else to be in; and `dlopen` in a static program
+/// warns.
+#[cfg(target_feature = "crt-static")]
+fn keep(name: *const c_char) -> Result<(), Unpinned> {
+    let reason = "it has a C library of its own".to_owned();
+    Err(Unpinned { object: text(name), reason })
+}
+
+#[cfg(not(target_feature = "crt-static"))]
+fn keep(name: *const c_char) -> Result<(), Unpinned> {
+    let mode = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+    // SAFETY: the dynamic linker's own string. Nothing is loaded, so no constructor runs. The
+    // handle is kept for ever.
+    if !unsafe { libc::dlopen(name, mode) }.is_null() {
+        return Ok(());
+    }
+    // SAFETY: this thread's own message, if any.
+    let reason = unsafe { libc::dlerror() };
+    let reason = if reason.is_null() { "it is not loaded under its name".to_owned() } else { text(reason) };
+    Err(Unpinned { object: text(name), reason })
+}
+
+fn text(text: *const c_char) -> String {
+    // SAFETY: a string of the dynamic linker's.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "dl_iterate_phdr(3)")]
+    fn the_executable_needs_nothing() {
+        assert!(pin().is_ok());
+    }
+
+    #[cfg(not(target_feature = "crt-static"))]
+    #[test]
+    #[cfg_attr(miri, ignore = "dlopen(3)")]
+    fn what_is_not_loaded_is_said() {
+        let Err(error) = keep(c"/no/such/object.so".as_ptr()) else { panic!("kept") };
+        assert_eq!(error.object, "/no/such/object.so");
+        assert!(!error.reason.is_empty());
+    }
+
+    #[cfg(not(target_feature = "crt-static"))]
+    #[test]
+    #[cfg_attr(miri, ignore = "dladdr(3)")]
+    fn a_loaded_library_is_kept() {
+        // SAFETY: zeroes are a `Dl_info`.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: an address in the C library, and a place for the result.
+        assert_ne!(unsafe { libc::dladdr((libc::getpid as *const ()).cast(), &raw mut info) }, 0);
+        assert!(keep(info.dli_fname).is_ok());
+    }
+}

@@ -1,0 +1,23 @@
+//! What patching and getting ready ask of the operating system:
+//!
+//! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
+//! - `fork::{install, process}`: hooks around `fork`; what tells a child from its parent;
+//! - `kept::Kept`: what a thread keeps across one;
+//! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
+//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `memory`, `trap`, who is in its way (`masks`,
+//!   `tracer`), `thread`, `objects`, `heavy_barrier`: all threads have passed a full fence and a serialising instruction
+//!   when it returns.
+
+#[cfg(all(unix, any(not(miri), probe_in_place)))]
+pub mod fork;
+pub mod kept;
+
+#[cfg(not(probe_backend = "x86_64"))]
+mod generic;
+#[cfg(not(probe_backend = "x86_64"))]
+pub use generic::*;
+
+#[cfg(probe_backend = "x86_64")]
+mod linux;
+#[cfg(probe_backend = "x86_64")]
+pub use linux::*;

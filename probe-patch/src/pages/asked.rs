@@ -1,0 +1,122 @@
+//! The rights of pages, as the system tells them: from the kernel's table of mappings, or, if that
+//! can't be read, from a question about each page.
+//!
+//! | the table | a page's own answer | its rights are | it may be written |
+//! |---|---|---|---|
+//! | says | – | what it says | as it says |
+//! | can't be read | writable | those of text, and that to write | yes |
+//! | can't be read | not writable | those of text | no |
+//! | can't be read | none | not known | no |
+//!
+//! The table can't be read without `/proc`, or without a free descriptor. A question about a page
+//! needs neither: it is a futex operation that adds 0.
+
+use std::io;
+use std::ops::Range;
+
+use super::TextError;
+use super::runs::Part;
+use crate::os::cancel::Uncancellable;
+use crate::os::maps::Rights;
+use crate::os::text::page_size;
+#[cfg(not(all(test, loom)))]
+use crate::os::{maps::Maps, text::is_writable};
+// The model checker's kernel.
+#[cfg(all(test, loom))]
+use super::interleavings::{Maps, is_writable};
+
+/// How to treat pages whose rights the system does not tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Doubt {
+    /// They count as pages that were asked for.
+    In,
+    /// They do not.
+    Out,
+}
+
+/// Makes sure that all of these addresses can be read.
+///
+/// # Errors
+/// Which can't be, or why that is not known.
+pub fn check_readable(bytes: Range<usize>) -> Result<(), TextError> {
+    let _whole = Uncancellable::new();
+    let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+    ask(&mut maps, &bytes, &mut Vec::new())
+}
+
+/// Splits pages by their rights, from the kernel's table.
+pub(super) fn ask(maps: &mut Maps, gap: &Range<usize>, found: &mut Vec<Part>) -> Result<(), TextError> {
+    let mut addr = gap.start;
+    while addr < gap.end {
+        let answer = maps.holding(addr).map_err(|error| unknown(&error))?;
+        let mapping = answer.ok_or(TextError::Unmapped { addr })?;
+        if !mapping.rights.read {
+            return Err(TextError::NotReadable { addr });
+        }
+        let end = gap.end.min(mapping.range.end);
+        push(found, (addr..end, mapping.rights));
+        addr = end;
+    }
+    Ok(())
+}
+
+/// Adds a part, or extends the one before if both have the same rights: one system call then sets
+/// both.
+pub(super) fn push(found: &mut Vec<Part>, (part, rights): Part) {
+    match found.last_mut() {
+        Some((before, alike)) if before.end == part.start && *alike == rights => before.end = part.end,
+        _ => found.push((part, rights)),
+    }
+}
+
+/// The first pages of a loaded object's text that have the same rights, and these rights, if the
+/// kernel's table can't be read. Text has the rights that linkers give it, and is writable if
+/// somebody holds it open.
+pub(super) fn text_alike(pages: &Range<usize>, error: &io::Error) -> Result<Part, TextError> {
+    let write = is_writable(pages.start).ok_or_else(|| unknown(error))?;
+    let differs = |page: &usize| is_writable(*page) != Some(write);
+    let end = pages.clone().step_by(page_size()).find(differs).unwrap_or(pages.end);
+    Ok((pages.start..end, Rights { write, ..Rights::TEXT }))
+}
+
+/// Whether all of these pages can be written, for certain.
+pub(super) fn are_writable(pages: &Range<usize>) -> bool {
+    parts_with(pages, |rights| rights.write, Doubt::Out) == [pages.clone()]
+}
+
+/// The parts of `pages` that are mapped with such rights. If the kernel's table can't be read, the
+/// parts that are writable; `doubt` decides about pages without an answer.
+pub(super) fn parts_with(
+    pages: &Range<usize>,
+    has: impl Fn(Rights) -> bool,
+    doubt: Doubt,
+) -> Vec<Range<usize>> {
+    let (mut parts, mut at) = (Vec::new(), pages.start);
+    let mut maps = Maps::open();
+    while at < pages.end {
+        let by_table = match &mut maps {
+            Ok(maps) => maps.holding(at),
+            Err(error) => Err(error.kind().into()),
+        };
+        let (end, is_one) = match by_table {
+            Ok(Some(mapping)) => (pages.end.min(mapping.range.end), has(mapping.rights)),
+            Ok(None) => (at + page_size(), false),
+            Err(_) => (at + page_size(), is_writable(at).unwrap_or(doubt == Doubt::In)),
+        };
+        match parts.last_mut() {
+            Some(Range { end: before, .. }) if is_one && *before == at => *before = end,
+            _ if is_one => parts.push(at..end),
+            _ => {}
+        }
+        at = end;
+    }
+    parts
+}
+
+pub(super) fn errno_of(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or_default()
+}
+
+pub(super) fn unknown(error: &io::Error) -> TextError {
+    TextError::Unknown { errno: errno_of(error) }
+}

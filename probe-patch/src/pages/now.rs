@@ -1,0 +1,142 @@
+//! Opening text without the heap, and without waiting. If that is impossible, a later try has to do
+//! it.
+
+use std::ops::Range;
+
+use super::runs::Era;
+use super::shared::{Pages, try_lock};
+use crate::os::maps::{Mapping, Rights, holding_now};
+use crate::os::text::{is_writable, page_size, pages, protect};
+
+/// How many mappings may be held open for first hits.
+const HELD: usize = 64;
+/// The room that the lists need, so that changing them takes no memory.
+const ROOM: usize = 8;
+
+/// Why text was not opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NotOpen {
+    /// This would have had to wait, or to allocate.
+    Later,
+    /// The system's error number.
+    Protected(i32),
+}
+
+/// Mappings that are held open for first hits.
+#[derive(Debug)]
+pub(super) struct Held(Vec<(Range<usize>, Era)>);
+
+impl Held {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Forgets mappings of which any page is not open any more, and seals the rest of them.
+    pub(super) fn give_up(pages: &mut Pages) {
+        let mut gone = Vec::new();
+        let runs = &pages.runs;
+        pages.held.0.retain(|(held, era)| {
+            let is_held = runs.are_held(held);
+            if !is_held {
+                gone.push((held.clone(), *era));
+            }
+            is_held
+        });
+        for (rest, era) in gone {
+            // What could not be restored is counted: `unrestored_bytes`.
+            let _ = pages.close(&rest, era);
+        }
+    }
+}
+
+/// Writes bytes of loaded text, as [`WritableRuns::with_open`](super::WritableRuns::with_open)
+/// does, or not at all. With `hold`, all of their mapping stays writable until [`close_held`]. The
+/// caller has blocked signals, since a handler that forks would wait for the mutex.
+pub(crate) fn write_now(bytes: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
+    let mut locked = try_lock().ok_or(NotOpen::Later)?;
+    locked.write_now(&pages(bytes.clone()), hold, write)
+}
+
+/// Makes room for what `write_now` remembers.
+pub fn make_room() {
+    let mut locked = super::shared::lock();
+    locked.runs.make_room(ROOM);
+    locked.known.make_room(ROOM);
+    let held = &mut locked.held.0;
+    held.reserve(HELD.saturating_sub(held.len()));
+}
+
+/// Seals the mappings that were held open for first hits.
+pub fn close_held() {
+    let mut locked = super::shared::lock();
+    for (pages, era) in std::mem::take(&mut locked.held.0) {
+        // What could not be restored is counted: `unrestored_bytes`.
+        let _ = locked.close(&pages, era);
+    }
+}
+
+impl Pages {
+    fn write_now(&mut self, pages: &Range<usize>, hold: bool, write: impl FnOnce()) -> Result<(), NotOpen> {
+        // Neither the map nor the known mappings include an object that was loaded since. So the
+        // pages themselves are asked.
+        let answers = || pages.clone().step_by(page_size()).map(is_writable);
+        if answers().all(|answer| answer == Some(true)) {
+            // It is open, or it was always writable.
+            write();
+            return Ok(());
+        }
+        let is_clear = self.runs.is_clear(pages);
+        let is_anew = self.runs.are_held(pages) && answers().all(|answer| answer == Some(false));
+        if !is_clear && !is_anew {
+            // It is about to change.
+            return Err(NotOpen::Later);
+        }
+        let can_hold = hold && is_clear && self.held.0.len() < self.held.0.capacity();
+        let Mapping { range, rights } = self.mapping_now(pages, is_clear && !can_hold)?;
+        if rights.write {
+            write();
+            return Ok(());
+        }
+        if can_hold && self.runs.is_clear(&range) && self.runs.has_room(ROOM) {
+            open(&range, rights)?;
+            let era = self.runs.open(&range, &[(range.clone(), rights)]);
+            self.held.0.push((range, era));
+            write();
+            return Ok(());
+        }
+        open(pages, rights)?;
+        write();
+        // Only `unrestored_bytes` can tell this. If the map has no room for it, the next batch
+        // finds out.
+        if protect(pages, rights).is_err() && is_clear && self.runs.has_room(ROOM) {
+            self.runs.insert(pages.clone(), rights);
+        }
+        Ok(())
+    }
+
+    /// The mapping that holds all of these pages. It comes from memory, if only its rights there
+    /// matter, and otherwise from the kernel.
+    fn mapping_now(&mut self, pages: &Range<usize>, may_know: bool) -> Result<Mapping, NotOpen> {
+        if let Some((range, rights)) = self.known.whole(pages).filter(|_| may_know) {
+            return Ok(Mapping { range, rights });
+        }
+        let Some(mapping) = holding_now(pages.start) else {
+            // The table can't be read. Sealed text has the rights that linkers give it. An
+            // operation finds out about anything else.
+            let is_sealed = pages.clone().step_by(page_size()).all(|page| is_writable(page) == Some(false));
+            let sealed = Mapping { range: pages.clone(), rights: Rights::TEXT };
+            return if is_sealed { Ok(sealed) } else { Err(NotOpen::Later) };
+        };
+        if pages.end > mapping.range.end {
+            // In two mappings, whose rights may differ.
+            return Err(NotOpen::Later);
+        }
+        self.known.learn_within(&mapping);
+        Ok(mapping)
+    }
+}
+
+fn open(pages: &Range<usize>, rights: Rights) -> Result<(), NotOpen> {
+    protect(pages, rights.and_write())
+        .map_err(|error| NotOpen::Protected(error.raw_os_error().unwrap_or_default()))
+}

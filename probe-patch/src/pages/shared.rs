@@ -1,0 +1,291 @@
+//! The process's one map of open pages, its mutex, and the system calls that follow from it.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::TextError;
+use super::asked::{Doubt, are_writable, ask, errno_of, parts_with, push, text_alike, unknown};
+use super::known::Known;
+use super::now::Held;
+use super::runs::{Era, Part, Runs};
+use crate::lifecycle::{AcrossForks, Rank, Ready};
+use crate::os::cancel::Uncancellable;
+use crate::os::kept::Kept;
+#[cfg(not(all(test, loom)))]
+use crate::os::{maps::Maps, text::protect};
+use crate::quiet::{self, Quiet, Quieting};
+// The model checker's kernel.
+#[cfg(all(test, loom))]
+use super::interleavings::{Maps, protect};
+
+static PAGES: Mutex<Pages> = Mutex::new(Pages::new());
+
+/// What the mutex guards.
+pub(super) struct Pages {
+    pub(super) runs: Runs,
+    pub(super) known: Known,
+    /// Mappings that are open for first hits.
+    pub(super) held: Held,
+}
+
+/// The mutex, held.
+pub(super) struct Locked {
+    // Unlocks before consumers may be called again.
+    pages: MutexGuard<'static, Pages>,
+    _quiet: Quiet,
+    // The system calls under it may be cancellation points.
+    _whole: Uncancellable,
+}
+
+impl std::ops::Deref for Locked {
+    type Target = Pages;
+
+    fn deref(&self) -> &Pages {
+        &self.pages
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Pages {
+        &mut self.pages
+    }
+}
+
+/// Takes the mutex. A thread that takes the control lock, too, has taken that before.
+pub(super) fn lock() -> Locked {
+    let whole = Uncancellable::new();
+    READY.prepare();
+    let mut quiet = Quiet::new();
+    // A panic under it is a bug of ours. The map is consistent between steps even so.
+    let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    quiet.renew();
+    Locked { pages, _quiet: quiet, _whole: whole }
+}
+
+/// Has this done around the mutex from here on, and waits for a thread that holds it without. So
+/// consumers may be called when this returns. This room is ready, or can't be.
+pub fn set_quieting(quieting: Quieting) {
+    quiet::set(quieting);
+    drop(lock());
+}
+
+/// Does something while the mutex is held: for tests.
+pub fn while_locked(run: impl FnOnce()) {
+    let _locked = lock();
+    run();
+}
+
+/// Takes the mutex, if nobody has it, this thread included. For callers who know that this crate is
+/// ready.
+pub(super) fn try_lock() -> Option<Locked> {
+    let whole = Uncancellable::new();
+    let mut quiet = Quiet::new();
+    let pages = match PAGES.try_lock() {
+        Ok(pages) => pages,
+        Err(std::sync::TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(std::sync::TryLockError::WouldBlock) => return None,
+    };
+    quiet.renew();
+    Some(Locked { pages, _quiet: quiet, _whole: whole })
+}
+
+/// Forks take the mutex, so that the child finds the map whole.
+pub static READY: Ready = Ready::new(Rank::Text, ACROSS_FORKS, || ());
+
+const ACROSS_FORKS: AcrossForks =
+    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };
+
+thread_local! {
+    static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
+}
+
+fn before_fork() {
+    let locked = lock();
+    ACROSS_FORK.with(|kept| kept.keep(locked));
+}
+
+fn after_fork() {
+    drop(ACROSS_FORK.with(Kept::take));
+}
+
+impl Pages {
+    pub(super) const fn new() -> Self {
+        Self { runs: Runs::new(), known: Known::new(), held: Held::new() }
+    }
+
+    /// Makes pages writable, and counts one more opener. It opens all of them, or none.
+    pub(super) fn open(&mut self, pages: &Range<usize>) -> Result<Era, TextError> {
+        self.renew(pages)?;
+        self.reopen(pages)?;
+        let gaps = self.runs.gaps(pages);
+        let found = if gaps.is_empty() { Vec::new() } else { self.ask(&gaps)? };
+        self.make_writable(&found)?;
+        Ok(self.runs.open(pages, &found))
+    }
+
+    /// Writes to pages of loaded objects' text, and restores their rights. Nobody else opens or
+    /// seals any pages meanwhile, so pages that nobody holds open need no counting. The inner
+    /// result is that of restoring.
+    pub(super) fn write(
+        &mut self,
+        pages: &Range<usize>,
+        write: impl FnOnce(),
+    ) -> Result<Result<(), TextError>, TextError> {
+        if let (true, Some(all)) = (self.runs.is_clear(pages), self.known.all(pages)) {
+            let all = [all];
+            self.make_writable(&all)?;
+            write();
+            return Ok(self.restore(&all));
+        }
+        self.renew(pages)?;
+        self.reopen(pages)?;
+        let gaps = self.runs.gaps(pages);
+        let found = self.look_up(&gaps)?;
+        self.make_writable(&found)?;
+        let era = self.runs.open(pages, &found);
+        write();
+        // This also retries pages that could not be restored before.
+        Ok(self.close(pages, era))
+    }
+
+    /// Reopens pages that were writable before they were opened here. Whoever made them writable,
+    /// another copy of this crate, say, may have sealed them since.
+    pub(super) fn renew(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
+        let doubtful = self.runs.found_writable(pages);
+        if doubtful.is_empty() { Ok(()) } else { self.renew_found(&doubtful) }
+    }
+
+    #[cold]
+    fn renew_found(&mut self, doubtful: &[Range<usize>]) -> Result<(), TextError> {
+        let found = match self.ask(doubtful) {
+            // Their rights are unknown, but they are open.
+            Err(TextError::Unknown { .. }) if doubtful.iter().all(are_writable) => return Ok(()),
+            found => found?,
+        };
+        for (part, rights) in found.into_iter().filter(|(_, rights)| !rights.write) {
+            protect(&part, rights.and_write())
+                .map_err(|error| TextError::Protected { pages: part.clone(), errno: errno_of(&error) })?;
+            // They get these rights back: whoever had opened them is done.
+            self.runs.set_former(&part, rights);
+        }
+        Ok(())
+    }
+
+    /// Makes pages writable that could not be sealed. Nobody may know whether they still are.
+    fn reopen(&mut self, pages: &Range<usize>) -> Result<(), TextError> {
+        for (part, former) in self.runs.left(pages) {
+            if let Err(error) = protect(&part, former.and_write())
+                && !are_writable(&part)
+            {
+                return Err(TextError::Protected { pages: part, errno: errno_of(&error) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes parts that the map does not know writable: all, or none.
+    fn make_writable(&mut self, found: &[Part]) -> Result<(), TextError> {
+        for (at, (part, rights)) in found.iter().enumerate().filter(|(_, (_, rights))| !rights.write) {
+            if let Err(error) = protect(part, rights.and_write()) {
+                // The last part may have been changed in part.
+                let _ = self.restore(&found[..=at]);
+                return Err(TextError::Protected { pages: part.clone(), errno: errno_of(&error) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts one opener out, and restores pages that nobody holds open any more.
+    pub(super) fn close(&mut self, pages: &Range<usize>, era: Era) -> Result<(), TextError> {
+        let left = self.runs.close(pages, era);
+        self.restore(&left)
+    }
+
+    /// Gives parts that the map does not know their former rights. Remembers parts whose rights
+    /// can't be restored and that are writable, or may be.
+    fn restore(&mut self, parts: &[Part]) -> Result<(), TextError> {
+        let mut result = Ok(());
+        for (part, former) in parts.iter().filter(|(_, former)| !former.write) {
+            if protect(part, *former).is_ok() {
+                continue;
+            }
+            // One of several mappings may be gone, or sealed as before.
+            for piece in parts_with(part, |rights| rights.write, Doubt::In) {
+                if let Err(error) = protect(&piece, *former) {
+                    self.runs.insert(piece.clone(), *former);
+                    let errno = errno_of(&error);
+                    result = result.and(Err(TextError::Unrestored { pages: piece, errno }));
+                }
+            }
+        }
+        result
+    }
+
+    /// The parts of the gaps, with their rights, from the kernel.
+    fn ask(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+        let mut maps = Maps::open().map_err(|error| unknown(&error))?;
+        let mut found = Vec::with_capacity(gaps.len());
+        for gap in gaps {
+            self.known.forget(gap);
+            ask(&mut maps, gap, &mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// The parts of the gaps, with their rights, from known mappings. Unknown mappings are asked
+    /// for, and known then.
+    fn look_up(&mut self, gaps: &[Range<usize>]) -> Result<Vec<Part>, TextError> {
+        let mut found = Vec::with_capacity(gaps.len());
+        let mut maps = None;
+        for gap in gaps {
+            let mut at = gap.start;
+            while at < gap.end {
+                let (part, rights) = match self.known.from(at, gap.end) {
+                    Some(part) => part,
+                    None => self.learn(&mut maps, at..gap.end)?,
+                };
+                at = part.end;
+                push(&mut found, (part, rights));
+            }
+        }
+        Ok(found)
+    }
+
+    fn learn(&mut self, maps: &mut Option<Maps>, gap: Range<usize>) -> Result<Part, TextError> {
+        let asked = match maps {
+            Some(maps) => maps.holding(gap.start),
+            None => Maps::open().and_then(|opened| maps.insert(opened).holding(gap.start)),
+        };
+        let mapping = match asked {
+            Ok(answer) => answer.ok_or(TextError::Unmapped { addr: gap.start })?,
+            Err(error) => return text_alike(&gap, &error),
+        };
+        if !mapping.rights.read {
+            return Err(TextError::NotReadable { addr: gap.start });
+        }
+        self.known.learn(&mapping);
+        Ok((gap.start..gap.end.min(mapping.range.end), mapping.rights))
+    }
+
+    /// Forgets unloaded pages, and pages without the rights that opening gave them, since these
+    /// were mapped anew.
+    pub(super) fn forget_gone(&mut self, unloaded: &[Range<usize>]) {
+        self.known.clear();
+        for pages in unloaded {
+            self.runs.forget(pages);
+        }
+        for (pages, former) in self.runs.parts() {
+            let mut at = pages.start;
+            for still in parts_with(&pages, |rights| rights == former.and_write(), Doubt::Out) {
+                self.runs.forget(&(at..still.start));
+                at = still.end;
+            }
+            self.runs.forget(&(at..pages.end));
+        }
+        Held::give_up(self);
+    }
+
+    pub(super) fn unrestored(&self) -> usize {
+        self.runs.unrestored()
+    }
+}

@@ -1,0 +1,91 @@
+//! Proof, on the machine at hand, that patching works: for programs that want it before they arm
+//! anything.
+
+use std::error;
+use std::fmt;
+
+#[cfg(probe_backend = "x86_64")]
+mod patched;
+#[cfg(probe_backend = "x86_64")]
+mod subject;
+
+/// What [`self_test`] has seen.
+///
+/// ```
+/// let seen = probe_patch::self_test()?;
+/// println!("{} patches, {} traps: {seen}", seen.patches, seen.traps);
+/// # Ok::<(), probe_patch::SelfTestError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct SelfTest {
+    /// Patches that were made and checked; none where this build does not patch.
+    pub patches: u64,
+    /// Calls that another thread made meanwhile; each saw the one instruction or the other.
+    pub calls: u64,
+    /// Traps of threads that ran into a patch under way.
+    pub traps: u64,
+    /// Whether membarrier(2) makes threads see a change. Where not, changing a page's rights has to
+    /// do.
+    pub has_membarrier: bool,
+}
+
+/// Patches functions of its own, in this crate's text: an instruction in one word and one that lies
+/// across two cache lines, at once and through a trap, with this thread running into it, and with
+/// another thread executing it throughout. Checks each result, and, before each patch, the bytes.
+///
+/// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps
+/// needs. In builds that don't patch (other targets, `--cfg probe_portable`) there is nothing to test.
+///
+/// # Errors
+/// [`SelfTestError`] names the path that does not work here, and why.
+///
+/// ```
+/// let seen = probe_patch::self_test()?;
+/// println!("{seen}");
+/// # Ok::<(), probe_patch::SelfTestError>(())
+/// ```
+pub fn self_test() -> Result<SelfTest, SelfTestError> {
+    #[cfg(probe_backend = "x86_64")]
+    return patched::run();
+    #[cfg(not(probe_backend = "x86_64"))]
+    Ok(SelfTest::default())
+}
+
+impl fmt::Display for SelfTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.patches == 0 {
+            return write!(f, "this build does not patch code");
+        }
+        let barrier = if self.has_membarrier { "membarrier" } else { "page rights (no membarrier)" };
+        write!(
+            f,
+            "{} patches, {} calls, {} traps: all as expected; barrier: {barrier}",
+            self.patches, self.calls, self.traps
+        )
+    }
+}
+
+/// What of the [`self_test`] went wrong.
+///
+/// ```
+/// if let Err(error) = probe_patch::self_test() {
+///     println!("patching {} instructions does not work here: {}", error.path, error.problem);
+/// }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SelfTestError {
+    /// The kind of instruction: `aligned` or `straddling`.
+    pub path: &'static str,
+    /// What was seen.
+    pub problem: String,
+}
+
+impl fmt::Display for SelfTestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "patching code does not work here: {} instruction: {}", self.path, self.problem)
+    }
+}
+
+impl error::Error for SelfTestError {}

@@ -1,0 +1,168 @@
+//! The test itself, where sites are patched.
+
+// Safety: patches `subject`'s functions alone, which nobody else calls, one `mov eax, imm32` for
+// another.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::{SelfTest, SelfTestError, subject};
+use crate::bytes::Bytes;
+use crate::error::PatchError;
+use crate::os;
+use crate::word::{self, Options, is_straddler};
+
+type Subject = extern "C" fn() -> u32;
+
+const ONE: Bytes = mov(1);
+const TWO: Bytes = mov(2);
+/// `NOP`s in front of the `mov`: of the alignment, and of the misalignment.
+const MAX_PADDING: usize = 63 + 62;
+/// Toggles while another thread executes the function.
+const TOGGLES: usize = 200;
+
+/// `mov eax, number`.
+const fn mov(number: u8) -> Bytes {
+    match Bytes::new(&[0xb8, number, 0, 0, 0]) {
+        Some(bytes) => bytes,
+        None => panic!("5 bytes"),
+    }
+}
+
+pub(super) fn run() -> Result<SelfTest, SelfTestError> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = word::traps();
+    let mut seen = SelfTest { patches: 0, calls: 0, traps: 0, has_membarrier: os::has_membarrier() };
+    let aligned = Instruction::of("aligned", subject::aligned)?;
+    let straddling = Instruction::of("straddling", subject::straddling)?;
+    for (instruction, strict) in
+        [(&aligned, false), (&straddling, false), (&aligned, true), (&straddling, true)]
+    {
+        instruction.there_and_back(strict, &mut seen)?;
+        instruction.under_way(strict, &mut seen)?;
+    }
+    for instruction in [&aligned, &straddling] {
+        instruction.while_executed(&mut seen)?;
+    }
+    seen.traps = word::traps() - before;
+    Ok(seen)
+}
+
+/// A subject, and where its `mov` is.
+struct Instruction {
+    path: &'static str,
+    addr: usize,
+    call: Subject,
+}
+
+impl Instruction {
+    fn of(path: &'static str, call: Subject) -> Result<Self, SelfTestError> {
+        let start = call as usize;
+        let here = |addr: &usize| {
+            // SAFETY: `subject`'s code: padding, the instruction, and a `ret` behind it.
+            let found = unsafe { slice::from_raw_parts(*addr as *const u8, ONE.len()) };
+            *found == *ONE && is_straddler(*addr, ONE.len()) == (path == "straddling")
+        };
+        match (start..=start + MAX_PADDING).find(here) {
+            Some(addr) => Ok(Self { path, addr, call }),
+            None => Err(failed(path, "its code is not where it should be: was it patched by somebody else?")),
+        }
+    }
+
+    fn fail(&self, error: &PatchError) -> SelfTestError {
+        failed(self.path, &error.to_string())
+    }
+
+    fn expect(&self, what: &str, wanted: u32, found: u32) -> Result<(), SelfTestError> {
+        if wanted == found {
+            return Ok(());
+        }
+        Err(failed(self.path, &format!("{what}, it returned {found} instead of {wanted}")))
+    }
+
+    /// At once.
+    fn there_and_back(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
+        let options = Options::new().strict(strict);
+        for (from, to, wanted) in [(ONE, TWO, 2), (TWO, ONE, 1)] {
+            // SAFETY: one `mov` for another.
+            let patched =
+                unsafe { options.replace(self.addr, from, to) }.map_err(|error| self.fail(&error))?;
+            seen.patches += u64::from(patched);
+            self.expect("patched", wanted, (self.call)())?;
+        }
+        Ok(())
+    }
+
+    /// Asynchronously, with this thread running into it.
+    fn under_way(&self, strict: bool, seen: &mut SelfTest) -> Result<(), SelfTestError> {
+        for (to, wanted) in [(TWO, 2), (ONE, 1)] {
+            let before = word::traps();
+            // SAFETY: one `mov` for another.
+            let patch = unsafe { Options::new().strict(strict).start(self.addr, to) }
+                .map_err(|error| self.fail(&error))?;
+            self.expect("while it was patched", wanted, (self.call)())?;
+            patch.wait().map_err(|error| self.fail(&error))?;
+            seen.patches += 1;
+            let is_trapped = strict || is_straddler(self.addr, ONE.len());
+            if is_trapped && word::traps() == before {
+                return Err(failed(self.path, "while it was patched, this thread did not run into the trap"));
+            }
+        }
+        Ok(())
+    }
+
+    /// With another thread executing it.
+    fn while_executed(&self, seen: &mut SelfTest) -> Result<(), SelfTestError> {
+        let (stop, calls, wrong) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            let executor = thread::Builder::new().name("probe-self-test".to_owned());
+            let executor = executor.spawn_scoped(scope, || {
+                while !stop.load(Ordering::Relaxed) {
+                    let result = (self.call)();
+                    if ![1, 2].contains(&result) {
+                        wrong.store(result.into(), Ordering::Relaxed);
+                    }
+                    calls.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let toggled = executor
+                .map_err(|error| failed(self.path, &format!("no thread to execute it: {error}")))
+                .and_then(|_| self.toggle(&calls, seen));
+            stop.store(true, Ordering::Relaxed);
+            toggled
+        })?;
+        seen.calls += calls.into_inner();
+        match wrong.into_inner() {
+            0 => Ok(()),
+            found => Err(failed(self.path, &format!("while it was patched, another thread got {found}"))),
+        }
+    }
+
+    fn toggle(&self, calls: &AtomicU64, seen: &mut SelfTest) -> Result<(), SelfTestError> {
+        while calls.load(Ordering::Relaxed) == 0 {
+            thread::yield_now();
+        }
+        for (from, to) in [(ONE, TWO), (TWO, ONE)].into_iter().cycle().take(TOGGLES) {
+            // SAFETY: one `mov` for another.
+            let patched = unsafe { Options::new().replace(self.addr, from, to) };
+            seen.patches += u64::from(patched.map_err(|error| self.fail(&error))?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Instruction {
+    fn drop(&mut self) {
+        // What it was before, whatever went wrong.
+        // SAFETY: one `mov` for another.
+        let _ = unsafe { word::patch(self.addr, ONE) };
+    }
+}
+
+fn failed(path: &'static str, problem: &str) -> SelfTestError {
+    SelfTestError { path, problem: problem.to_owned() }
+}

@@ -1,0 +1,143 @@
+//! The real text and the real waits, for the state machine.
+
+// Safety: relies on the starter of a patch to keep its text mapped and writable, and its way
+// through the kernel alive, until the patch is over and every thread that had joined has left.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::io;
+
+use super::entry::{Ground, How, Last, NotStarted};
+use super::plan::{INT3, Plan};
+use super::wait::{Ticks, Wait};
+use crate::code::TextWord;
+use crate::os::cancel::Uncancellable;
+use crate::os::mem::Alias;
+use crate::poke::{Write, overwrite, read, write, write_beside};
+
+impl How {
+    pub(super) fn new(wait: Wait) -> Self {
+        match wait {
+            Wait::Barrier => Self::Barrier,
+            Wait::Tmax(Ticks(ticks)) => Self::Tmax(ticks),
+        }
+    }
+
+    fn wait(self) -> Wait {
+        match self {
+            // The kernel writes through other addresses than threads execute. Only a serialising
+            // instruction makes threads see that (SDM vol. 3, 12.6, "Self-modifying code").
+            Self::Barrier | Self::Alias(_) => Wait::Barrier,
+            Self::Tmax(ticks) => Wait::Tmax(Ticks(ticks)),
+        }
+    }
+
+    fn alias(self) -> Option<&'static Alias> {
+        let Self::Alias(addr) = self else { return None };
+        // SAFETY: the starter of the patch keeps it until all that joined have left, and no caller
+        // keeps the reference longer.
+        unsafe { (addr as *const Alias).as_ref() }
+    }
+}
+
+/// The text of this process.
+pub(super) struct Text;
+
+impl Ground for Text {
+    fn lock(&self, how: How, plan: &Plan) -> Result<(), NotStarted> {
+        let is_rest_as_expected = || plan.second_word().is_none_or(is_as_expected);
+        if !is_rest_as_expected() {
+            return Err(NotStarted::Found);
+        }
+        if let Some(alias) = how.alias() {
+            // Not at once: what somebody else writes in between is lost.
+            if !is_as_expected(plan.lock()) {
+                return Err(NotStarted::Found);
+            }
+            through(alias, plan.addr(), &[INT3])
+                .map_err(|error| NotStarted::Unwritable(error.raw_os_error().unwrap_or_default()))?;
+        } else {
+            // SAFETY: a word of the text that the starter keeps writable.
+            unsafe { write(plan.lock()) }.map_err(|_| NotStarted::Found)?;
+        }
+        // Before the lock, another patch of it may have come and gone.
+        if !is_rest_as_expected() && self.unlock(how, plan) {
+            return Err(NotStarted::Found);
+        }
+        Ok(())
+    }
+
+    fn unlock(&self, how: How, plan: &Plan) -> bool {
+        self.take_back(how, plan) || !is_as_expected(plan.unlock())
+    }
+
+    fn take_back(&self, how: How, plan: &Plan) -> bool {
+        if let Some(alias) = how.alias() {
+            is_as_expected(plan.unlock()) && through(alias, plan.addr(), &plan.expected()[..1]).is_ok()
+        } else {
+            // SAFETY: a word of the text that the starter keeps writable.
+            unsafe { write(plan.unlock()) }.is_ok()
+        }
+    }
+
+    fn write_rest(&self, how: How, plan: &Plan) -> bool {
+        let first = plan.first();
+        if let Some(alias) = how.alias() {
+            // If the `int3` is gone, another thread that had joined has written all of the
+            // instruction.
+            return !is_as_expected(first) || through(alias, plan.addr() + 1, &plan.value()[1..]).is_ok();
+        }
+        for write in plan.rest() {
+            if write.word == first.word {
+                // SAFETY: a word of the text that the starter keeps writable; nobody executes these
+                // bytes.
+                unsafe { write_beside(first, write) };
+            } else if is_as_expected(first) {
+                // SAFETY: as above.
+                unsafe { overwrite(write) };
+            }
+        }
+        true
+    }
+
+    fn write_first(&self, how: How, plan: &Plan) -> Last {
+        let first = plan.first();
+        let is_written = match how.alias() {
+            Some(alias) => is_as_expected(first) && through(alias, plan.addr(), &plan.value()[..1]).is_ok(),
+            // SAFETY: as above. It fails where somebody else who had joined was faster.
+            None => unsafe { write(first) }.is_ok(),
+        };
+        let now = found(first).0 & first.mask;
+        match (is_written, now == first.from) {
+            (true, _) => Last::Written,
+            (false, true) => Last::Failed,
+            (false, false) if now == first.to => Last::Written,
+            (false, false) => Last::Gone,
+        }
+    }
+
+    fn stamp(&self, how: How) -> u64 {
+        how.wait().stamp()
+    }
+
+    fn has_passed(&self, how: How, stamp: u64) -> bool {
+        how.wait().has_passed(stamp)
+    }
+}
+
+fn found(write: Write) -> TextWord {
+    // SAFETY: a word of the text that the starter keeps mapped.
+    unsafe { read(write.word) }
+}
+
+fn is_as_expected(write: Write) -> bool {
+    found(write).0 & write.mask == write.from
+}
+
+/// Writes through the kernel. If that fails, it tries a new way of its own: in the child of a fork
+/// the old one leads to the parent, and a program may close descriptors that it does not know.
+fn through(alias: &Alias, addr: usize, bytes: &[u8]) -> io::Result<()> {
+    alias.write(addr, bytes).or_else(|_| {
+        let _whole = Uncancellable::new();
+        Alias::open()?.write(addr, bytes)
+    })
+}

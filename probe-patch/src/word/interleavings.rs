@@ -1,0 +1,239 @@
+//! The state machine with several threads at it. Under the model checker, every interleaving:
+//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`. Otherwise,
+//! and under Miri, those that come up.
+//!
+//! The world is one instruction of two parts, and an executor that holds its own, stale, copy of
+//! each. A barrier brings the copies up to date; nothing else has to.
+
+use super::entry::{Entry, Ground, How, Last, NotStarted, Phase, Progress, Ticket};
+use super::plan::{INT3, Plan};
+use super::sync::{Arc, Mutex, thread};
+use crate::bytes::Bytes;
+
+const OLD: [u8; 2] = [1, 1];
+const NEW: [u8; 2] = [2, 2];
+const THIRD: [u8; 2] = [3, 3];
+const HOW: How = How::Barrier;
+
+/// Memory, the executor's copy of it, and how many barriers there were.
+#[derive(Clone, Copy)]
+struct State {
+    memory: [u8; 2],
+    copy: [u8; 2],
+    barriers: u64,
+    /// How many there were when `int3` was written.
+    locked: u64,
+}
+
+struct World(Mutex<State>);
+
+impl World {
+    fn new() -> Self {
+        Self(Mutex::new(State { memory: OLD, copy: OLD, barriers: 0, locked: 0 }))
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        act(&mut self.0.lock().unwrap())
+    }
+
+    /// The executor fetches one part anew, and executes.
+    fn execute(&self, part: usize) {
+        self.with(|state| {
+            state.copy[part] = state.memory[part];
+            let is_whole = [OLD, NEW, THIRD].contains(&state.copy);
+            assert!(is_whole || state.copy[0] == INT3, "executed {:?}", state.copy);
+        });
+    }
+}
+
+impl Ground for World {
+    fn lock(&self, _how: How, plan: &Plan) -> Result<(), NotStarted> {
+        self.with(|state| {
+            if state.memory[..] != plan.expected()[..] {
+                return Err(NotStarted::Found);
+            }
+            state.memory[0] = INT3;
+            state.locked = state.barriers;
+            Ok(())
+        })
+    }
+
+    fn unlock(&self, _how: How, _plan: &Plan) -> bool {
+        unreachable!("only after a fork");
+    }
+
+    fn take_back(&self, _how: How, _plan: &Plan) -> bool {
+        // Somebody else was faster, and has made the patch.
+        false
+    }
+
+    fn write_rest(&self, _how: How, plan: &Plan) -> bool {
+        self.with(|state| {
+            if state.memory[0] == INT3 {
+                assert!(state.barriers > state.locked, "the rest before every thread saw the lock");
+                state.memory[1] = plan.value()[1];
+            }
+        });
+        true
+    }
+
+    fn write_first(&self, _how: How, plan: &Plan) -> Last {
+        self.with(|state| {
+            assert_eq!(state.memory[1], plan.value()[1]);
+            if state.memory[0] == INT3 {
+                state.memory[0] = plan.value()[0];
+            }
+            if state.memory[0] == plan.value()[0] { Last::Written } else { Last::Gone }
+        })
+    }
+
+    fn stamp(&self, _how: How) -> u64 {
+        self.with(|state| state.barriers)
+    }
+
+    fn has_passed(&self, _how: How, stamp: u64) -> bool {
+        self.with(|state| {
+            if state.barriers <= stamp {
+                state.copy = state.memory;
+                state.barriers += 1;
+            }
+            true
+        })
+    }
+}
+
+fn plan(from: [u8; 2], to: [u8; 2]) -> Plan {
+    Plan::new(7, Bytes::from(from), Bytes::from(to)).unwrap()
+}
+
+fn finish(entry: &Entry, world: &World, ticket: Ticket) {
+    while !matches!(entry.step(ticket, world), Progress::Over { is_whole: true }) {
+        thread::yield_now();
+    }
+}
+
+#[cfg(loom)]
+fn check(test: impl Fn(Arc<(Entry, World)>) + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || test(Arc::new((Entry::new(), World::new()))));
+}
+
+#[cfg(not(loom))]
+fn check(test: impl Fn(Arc<(Entry, World)>)) {
+    (0..if cfg!(miri) { 10 } else { 500 }).for_each(|_| test(Arc::new((Entry::new(), World::new()))));
+}
+
+#[test]
+fn an_executor_sees_whole_instructions_whoever_takes_the_steps() {
+    check(|shared| {
+        let (entry, world) = &*shared;
+        let ticket = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        let helper = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || finish(&shared.0, &shared.1, ticket))
+        };
+        let executor = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.execute(1);
+                shared.1.execute(0);
+                shared.1.execute(1);
+            })
+        };
+        finish(entry, world, ticket);
+        world.with(|state| assert_eq!(state.memory, NEW));
+        helper.join().unwrap();
+        executor.join().unwrap();
+        world.with(|state| assert_eq!(state.memory, NEW));
+    });
+}
+
+#[test]
+fn a_patch_starts_when_all_have_left_the_last_one() {
+    check(|shared| {
+        let (entry, world) = &*shared;
+        let first = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        let helper = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let _ = shared.0.step(first, &shared.1);
+                let _ = shared.0.step(first, &shared.1);
+            })
+        };
+        let mut tries = 0;
+        let second = loop {
+            let _ = entry.step(first, world);
+            match entry.start(&plan(NEW, THIRD), HOW, 1, world) {
+                Ok(ticket) => break ticket,
+                Err(problem) => assert_eq!(problem, NotStarted::Busy),
+            }
+            tries += 1;
+            assert!(tries < 16 || cfg!(not(loom)));
+            thread::yield_now();
+        };
+        finish(entry, world, second);
+        helper.join().unwrap();
+        world.with(|state| assert_eq!(state.memory, THIRD));
+        assert_eq!(entry.progress(second), Progress::Over { is_whole: true });
+    });
+}
+
+#[test]
+fn of_two_patches_at_least_one_wins() {
+    check(|shared| {
+        let patch = |shared: &Arc<(Entry, World)>, to| {
+            let (entry, world) = &**shared;
+            let started = entry.start(&plan(OLD, to), HOW, 1, world);
+            started.map(|ticket| finish(entry, world, ticket)).is_ok()
+        };
+        let other = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || patch(&shared, THIRD))
+        };
+        let mine = patch(&shared, NEW);
+        let theirs = other.join().unwrap();
+        // The second one does not find OLD any more, or finds the first one under way.
+        assert!(mine ^ theirs);
+        let wanted = if mine { NEW } else { THIRD };
+        shared.1.with(|state| assert_eq!(state.memory, wanted));
+    });
+}
+
+/// A signal handler on the owner's thread runs into the `int3`, ends the patch, and another thread
+/// begins the next one, all before the owner has said that its `int3` is there. (Another thread
+/// plays the handler.)
+#[test]
+fn the_next_patch_does_not_begin_under_an_owner_that_was_interrupted() {
+    check(|shared| {
+        let (entry, world) = &*shared;
+        let handler = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (entry, world) = &*shared;
+                if entry.phase() != Phase::Locking || world.with(|state| state.memory[0]) != INT3 {
+                    return false;
+                }
+                let ticket = entry.ticket();
+                entry.speak_for_owner(ticket, world);
+                finish_steps(entry, world, ticket);
+                entry.start(&plan(NEW, THIRD), HOW, 2, world).is_ok_and(|ticket| {
+                    finish(entry, world, ticket);
+                    true
+                })
+            })
+        };
+        let ticket = entry.start(&plan(OLD, NEW), HOW, 1, world).unwrap();
+        finish(entry, world, ticket);
+        let has_next = handler.join().unwrap();
+        world.with(|state| assert_eq!(state.memory, if has_next { THIRD } else { NEW }));
+    });
+}
+
+/// Takes the steps of a patch whose owner has not left yet.
+fn finish_steps(entry: &Entry, world: &World, ticket: Ticket) {
+    while entry.phase() != Phase::Idle && entry.ticket() == ticket {
+        entry.step(ticket, world);
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,218 @@
+//! Threads that run into an instruction while it is being replaced.
+//!
+//! Such a thread waits a moment for the patch to end. Then it takes the patch's steps itself. So
+//! nothing holds a thread for long: neither a patcher that was preempted, nor an asynchronous patch
+//! that nobody finishes, nor the thread itself, if it has started the patch, or if its signal
+//! handler interrupts the code that patches.
+
+// Safety: relies on addresses that a thread has just executed.
+#![expect(unsafe_code, reason = "see above")]
+
+use std::hint;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+
+use super::entry::Phase;
+use super::ground::Text;
+use super::plan::INT3;
+use super::table;
+use super::wait::tsc;
+use crate::error::PatchError;
+use crate::os;
+use crate::os::cancel::Uncancellable;
+use crate::os::masks::Blocking;
+use crate::pages::READY;
+
+/// Ticks for which a thread waits for the patcher before it helps: about ten microseconds.
+const PATIENCE: u64 = 30_000;
+/// Ticks for which a look is trusted: a fraction of a millisecond. With many threads it is a
+/// multiple of the look's own cost, up to some milliseconds.
+const TRUST: u64 = 1_000_000;
+const TRUST_AT_MOST: u64 = 30 * TRUST;
+const TIMES_ITS_COST: u64 = 16;
+/// Ticks for which a debugger that kept the signal is not tried again: about a second.
+const FORBEARANCE: u64 = 3_000_000_000;
+
+/// The number of times that a thread ran into an instruction while it was being replaced, since the
+/// process started. Each took the thread a signal (2 µs) and the wait.
+///
+/// ```
+/// use probe_patch::word::traps;
+/// let before = traps();
+/// // … instructions are patched while threads execute them …
+/// println!("{} threads had to wait", traps() - before);
+/// ```
+pub fn traps() -> u64 {
+    TRAPS.load(Ordering::Relaxed)
+}
+
+static TRAPS: AtomicU64 = AtomicU64::new(0);
+/// The time until which the last look is trusted.
+static TRUSTED: AtomicU64 = AtomicU64::new(0);
+static IS_READY: AtomicBool = AtomicBool::new(false);
+/// The tracer that kept the signal. `SPARED` is the time until which it is not tried again.
+static KEEPER: AtomicU32 = AtomicU32::new(0);
+static SPARED: AtomicU64 = AtomicU64::new(0);
+
+/// Makes sure that traps can be handled. Called before each patch; it trusts a recent look.
+pub(super) fn prepare() -> Result<(), PatchError> {
+    // In the past, or never: far more than that.
+    if TRUSTED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= TRUST_AT_MOST { Ok(()) } else { look() }
+}
+
+/// Makes sure that traps can be handled, by a new look. Called before each batch. It takes no lock,
+/// which a fork could leave taken; two threads may do the same work twice.
+pub(super) fn look() -> Result<(), PatchError> {
+    let since = tsc();
+    nobody_blocks()?;
+    let is_first = !IS_READY.load(Ordering::Acquire);
+    if is_first {
+        install()?;
+    }
+    if !os::trap::is_installed() {
+        return Err(signal(
+            "another handler was installed over the one of this crate; install yours before the first patch that \
+             needs a trap, and this crate's will hand on what is not its own",
+        ));
+    }
+    nobody_keeps(is_first)?;
+    IS_READY.store(true, Ordering::Release);
+    let now = tsc();
+    let trust = (now.saturating_sub(since) * TIMES_ITS_COST).clamp(TRUST, TRUST_AT_MOST);
+    TRUSTED.store(now + trust, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Makes sure that no thread and no handler blocks `SIGTRAP`, as far as `/proc` and sigaction(2)
+/// tell. Changes nothing.
+///
+/// # Errors
+/// [`PatchError::Signal`].
+pub fn nobody_blocks() -> Result<(), PatchError> {
+    // Under valgrind, the kernel tells valgrind's own masks. valgrind takes the traps of its
+    // program itself.
+    if !os::tracer::is_valgrind() {
+        let blocking = os::masks::blocking_threads().map_err(|error| {
+            signal(&format!(
+                "which threads block SIGTRAP can't be read from /proc/self/task: {error}; mount /proc, or leave a \
+                 descriptor free"
+            ))
+        })?;
+        if !blocking.is_empty() {
+            let named = |it: &Blocking| format!("{} ({:?})", it.thread, it.name);
+            let threads: Vec<_> = blocking.iter().map(named).collect();
+            return Err(signal(&format!(
+                "thread {} blocks SIGTRAP, so that a trap there would kill the process; let it unblock the signal",
+                threads.join(", thread ")
+            )));
+        }
+    }
+    let handlers = os::masks::blocking_handlers();
+    if !handlers.is_empty() {
+        let names: Vec<_> = handlers.into_iter().map(os::masks::signal_name).collect();
+        return Err(signal(&format!(
+            "the handler of {} blocks SIGTRAP while it runs, so that a trap there would kill the process; install \
+             it with a `sa_mask` without SIGTRAP",
+            names.join(", ")
+        )));
+    }
+    Ok(())
+}
+
+/// Makes sure that no debugger keeps the signal for itself, by executing a harmless `int3`.
+fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
+    let tracer = os::tracer::tracer();
+    let process = tracer.as_ref().map_or(0, |tracer| tracer.process);
+    if process == 0 && !is_first {
+        return Ok(());
+    }
+    let is_spared = KEEPER.load(Ordering::Relaxed) == process
+        && SPARED.load(Ordering::Relaxed).wrapping_sub(tsc()) <= FORBEARANCE;
+    if !is_spared && os::trap::debugger_must_pass_on_sigtrap() {
+        return Ok(());
+    }
+    if !is_spared {
+        KEEPER.store(process, Ordering::Relaxed);
+        SPARED.store(tsc() + FORBEARANCE, Ordering::Relaxed);
+    }
+    let keeper = tracer.map_or_else(
+        || "whoever traces this process".to_owned(),
+        |tracer| format!("process {} ({:?}), which traces this one,", tracer.process, tracer.name),
+    );
+    Err(signal(&format!(
+        "{keeper} does not pass SIGTRAP on; have it do so (gdb: `handle SIGTRAP nostop noprint pass`; lldb: `process \
+         handle SIGTRAP -s false -n false -p true`), or detach it"
+    )))
+}
+
+fn install() -> Result<(), PatchError> {
+    static IS_HOOKED: AtomicBool = AtomicBool::new(false);
+    // No-op under an upper room's lock, where nothing may be loaded: its holder has called this
+    // before.
+    READY.require().map_err(|error| signal(&error.to_string()))?;
+    os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
+    if !IS_HOOKED.swap(true, Ordering::AcqRel) {
+        os::fork::install(nothing, nothing, in_child);
+    }
+    Ok(())
+}
+
+fn signal(problem: &str) -> PatchError {
+    PatchError::Signal { problem: problem.to_owned() }
+}
+
+extern "C" fn nothing() {}
+
+/// Only the thread that forked goes on. It ends the patches that others had under way.
+extern "C" fn in_child() {
+    for entry in table::all() {
+        entry.end_alone(&Text);
+    }
+}
+
+/// Called in the signal handler. Returns `true` when the instruction can be executed again, or
+/// `false` at once if the `int3` there is not ours.
+fn hold(addr: usize) -> bool {
+    let Some(entry) = table::find(addr) else { return false };
+    let _whole = Uncancellable::new();
+    let since = tsc();
+    loop {
+        let version = entry.version();
+        // If another patch has begun by then, steps with this ticket have no effect.
+        let ticket = entry.ticket();
+        let is_mine = entry.is_owned_by(os::trap::this_thread(), ticket);
+        match entry.phase() {
+            Phase::Idle => {
+                let byte = first_byte(addr);
+                if entry.version() == version {
+                    let is_ours = byte != INT3;
+                    TRAPS.fetch_add(u64::from(is_ours), Ordering::Relaxed);
+                    return is_ours;
+                }
+            }
+            Phase::Locking if is_mine => entry.speak_for_owner(ticket, &Text),
+            Phase::Locking => relax(since),
+            Phase::FirstWait | Phase::SecondWait => {
+                if is_mine || tsc().saturating_sub(since) > PATIENCE {
+                    entry.step(ticket, &Text);
+                }
+                relax(since);
+            }
+        }
+    }
+}
+
+fn relax(since: u64) {
+    if tsc().saturating_sub(since) > PATIENCE {
+        std::thread::yield_now();
+    } else {
+        hint::spin_loop();
+    }
+}
+
+fn first_byte(addr: usize) -> u8 {
+    // SAFETY: it was just executed; text is only ever changed through atomics.
+    let byte = unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed);
+    // What is read next is not older.
+    fence(Ordering::Acquire);
+    byte
+}

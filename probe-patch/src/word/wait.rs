@@ -1,0 +1,131 @@
+//! Waiting until every thread that fetches instructions sees what was written.
+//!
+//! Both ways take a *stamp* after the write, and later ask whether it has *passed*.
+//!
+//! - [`Wait::Barrier`]: a stamp is the number of barriers that had been started. It has passed once
+//!   one with a higher number is over. Since one barrier serves every stamp taken before it, a
+//!   thousand patches under way share it.
+//! - [`Wait::Tmax`]: a stamp is a time, and has passed when it is long enough ago.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::os;
+
+/// A span of time in ticks of the processor's time stamp counter.
+///
+/// ```
+/// use probe_patch::word::{Options, Ticks, Wait};
+/// // One microsecond, on a processor whose counter runs at 3 GHz.
+/// let options = Options::new().wait(Wait::Tmax(Ticks(3_000)));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ticks(pub u64);
+
+/// How long to wait until every thread has seen a write to code.
+///
+/// ```
+/// use probe_patch::word::{Options, Ticks, Wait};
+/// assert_eq!(Wait::default(), Wait::Barrier);
+/// // As long as the example `tmax` has measured on this machine, with a margin.
+/// let options = Options::new().wait(Wait::Tmax(Ticks(5_000)));
+/// # let _ = options;
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Wait {
+    /// A barrier that makes each running thread of the process execute a serialising instruction:
+    /// membarrier(2), `MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE`. It needs no calibration, and
+    /// takes 0.4 µs alone, 1 to 8 µs with running peers.
+    #[default]
+    Barrier,
+    /// `T_max` of "Living on the edge", section 3: the time after which no processor executes the
+    /// old code. No maker of processors promises such a time. Measure it
+    /// (`cargo run --release --example tmax`), and add a margin.
+    ///
+    /// If the wait is too short, a thread may execute a mix of two instructions. On a virtual
+    /// machine no wait is known to be long enough. On one with two processors, a mix occurred about
+    /// once in six million toggles, with any wait up to 2,400 ticks, and never in 20 million with
+    /// [`Barrier`](Self::Barrier). A wait that never passes holds each thread that arrives for
+    /// ever.
+    Tmax(Ticks),
+}
+
+impl Wait {
+    /// A stamp for the writes of this thread so far.
+    pub(super) fn stamp(self) -> u64 {
+        match self {
+            // The write was a locked instruction, or a system call: barriers that start after this
+            // find it.
+            Self::Barrier => STARTED.load(Ordering::SeqCst),
+            Self::Tmax(_) => tsc_after_writes(),
+        }
+    }
+
+    /// Whether all threads see the writes before the stamp. Runs a barrier rather than return
+    /// `false`.
+    pub(super) fn has_passed(self, stamp: u64) -> bool {
+        match self {
+            Self::Barrier => OVER.load(Ordering::Acquire) > stamp || barrier(),
+            Self::Tmax(Ticks(ticks)) => tsc().saturating_sub(stamp) >= ticks,
+        }
+    }
+}
+
+/// How many barriers have been started, and the highest number of those that are over.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+static OVER: AtomicU64 = AtomicU64::new(0);
+
+/// Runs a barrier, which serves all stamps taken before. Returns whether the system let it.
+fn barrier() -> bool {
+    let number = STARTED.fetch_add(1, Ordering::SeqCst) + 1;
+    let is_over = os::heavy_barrier();
+    if is_over {
+        OVER.fetch_max(number, Ordering::AcqRel);
+    }
+    is_over
+}
+
+/// A time at which this thread's writes are visible. Without the fences, the counter could be read
+/// before them (SDM vol. 2, RDTSC).
+#[expect(unsafe_code, reason = "a fence needs nothing and changes nothing")]
+fn tsc_after_writes() -> u64 {
+    fence(Ordering::SeqCst);
+    // SAFETY: part of every x86-64 processor.
+    unsafe { std::arch::x86_64::_mm_lfence() };
+    tsc()
+}
+
+/// The time stamp counter: the same on all processors, and steady, on every x86-64 of the last
+/// fifteen years.
+#[expect(unsafe_code, reason = "reading the counter needs nothing and changes nothing")]
+pub(super) fn tsc() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    unsafe { std::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "membarrier(2)")]
+    fn a_barrier_serves_the_stamps_before_it_and_none_after() {
+        let before = Wait::Barrier.stamp();
+        assert!(barrier());
+        assert!(OVER.load(Ordering::Acquire) > before);
+        let after = Wait::Barrier.stamp();
+        assert!(after > before);
+        assert!(Wait::Barrier.has_passed(after));
+        assert!(OVER.load(Ordering::Acquire) > after);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "reads the time stamp counter")]
+    fn time_passes() {
+        let wait = Wait::Tmax(Ticks(1_000));
+        let stamp = wait.stamp();
+        while !wait.has_passed(stamp) {}
+        assert!(tsc() - stamp >= 1_000);
+        assert!(!Wait::Tmax(Ticks(u64::MAX)).has_passed(stamp));
+    }
+}

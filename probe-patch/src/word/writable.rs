@@ -1,0 +1,57 @@
+//! What keeps an instruction's text writable while it is patched.
+
+use std::sync::Arc;
+
+use super::entry::How;
+use super::wait::Wait;
+use crate::error::PatchError;
+use crate::os::mem::Alias;
+use crate::pages::check_readable;
+use crate::pages::{OpenText, TextError};
+use crate::text::TextPolicy;
+
+/// What keeps an instruction's text writable while it is patched.
+#[derive(Clone)]
+pub enum Writable {
+    /// The caller keeps it writable.
+    ByCaller,
+    /// A guard keeps it writable.
+    Open {
+        /// Only ever dropped.
+        _text: Arc<OpenText>,
+    },
+    /// Nothing does: the kernel writes.
+    Alias(Arc<Alias>),
+}
+
+impl Writable {
+    pub(super) fn new(policy: TextPolicy, addr: usize, len: usize) -> Result<Self, PatchError> {
+        let refused = |error| PatchError::Text { addr, error };
+        let bytes = || Ok(addr..addr.checked_add(len).ok_or(refused(TextError::Unmapped { addr }))?);
+        match policy {
+            TextPolicy::Open => Ok(Self::ByCaller),
+            TextPolicy::Sealed => {
+                let open = |text| Self::Open { _text: Arc::new(text) };
+                OpenText::new(bytes()?).map(open).map_err(refused)
+            }
+            TextPolicy::Alias => {
+                check_readable(bytes()?).map_err(refused)?;
+                let alias = Alias::open().map_err(|error| PatchError::Alias { addr, error })?;
+                Ok(Self::Alias(Arc::new(alias)))
+            }
+        }
+    }
+
+    /// How a patch is carried out. Anything that it names lives as long as this.
+    pub(super) fn how(&self, wait: Wait) -> How {
+        match self {
+            Self::ByCaller | Self::Open { .. } => How::new(wait),
+            Self::Alias(alias) => How::Alias(Arc::as_ptr(alias).addr()),
+        }
+    }
+
+    /// Whether one write can replace a word.
+    pub(super) fn has_whole_words(&self) -> bool {
+        !matches!(self, Self::Alias(_))
+    }
+}
