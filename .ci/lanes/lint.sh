@@ -29,7 +29,8 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps
 # count.
 root=target/doc/probe_runtime
 for page in "$root"/{struct,enum,fn,trait,macro,attr}.*.html \
-    "$root"/{calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html; do
+    "$root"/{calls,finstrument,metrics,patch,patch/call,patch/word}/{struct,enum,fn,trait,constant}.*.html \
+    target/doc/probe_patch/{.,call,word}/{struct,enum,fn,trait,constant}.*.html; do
     [ -e "$page" ] || continue
     own=$(sed -z 's/id="deref-methods.*//' "$page")
     grep -q 'rust-example-rendered\|http-equiv="refresh"' <<<"$own" || { echo "no example: $page"; exit 1; }

@@ -7,12 +7,13 @@ source "$(dirname "$0")/../common.sh"
 step 'undefined behaviour under Miri'
 miri() {
     MIRIFLAGS='-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks' PROPTEST_CASES=2 \
-        cargo +nightly miri test -p probe-runtime "$@"
+        cargo +nightly miri test "$@"
 }
 if cargo +nightly miri --version >/dev/null 2>&1 \
     || rustup toolchain install nightly --profile minimal --component miri,rust-src; then
-    miri --target-dir target/miri --test interpreted
-    RUSTFLAGS='--cfg probe_in_place' miri --target-dir target/miri-in-place --lib -- table:: patch::plan:: patch::word:: --skip model::
+    miri -p probe-runtime --target-dir target/miri --test interpreted
+    RUSTFLAGS='--cfg probe_in_place' miri -p probe-patch --target-dir target/miri-in-place --lib -- table:: word:: --skip model::
+    RUSTFLAGS='--cfg probe_in_place' miri -p probe-runtime --target-dir target/miri-in-place --lib -- table:: patch::plan::
 else
     echo 'left out: there is no Miri'
 fi

@@ -4,7 +4,7 @@ source "$(dirname "$0")/../common.sh"
 
 # Built from what is packaged. A package of a work in progress is one, too.
 step 'packages'
-packages=(probe-macros probe-runtime probe-build)
+packages=(probe-macros probe-patch probe-runtime probe-build)
 cargo package --allow-dirty "${packages[@]/#/--package=}"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 for package in "${packages[@]}"; do
