@@ -14,6 +14,7 @@ use crate::os::kept::Kept;
 #[cfg(not(all(test, loom)))]
 use crate::os::{maps::Maps, text::protect};
 use crate::quiet::{self, Quiet, Quieting};
+use crate::word;
 // The model checker's kernel.
 #[cfg(all(test, loom))]
 use super::interleavings::{Maps, protect};
@@ -89,11 +90,10 @@ pub(super) fn try_lock() -> Option<Locked> {
     Some(Locked { pages, _quiet: quiet, _whole: whole })
 }
 
-/// Forks take the mutex, so that the child finds the map whole.
+/// Forks take the mutex, so that the child finds the map whole, and every instruction.
 pub static READY: Ready = Ready::new(Rank::Text, ACROSS_FORKS, || ());
 
-const ACROSS_FORKS: AcrossForks =
-    AcrossForks { before: before_fork, in_parent: after_fork, in_child: after_fork };
+const ACROSS_FORKS: AcrossForks = AcrossForks { before: before_fork, in_parent: after_fork, in_child };
 
 thread_local! {
     static ACROSS_FORK: Kept<Locked> = const { Kept::new() };
@@ -106,6 +106,13 @@ fn before_fork() {
 
 fn after_fork() {
     drop(ACROSS_FORK.with(Kept::take));
+}
+
+/// Patches that other threads had under way are ended by the one that is left: last, since that may
+/// take the mutex.
+fn in_child() {
+    after_fork();
+    word::end_in_child();
 }
 
 impl Pages {

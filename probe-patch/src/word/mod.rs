@@ -168,6 +168,7 @@ pub use plan::{INT3, Plan, Step, is_straddler};
 pub use trap::traps;
 pub use wait::{Ticks, Wait};
 
+pub(crate) use trap::end_in_child;
 
 use crate::bytes::Bytes;
 use crate::error::PatchError;

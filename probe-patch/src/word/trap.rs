@@ -145,25 +145,18 @@ fn nobody_keeps(is_first: bool) -> Result<(), PatchError> {
 }
 
 fn install() -> Result<(), PatchError> {
-    static IS_HOOKED: AtomicBool = AtomicBool::new(false);
     // No-op under an upper room's lock, where nothing may be loaded: its holder has called this
     // before.
     READY.require().map_err(|error| signal(&error.to_string()))?;
-    os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))?;
-    if !IS_HOOKED.swap(true, Ordering::AcqRel) {
-        os::fork::install(nothing, nothing, in_child);
-    }
-    Ok(())
+    os::trap::install(hold).map_err(|error| signal(&format!("its handler can't be installed: {error}")))
 }
 
 fn signal(problem: &str) -> PatchError {
     PatchError::Signal { problem: problem.to_owned() }
 }
 
-extern "C" fn nothing() {}
-
-/// Only the thread that forked goes on. It ends the patches that others had under way.
-extern "C" fn in_child() {
+/// In a forked child, only the thread that forked goes on. It ends the patches that others had under way.
+pub(crate) fn end_in_child() {
     for entry in table::all() {
         entry.end_alone(&Text);
     }

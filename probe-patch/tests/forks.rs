@@ -1,0 +1,77 @@
+//! What forks ask of patches. A process of its own: it forks, and counts the hooks that are installed.
+#![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
+
+use std::arch::naked_asm;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use probe_patch::word::{INT3, Options, Pending, traps};
+use probe_patch::{Bytes, OpenText};
+
+type Hook = Option<extern "C" fn()>;
+
+static INSTALLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    fn __register_atfork(before: Hook, parent: Hook, child: Hook, object: *mut c_void) -> c_int;
+}
+
+/// In the C library's place, and with its effect.
+#[unsafe(no_mangle)]
+extern "C" fn pthread_atfork(before: Hook, parent: Hook, child: Hook) -> c_int {
+    INSTALLED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: functions of an object that stays.
+    unsafe { __register_atfork(before, parent, child, ptr::null_mut()) }
+}
+
+#[unsafe(naked)]
+extern "C" fn number() -> u32 {
+    naked_asm!("mov eax, 1", "ret")
+}
+
+const fn mov(number: u8) -> [u8; 5] {
+    [0xb8, number, 0, 0, 0]
+}
+
+/// A fork may have begun on another thread when an operation comes to its first trap, and that may
+/// be under a lock that the fork waits for. So nothing may wait for the fork's end there: before
+/// glibc 2.36, and with musl, installing a hook does.
+#[test]
+fn hooks_are_installed_with_the_first_text_that_is_opened_and_a_child_ends_what_is_under_way() {
+    let at = number as *const () as usize;
+    assert_eq!(INSTALLED.load(Ordering::Relaxed), 0);
+    OpenText::new(at..at + 5).and_then(OpenText::close).unwrap();
+    let installed = INSTALLED.load(Ordering::Relaxed);
+    assert_ne!(installed, 0);
+
+    // SAFETY: one `mov` for another.
+    let start = |to| unsafe { Options::new().strict(true).start(at, mov(to).into()) };
+    start(2).and_then(Pending::wait).unwrap();
+    assert_eq!((number(), INSTALLED.load(Ordering::Relaxed)), (2, installed));
+
+    let under_way = start(3).unwrap();
+    let found = || {
+        // SAFETY: the function's code.
+        let bytes: [u8; 5] = unsafe { ptr::read_volatile(at as *const [u8; 5]) };
+        Bytes::from(bytes)
+    };
+    assert_eq!(found()[0], INT3);
+    // SAFETY: the child does what a child of several threads may, and ends.
+    match unsafe { libc::fork() } {
+        0 => {
+            let is_whole = *found() == mov(3) && number() == 3 && traps() == 0;
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(c_int::from(!is_whole)) };
+        }
+        child => {
+            let mut status = -1;
+            // SAFETY: waits for that child.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!(status, 0, "the child found the patch under way");
+        }
+    }
+    assert_eq!(found()[0], INT3, "the parent's goes on");
+    under_way.wait().unwrap();
+    assert_eq!(number(), 3);
+}
