@@ -1,5 +1,6 @@
-//! Decides once whether this target's code is patched, so that the sources look at one cfg only: `probe_backend` is `x86_64`
-//! or `portable`, as in `probe-runtime`. Here nothing is ever `off`: without probes there is still code to patch.
+//! Decides once whether this target's code is patched, so that the sources look at one cfg only.
+//! `probe_backend` is `x86_64` or `portable`, as in `probe-runtime`. It is never `off`: a program
+//! without probes still has code to patch.
 
 use std::env;
 

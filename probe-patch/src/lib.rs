@@ -47,7 +47,8 @@ pub use {
     pages::{OpenText, TextError, unrestored_bytes},
 };
 
-/// What `probe-runtime` of the same version stands on. Not part of the API: it changes with any version.
+/// The parts that `probe-runtime` of the same version needs beyond the API. Not part of the API:
+/// they change with any version.
 #[doc(hidden)]
 pub mod __runtime {
     pub mod os {

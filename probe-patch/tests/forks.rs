@@ -1,4 +1,4 @@
-//! What forks ask of patches. A process of its own: it forks, and counts the hooks that are installed.
+//! Patches and forks. A process of its own: it forks, and counts the hooks that are installed.
 #![cfg(all(probe_backend = "x86_64", target_env = "gnu", not(miri)))]
 
 use std::arch::naked_asm;

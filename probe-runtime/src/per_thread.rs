@@ -245,7 +245,7 @@ impl<H: Zeroed, P: Zeroed> Drop for PerThread<H, P> {
             let known = slot.word(self.memory()).swap(0, Ordering::AcqRel);
             if known > REFUSED {
                 let start = usize::try_from(known).unwrap_or_default() - HEAD_AT;
-                // SAFETY: mapped here, with this length; only this consumer's hits, which are over, used it.
+                // SAFETY: mapped here, with this length; only past hits of this consumer used it.
                 unsafe { os::memory::give_back(ptr::with_exposed_provenance_mut(start), self.bytes()) };
             }
         }

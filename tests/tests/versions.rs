@@ -32,7 +32,7 @@ fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) {
     }
 }
 
-/// The workspace's manifest, for the runtime and what is its own alone, under another version.
+/// The workspace's manifest, for the runtime and its own crates alone, under another version.
 fn other_manifest(manifest: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let manifest = manifest.replace(&format!("\"={version}\""), &format!("\"={OTHER_VERSION}\""));

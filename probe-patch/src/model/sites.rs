@@ -16,13 +16,14 @@ fn site(offset: usize) -> SiteAddr {
     SiteAddr(LINE + offset)
 }
 
-/// What may stand there: nothing, a JMP or CALL to the cold block, a JMP to a counting block.
+/// The instructions that may stand there: a NOP, a JMP or CALL to the cold block, a JMP to a
+/// counting block.
 fn own(site: SiteAddr, is_call: bool) -> [Instruction; 3] {
     let to = |target, is_call| Instruction::branch(Rel32::between(site, target).unwrap(), is_call);
     [Instruction::NOP5, to(COLD, is_call), to(BLOCK, false)]
 }
 
-/// What executing the site may do, at any time.
+/// The possible effects of executing the site, at any time.
 fn effects(site: SiteAddr, written: &[Instruction], granule: usize) -> HashSet<Effect> {
     let mut history = History::of(site.0, Instruction::NOP5.bytes().into(), &[]);
     for instruction in written {

@@ -24,7 +24,8 @@ pub mod cancel {
     }
 }
 
-/// Nothing leads from one binary into another, and a thread that has been in its code keeps it loaded.
+/// Nothing leads from one binary into another, and a thread that has been in its code keeps it
+/// loaded.
 pub mod pin {
     /// The object that can't be kept, and why.
     pub struct Unpinned {

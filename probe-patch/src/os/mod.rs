@@ -1,12 +1,12 @@
-//! What patching and getting ready ask of the operating system:
+//! Services of the operating system for patching and for getting ready:
 //!
 //! - `cancel::Uncancellable`: this thread can't be cancelled meanwhile;
 //! - `fork::{install, process}`: hooks around `fork`; what tells a child from its parent;
 //! - `kept::Kept`: what a thread keeps across one;
 //! - `pin::{pin, pin_object}`: this code stays loaded, or another object;
-//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `memory`, `trap`, who is in its way (`masks`,
-//!   `tracer`), `thread`, `objects`, `heavy_barrier`: all threads have passed a full fence and a serialising instruction
-//!   when it returns.
+//! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `memory`, `trap`; `masks`
+//!   and `tracer`, which find obstacles to a trap; `thread`, `objects`; `heavy_barrier`: when it
+//!   returns, all threads have passed a full fence and a serialising instruction.
 
 #[cfg(all(unix, any(not(miri), probe_in_place)))]
 pub mod fork;

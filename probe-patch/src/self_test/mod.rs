@@ -35,7 +35,8 @@ pub struct SelfTest {
 /// another thread executing it throughout. Checks each result, and, before each patch, the bytes.
 ///
 /// Takes some milliseconds, and installs the handler of `SIGTRAP` that patching through traps
-/// needs. In builds that don't patch (other targets, `--cfg probe_portable`) there is nothing to test.
+/// needs. In builds that don't patch (other targets, `--cfg probe_portable`) there is nothing to
+/// test.
 ///
 /// # Errors
 /// [`SelfTestError`] names the path that does not work here, and why.
@@ -66,7 +67,7 @@ impl fmt::Display for SelfTest {
     }
 }
 
-/// What of the [`self_test`] went wrong.
+/// A failure of the [`self_test`].
 ///
 /// ```
 /// if let Err(error) = probe_patch::self_test() {
@@ -78,7 +79,7 @@ impl fmt::Display for SelfTest {
 pub struct SelfTestError {
     /// The kind of instruction: `aligned` or `straddling`.
     pub path: &'static str,
-    /// What was seen.
+    /// The observation that tells so.
     pub problem: String,
 }
 

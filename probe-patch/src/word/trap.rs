@@ -155,7 +155,8 @@ fn signal(problem: &str) -> PatchError {
     PatchError::Signal { problem: problem.to_owned() }
 }
 
-/// In a forked child, only the thread that forked goes on. It ends the patches that others had under way.
+/// In a forked child, only the thread that forked goes on. It ends the patches that others had under
+/// way.
 pub(crate) fn end_in_child() {
     for entry in table::all() {
         entry.end_alone(&Text);
@@ -205,7 +206,7 @@ fn relax(since: u64) {
 fn first_byte(addr: usize) -> u8 {
     // SAFETY: it was just executed; text is only ever changed through atomics.
     let byte = unsafe { AtomicU8::from_ptr(addr as *mut u8) }.load(Ordering::Relaxed);
-    // What is read next is not older.
+    // Later reads are not older than this one.
     fence(Ordering::Acquire);
     byte
 }

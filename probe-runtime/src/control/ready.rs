@@ -1,4 +1,4 @@
-//! What must be in place before the first operation on probes, see `lifecycle` in `probe-patch`.
+//! Getting ready for the first operation on probes, see `lifecycle` in `probe-patch`.
 
 use super::lock;
 use crate::dispatch;

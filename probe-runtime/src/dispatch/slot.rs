@@ -193,7 +193,7 @@ impl Slot {
             self.give_back(self.owner.now());
             return known;
         }
-        // SAFETY: what was installed takes slots.
+        // SAFETY: the installed call takes slots.
         unsafe { os::thread::on_exit(own.cast()) };
         self
     }

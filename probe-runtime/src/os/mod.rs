@@ -22,8 +22,8 @@
 //! - `perf::{Descriptor, Page, process}`: the kernel's events;
 //! - where code is patched: `text::protect`, `maps::Maps`, `mem::Alias`, `objects::Frozen::loaded`.
 //!
-//! Nothing here knows about probes. What patching and getting ready need, too, is that of
-//! `probe-patch`.
+//! Nothing here knows about probes. `probe-patch` provides the services that patching and getting
+//! ready need, too.
 
 pub(crate) use probe_patch::__runtime::os::{cancel, fork, kept, pin};
 

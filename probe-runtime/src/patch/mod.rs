@@ -1,7 +1,8 @@
 //! Changing code while threads execute it.
 //!
-//! What changes any code is the crate [`probe_patch`], which can be had without probes. All of it is
-//! here under the same names: where its examples say `probe_patch`, say `probe_runtime::patch`.
+//! The crate [`probe_patch`] changes code, also in programs without probes. This module re-exports
+//! all of it: where its examples say `probe_patch`, say `probe_runtime::patch`.
+//!
 //! - Sites of probes, a batch at a time: see below. [`ProbeSet`](crate::ProbeSet) uses these.
 //! - [`word`] replaces any instruction of up to 8 bytes, wherever it lies, at once or
 //!   asynchronously, through a trap if necessary.

@@ -1,5 +1,5 @@
-//! The rooms of `probe-patch`, and above them those of `probe-runtime`, stand one above the other, as
-//! ARCHITECTURE.md says: each names those below it only.
+//! The rooms of `probe-patch`, and above them those of `probe-runtime`, stand one above the other,
+//! as ARCHITECTURE.md says: each names those below it only.
 
 mod paths;
 
@@ -32,8 +32,8 @@ struct Plan {
 }
 
 impl Plan {
-    /// From the block that begins with `layers` and the crate: rooms of one level beside each other,
-    /// those below first; then lines `room names room: why`.
+    /// From the block that begins with `layers` and the crate: rooms of one level beside each
+    /// other, those below first; then lines `room names room: why`.
     fn read(krate: &str) -> Self {
         let begin = format!("```layers {krate}\n");
         let block = ARCHITECTURE.split(&begin).nth(1).and_then(|rest| rest.split("```").next());

@@ -1,5 +1,5 @@
-//! What a source file names: all its paths are read, also those in macros, but for tests. A path that
-//! begins at the root has to go on with a room: what `lib.rs` exports hides whose it is.
+//! The rooms that a source file names. All its paths are read, also those in macros, but for tests.
+//! A path that begins at the root has to go on with a room: an export of `lib.rs` hides its room.
 
 use std::collections::BTreeSet;
 
@@ -174,7 +174,7 @@ impl<'ast> Visit<'ast> for File<'_> {
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {}
 }
 
-/// What a file of `x::y` in the upper crate names.
+/// The rooms that a file of `x::y` in the upper crate names.
 fn named(source: &str) -> Vec<String> {
     named_in("probe_runtime", source)
 }

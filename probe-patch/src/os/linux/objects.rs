@@ -1,7 +1,7 @@
 //! The loaded objects (executable, shared objects, plugins), through `dl_iterate_phdr(3)`.
 
-// Safety: relies on the dynamic linker's program headers, which describe what is mapped while the
-// iteration holds its lock.
+// Safety: relies on the dynamic linker's program headers, which describe the mapped segments while
+// the iteration holds its lock.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::slice;

@@ -1,4 +1,4 @@
-//! Linux: what `probe-patch` has no use for, and from there what it has.
+//! Linux: the services that `probe-patch` has no use for, beside its own.
 
 pub(crate) mod objects;
 pub(crate) mod peek;
