@@ -1,8 +1,9 @@
 //! The stack of calls under way on one thread.
 //!
-//! Only its thread writes it; atomics, since anybody may look. A frame of C code that may end
-//! unseen is *watched*: `watch` is the stack pointer of the innermost of them, and a hit from above
-//! it finds that call over.
+//! Only the owning thread writes the stack; its fields are atomics because other threads may read
+//! it at any time. A frame of C code that may end without an exit is *watched*: `watch` is the
+//! stack pointer of the innermost such frame. A hit from further up in the stack shows that this
+//! call is over.
 
 // Safety: relies on zeroes being an empty stack.
 #![expect(unsafe_code, reason = "see above")]
@@ -12,51 +13,50 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 use crate::per_thread::Zeroed;
 
-/// Calls that a thread may have under way; what is called in deeper ones is counted, and not
-/// measured.
+/// Calls that a thread may have under way. Deeper calls are counted, but not measured.
 pub(super) const DEPTH: usize = 8192;
 
-/// No frame is watched. (Zero, as the field begins, lasts until the first hit, which belongs to
-/// another generation.)
+/// No frame is watched. (The field is zero until the thread's first hit, which belongs to another
+/// generation.)
 const UNWATCHED: usize = usize::MAX;
 
 /// A call that began.
 #[repr(C)]
 pub(super) struct Frame<const N: usize> {
-    /// The function, and of a poll or a call with a frame of its own: `MARKED`.
+    /// The function, and `MARKED` if the call also has a mark, and `WATCHED` if it is watched.
     key: AtomicU64,
-    /// The meter's.
+    /// The note that the meter keeps with the call.
     pub(super) note: AtomicU64,
     start: [AtomicU64; N],
     inner: [AtomicU64; N],
-    /// If it is marked: of a poll, the future; else the stack pointer.
+    /// If `MARKED`: the future of a poll, or the stack pointer of a call.
     mark: AtomicUsize,
-    /// Of a call that is watched: what was watched before; else 0.
+    /// If `WATCHED`: the previous value of `watch`; else 0.
     outer_watch: AtomicUsize,
 }
 
-/// A frame's call is not told by its function alone.
+/// The frame's call is identified by its function and its mark.
 const MARKED: u64 = 1 << 32;
-/// A frame's call is watched.
+/// The frame's call is watched.
 const WATCHED: u64 = 1 << 33;
 
 /// A thread's stack of calls.
 #[repr(C)]
 pub(super) struct Frames<const N: usize> {
-    /// Which thread's it is.
+    /// The number of the thread that owns the stack.
     pub(super) thread: AtomicU64,
-    /// The generation, while nothing is watched, and there has been room for all: most hits need to
-    /// know no more. Else 0.
+    /// The generation while no frame is watched and every call has a frame; else 0. Most hits check
+    /// nothing else.
     pub(super) plain: AtomicU32,
     len: AtomicU32,
-    /// Of which generation all its frames are.
+    /// The generation of all frames.
     pub(super) generation: AtomicU32,
     watch: AtomicUsize,
-    /// Calls that began above the last frame there is room for, and have not ended.
+    /// Calls under way for which there was no frame.
     over: AtomicU32,
-    /// The stack pointer of the first of those, if it is watched.
+    /// The stack pointer of the first of these calls if that is watched; else 0.
     over_at: AtomicUsize,
-    /// All calls that there was no room for.
+    /// All calls so far for which there was no frame.
     pub(super) too_deep: AtomicU64,
     stack: [Frame<N>; DEPTH],
 }
@@ -64,8 +64,8 @@ pub(super) struct Frames<const N: usize> {
 // SAFETY: atomics only.
 unsafe impl<const N: usize> Zeroed for Frames<N> {}
 
-/// Which call a hit belongs to, apart from its function: a future, or a stack pointer; 0 where the
-/// function says it all.
+/// Identifies a call of a function: the address of a future, or a stack pointer. 0 if the function
+/// alone identifies it.
 pub(super) type Mark = usize;
 
 impl<const N: usize> Frames<N> {
@@ -74,12 +74,12 @@ impl<const N: usize> Frames<N> {
         self.len.load(Relaxed) as usize
     }
 
-    /// Whether a hit has to look whether calls are over that had no exit.
+    /// Whether a hit must look for calls that ended without an exit.
     pub(super) fn is_watched(&self) -> bool {
         self.watch.load(Relaxed) != UNWATCHED
     }
 
-    /// Sets `plain` after a change of what it depends on.
+    /// Updates `plain` after a change of the fields that it depends on.
     fn settle(&self) {
         let is_plain = !self.is_watched() && self.over.load(Relaxed) == 0;
         self.plain.store(if is_plain { self.generation.load(Relaxed) } else { 0 }, Relaxed);
@@ -91,8 +91,8 @@ impl<const N: usize> Frames<N> {
         self.stack.get(depth.wrapping_sub(1))
     }
 
-    /// A frame for a call that begins, and that of its caller; `None`, and counted, where there is
-    /// no room.
+    /// Pushes a frame for a call that begins. Returns it, with the frame of its caller; `None` if
+    /// there is no room, which is counted.
     pub(super) fn push(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let Some(frame) = self.stack.get(len) else {
@@ -109,8 +109,8 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// The same of a call that its function alone tells, where there is room, and `now` is known:
-    /// without a way that leads elsewhere.
+    /// The same for a call without a mark. Returns `None` if there is no room or `now` returns
+    /// `None`; it calls no other function.
     #[inline(always)]
     pub(super) fn push_plain(
         &self,
@@ -119,7 +119,7 @@ impl<const N: usize> Frames<N> {
     ) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let len = self.len();
         let frame = self.stack.get(len)?;
-        // Before anything is written, so that nothing has to be kept over a call for it.
+        // Read before any write, so that no register has to be saved across a call.
         frame.start(now()?);
         frame.key.store(u64::from(function), Relaxed);
         frame.inner.iter().for_each(|inner| inner.store(0, Relaxed));
@@ -128,8 +128,8 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// Takes off the innermost call, if it is one of this function, and its function alone tells
-    /// it. With it, the call around it.
+    /// Pops the innermost call if it is one of this function and has no mark. Returns it, with the
+    /// frame of its caller.
     #[inline(always)]
     pub(super) fn pop_plain(&self, function: u32) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let depth = self.len();
@@ -141,7 +141,7 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(depth.wrapping_sub(1))))
     }
 
-    /// Watches the innermost call, whose stack pointer is this.
+    /// Watches the innermost call, which has this stack pointer.
     pub(super) fn watch(&self, stack_pointer: usize) {
         let Some(frame) = self.at(self.len()) else { return };
         frame.key.store(frame.key.load(Relaxed) | WATCHED, Relaxed);
@@ -160,7 +160,7 @@ impl<const N: usize> Frames<N> {
         self.plain.store(0, Relaxed);
     }
 
-    /// Whether a call that ends is one that there was no room for.
+    /// Notes the end of a call for which there was no frame. Returns whether there was one.
     pub(super) fn pop_over(&self) -> bool {
         let over = self.over.load(Relaxed);
         if over != 0 {
@@ -170,7 +170,7 @@ impl<const N: usize> Frames<N> {
         over != 0
     }
 
-    /// Takes off the innermost call, if it is this one. With it, the call around it.
+    /// Pops the innermost call if it is this one. Returns it, with the frame of its caller.
     pub(super) fn pop_if(&self, function: u32, mark: Mark) -> Option<(&Frame<N>, Option<&Frame<N>>)> {
         let frame = self.at(self.len())?;
         if !frame.is(function, mark) {
@@ -187,7 +187,7 @@ impl<const N: usize> Frames<N> {
         Some(frame)
     }
 
-    /// Takes off the innermost call, which is at this depth.
+    /// Pops the innermost call, which is at this depth.
     #[inline(always)]
     fn shorten(&self, depth: usize) {
         #[expect(clippy::cast_possible_truncation, reason = "at most `DEPTH`")]
@@ -202,8 +202,8 @@ impl<const N: usize> Frames<N> {
         }
     }
 
-    /// Takes off, innermost first, the calls that a hit with this stack pointer finds over. One
-    /// that begins where another one's frame is finds that one over, too.
+    /// Pops, innermost first, the calls that are over according to the stack pointer of a hit. If
+    /// the hit begins a call in the place of another call's frame, that call is over, too.
     #[cold]
     pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool, mut dropped: impl FnMut(u32)) {
         let is_dead = |at: usize| at < stack_pointer || (begins && at == stack_pointer);
@@ -221,8 +221,8 @@ impl<const N: usize> Frames<N> {
         }
     }
 
-    /// Takes off all that are inside of the innermost call that this is the end of.
-    /// `is_framed` says that the mark is a stack pointer.
+    /// Pops all calls inside of the innermost call that ends here. `is_framed` says that the mark
+    /// is a stack pointer.
     pub(super) fn drop_inside(
         &self,
         function: u32,
@@ -233,7 +233,7 @@ impl<const N: usize> Frames<N> {
         let found = self.stack[..self.len().min(DEPTH)].iter().rposition(|frame| frame.is(function, mark));
         let keep = match found {
             Some(at) => at + 1,
-            // A call from before the first frame: in Rust, all inside of it are over.
+            // The call began before the first frame. In Rust, all calls inside of it are over.
             None if !is_framed => 0,
             None => return,
         };
@@ -244,7 +244,7 @@ impl<const N: usize> Frames<N> {
         }
     }
 
-    /// Takes off all.
+    /// Pops all calls.
     #[cold]
     pub(super) fn clear(&self, mut dropped: impl FnMut(u32)) {
         while let Some(frame) = self.pop() {
@@ -256,7 +256,7 @@ impl<const N: usize> Frames<N> {
         self.plain.store(0, Relaxed);
     }
 
-    /// All its frames will be of this generation, and thread.
+    /// Sets the generation and the thread to which all further frames belong.
     pub(super) fn begin(&self, generation: u32, thread: u64) {
         self.generation.store(generation, Relaxed);
         self.thread.store(thread, Relaxed);
@@ -264,7 +264,7 @@ impl<const N: usize> Frames<N> {
     }
 }
 
-/// What tells a frame's call.
+/// Returns the key of a frame, as it is before the call is watched.
 #[inline(always)]
 fn key(function: u32, mark: Mark) -> u64 {
     u64::from(function) | if mark == 0 { 0 } else { MARKED }
@@ -286,7 +286,7 @@ impl<const N: usize> Frame<N> {
         std::array::from_fn(|at| self.inner[at].load(Relaxed))
     }
 
-    /// A call inside of it has taken so much.
+    /// Adds the time, or the counts, of a call that this call made.
     #[inline(always)]
     pub(super) fn add_inner(&self, elapsed: [u64; N]) {
         let _ = std::array::from_fn::<_, N, _>(|at| add(&self.inner[at], elapsed[at]));
@@ -298,15 +298,15 @@ impl<const N: usize> Frame<N> {
         function
     }
 
-    /// Whether a hit with this mark is of this call.
+    /// Whether the frame belongs to this call.
     pub(super) fn is(&self, function: u32, mark: Mark) -> bool {
         let found = self.key.load(Relaxed) & !WATCHED;
         found == key(function, mark) && (mark == 0 || self.mark.load(Relaxed) == mark)
     }
 }
 
-/// Adds to a number that only this thread writes, and others read: no locked instruction. For what
-/// consumers keep [for each thread](crate::PerThread).
+/// Adds to a number that only this thread writes and other threads read, without a locked
+/// instruction. Meant for the numbers that consumers keep [for each thread](crate::PerThread).
 ///
 /// ```
 /// let hits = std::sync::atomic::AtomicU64::new(1);

@@ -1,4 +1,4 @@
-//! Which probes are one function's: what a hit of each means.
+//! Groups the probes of a selection by function, and decides the effect of each probe's hits.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::abi::{Definition, Kind};
 use crate::control::ProbeSet;
 use crate::registry::ProbeId;
 
-/// A function with probes, as a selection has it.
+/// A function with probes in a selection.
 ///
 /// ```
 /// use probe_runtime::calls::{Calls, Ended, Meter};
@@ -41,8 +41,8 @@ use crate::registry::ProbeId;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    // Shared with copies, of which reports make one for each function that they show; the file's
-    // also with most other functions in it.
+    // Shared between copies: a report has a copy of each function that it shows. Most functions
+    // also share the file's name with others.
     path: Arc<str>,
     file: Arc<str>,
     line: u32,
@@ -65,13 +65,13 @@ impl Function {
         self.line
     }
 
-    /// Whether its probes are a future's: it may be suspended, and resumed on another thread.
+    /// Whether the function is a future: it may be suspended, and resumed on another thread.
     pub fn is_future(&self) -> bool {
         self.is_future
     }
 }
 
-/// A function whose calls can't be paired, for want of a kind of probes in the selection.
+/// A function whose calls can't be paired, because the selection lacks a kind of its probes.
 ///
 /// ```
 /// # use probe_runtime::calls::{Ended, Meter};
@@ -112,10 +112,10 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What a hit of a probe means for the calls of its function.
+/// The effect of a probe's hit on the calls of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nothing: a point, or a function that is left out.
+    /// Nothing: the probe is a point, or its function is left out.
     Nothing,
     /// A call begins.
     Begin,
@@ -133,7 +133,7 @@ pub(crate) enum Step {
     Cancel,
 }
 
-/// A step, and whose it is.
+/// A step and its function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Act {
     pub(crate) function: u32,
@@ -144,17 +144,17 @@ impl Act {
     pub(crate) const NOTHING: Self = Self { function: 0, step: Step::Nothing };
 }
 
-/// What all probes of a selection mean.
+/// The functions of a selection and the effects of its probes.
 #[derive(Default)]
 pub(crate) struct Selected {
     pub(crate) functions: Vec<Function>,
     pub(crate) left_out: Vec<LeftOut>,
-    /// By the probes' numbers.
+    /// Indexed by the probes' numbers.
     pub(crate) acts: Vec<Act>,
 }
 
 impl Selected {
-    /// A function of which nobody is told, with the probes 0 and 1 as its entry and exit.
+    /// Returns a function that no consumer sees, with the probes 0 and 1 as its entry and exit.
     #[cfg(feature = "profiler")]
     pub(crate) fn rehearsed() -> Self {
         let function = Function { path: "".into(), file: "".into(), line: 0, is_future: false };
@@ -162,8 +162,8 @@ impl Selected {
         Self { functions: vec![function], left_out: Vec::new(), acts: acts.into() }
     }
 
-    /// What the probes of a set mean. Their definitions are read where they are: a list of
-    /// `ProbeInfo` would take ten times the memory.
+    /// Groups the probes of a set. Definitions are read in place: a list of `ProbeInfo` would take
+    /// ten times the memory.
     pub(crate) fn of(probes: &ProbeSet) -> Self {
         probes.with_definitions(|all| Self::listed(all.map(|(id, of)| Listed::new(id, of))))
     }
@@ -175,7 +175,7 @@ impl Selected {
             !matches!(probe.kind, Kind::Point | Kind::Replace)
         };
         let all: Vec<_> = probes.filter(marks_calls).collect();
-        // Most functions' probes lie side by side: half as many are to be sorted.
+        // The probes of most functions are adjacent, so sorting their groups halves the work.
         let mut in_order: Vec<_> = all.chunk_by(|a, b| a.compare(b).is_eq()).collect();
         crate::order::sort_by(&mut in_order, |a, b| a[0].compare(&b[0]));
         let mut selected = Self { acts: vec![Act::NOTHING; numbers], ..Self::default() };
@@ -208,10 +208,10 @@ impl Selected {
     }
 }
 
-/// The first field of a future's exits.
+/// The name of the first field of a future's exits.
 const FUTURE: &str = "future";
 
-/// A probe, as it is sorted: by what those of a function share.
+/// A probe, as it is sorted: the probes of a function compare as equal.
 struct Listed<'a> {
     id: ProbeId,
     of: &'a Definition,
@@ -229,8 +229,8 @@ impl<'a> Listed<'a> {
         self.path.cmp(other.path).then_with(file).then_with(|| self.of.line().cmp(&other.of.line()))
     }
 
-    /// An exit carries the future's address as its first field; that of a plain function has its
-    /// outcome there.
+    /// Whether the probe belongs to a future. The exit of a future has the future's address as its
+    /// first field; that of a plain function has the outcome.
     fn is_of_future(&self) -> bool {
         match self.kind {
             Kind::Suspend | Kind::Resume | Kind::Drop => true,

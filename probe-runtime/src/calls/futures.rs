@@ -1,15 +1,16 @@
-//! Futures that have been entered and not ended: when that was, and how long their polls have taken
-//! since.
+//! Futures that were entered and have not ended: when they were entered, and how long their polls
+//! have taken.
 //!
-//! A table for each thread, of the futures that were entered there; only that thread adds to it. A
-//! future's hits come one after the other, ordered by whoever moves it between threads, so
-//! whichever thread polls it may write its entry, and free it, with plain stores. Who does not find
-//! a future in its own table looks through those of all threads.
+//! Each thread has a table of the futures that it entered, and only that thread adds to it. The
+//! hits of one future come one after the other, ordered by the code that moves it between threads.
+//! So the thread that polls a future may write and free its entry with plain stores. If a future is
+//! not in the thread's own table, the tables of all threads are searched.
 //!
-//! A future that is leaked, neither polled to its end nor dropped, keeps its place until another
-//! one of its address and function is entered on the same thread, or the sites are switched. (One
-//! that is entered on another thread, in memory that was given back in spite of the leak, and
-//! polled on a third, would be taken for it: `unsafe` code alone can do that.)
+//! A leaked future is neither polled to its end nor dropped. It keeps its place until another
+//! future of the same address and function is entered on the same thread, or until the sites are
+//! switched. (A future would be mistaken for a leaked one if it had the same address and function,
+//! was entered on another thread, and was polled on a third. That takes `unsafe` code that frees
+//! the memory of a leaked future.)
 
 // Safety: relies on zeroes being an empty table.
 #![expect(unsafe_code, reason = "see above")]
@@ -20,12 +21,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use super::frames::add;
 use crate::per_thread::Zeroed;
 
-/// Futures that may be pending of those that one thread has entered.
+/// Pending futures that have a place in the table of the thread that entered them.
 const PENDING: usize = 4096;
-/// Places in which one may lie, from where its hash says.
+/// Consecutive places that are tried, from the hash of the future's address on.
 const TRIES: usize = 32;
 
-/// Which future: its address is another one's, of another function or later on.
+/// Identifies a future. Its address alone does not: another function's future, or a later one, may
+/// have the same address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Which {
     pub(super) future: usize,
@@ -35,7 +37,7 @@ pub(super) struct Which {
 
 #[repr(C)]
 pub(super) struct Pending<const N: usize> {
-    /// 0 if it is free.
+    /// The future's address; 0 if the place is free.
     future: AtomicUsize,
     function: AtomicU32,
     generation: AtomicU32,
@@ -45,7 +47,7 @@ pub(super) struct Pending<const N: usize> {
 
 #[repr(C)]
 pub(super) struct Futures<const N: usize> {
-    /// Futures that there was no room for.
+    /// Futures for which there was no place.
     pub(super) lost: AtomicU64,
     pending: [Pending<N>; PENDING],
 }
@@ -65,15 +67,15 @@ impl<const N: usize> Futures<N> {
         self.places(which.future).find(|pending| pending.is(which))
     }
 
-    /// Takes note of one that is entered. `dropped` is told of those whose place it takes: their
-    /// end was missed.
+    /// Adds a future that is entered. Calls `dropped` with the function of a future whose place is
+    /// taken because its end was missed.
     pub(super) fn enter(&self, which: Which, now: [u64; N], mut dropped: impl FnMut(u32)) {
         let is_gone = |pending: &&Pending<N>| {
             let future = pending.future.load(Acquire);
             let same = future == which.future && pending.function.load(Relaxed) == which.function;
             future == 0 || same || pending.generation.load(Relaxed) != which.generation
         };
-        // One of the same address and function first: there is at most one.
+        // A future of the same address and function comes first; there is at most one.
         let same = self.places(which.future).find(|pending| {
             pending.future.load(Acquire) == which.future && pending.function.load(Relaxed) == which.function
         });
@@ -101,7 +103,7 @@ impl<const N: usize> Pending<N> {
             && self.generation.load(Relaxed) == which.generation
     }
 
-    /// A poll has taken so much.
+    /// Adds the time, or the counts, of a poll.
     pub(super) fn add(&self, elapsed: [u64; N]) {
         self.busy.iter().zip(elapsed).for_each(|(busy, elapsed)| add(busy, elapsed));
     }
@@ -114,7 +116,7 @@ impl<const N: usize> Pending<N> {
         self.busy.each_ref().map(|busy| busy.load(Relaxed))
     }
 
-    /// It has ended.
+    /// Frees the place of a future that has ended.
     pub(super) fn free(&self) {
         self.future.store(0, Release);
     }

@@ -1,4 +1,4 @@
-//! What a hit does to the calls of its thread.
+//! Pairs hits to calls.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,9 +14,9 @@ use crate::per_thread::{Local, PerThread};
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
 use crate::period::{Period, Since};
 
-/// The calls of a selection's functions, paired: see the [module's](crate::calls) text. Made in
-/// [`Consumer::prepare`](crate::Consumer::prepare); each hit of the consumer is handed to
-/// [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for a consumer that holds it.
+/// The paired calls of a selection's functions; see the [module](crate::calls). Create it in
+/// [`Consumer::prepare`](crate::Consumer::prepare), and pass each hit of the consumer to
+/// [`hit`](Self::hit). [`OnceCalls`](super::OnceCalls) does both for the consumer that holds it.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -86,7 +86,7 @@ pub struct Calls<const N: usize, M: Meter<N>> {
 }
 
 impl<const N: usize, M: Meter<N>> Calls<N, M> {
-    /// Gets ready for the hits of these probes.
+    /// Prepares for the hits of these probes.
     ///
     /// # Errors
     /// [`Error::OutOfCounters`] if too much is counted already.
@@ -101,33 +101,33 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         })
     }
 
-    /// From when it was made until now.
+    /// The period from its creation until now.
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     pub(crate) fn period(&self) -> Period {
         self.since.period()
     }
 
-    /// The functions whose calls are paired, by path.
+    /// The functions whose calls are paired, ordered by path.
     pub fn functions(&self) -> &[Function] {
         &self.selected.functions
     }
 
-    /// The functions whose calls are not, because not all of their probes were selected.
+    /// The functions whose calls are not paired, because not all of their probes were selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.selected.left_out
     }
 
-    /// What the meter keeps for each thread, with the thread.
+    /// Iterates over the meter's part of each thread, with the thread's number.
     pub fn heads(&self) -> impl Iterator<Item = Local<'_, M::Head, ()>> {
         self.memory.iter().map(|local| local.map(|head| &head.own))
     }
 
-    /// What the meter keeps for a function, of each thread.
+    /// Iterates over the meter's part of a function, one for each thread.
     pub fn parts(&self, function: usize) -> impl Iterator<Item = &M::Part> {
         self.memory.iter().filter_map(move |local| Some(&local.parts().get(function)?.own))
     }
 
-    /// Which hits of a function found no partner.
+    /// Counts the hits of a function that found no partner.
     pub fn unpaired(&self, function: usize) -> Unpaired {
         let parts = self.memory.iter().filter_map(|local| local.parts().get(function));
         let (mut unpaired, mut entered, mut finished) = (Unpaired::default(), 0, 0);
@@ -146,8 +146,9 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         unpaired
     }
 
-    /// How many calls were not measured, because their thread had too many under way (8192), too
-    /// many pending futures (4096, more or less), or no memory: the last counts hits.
+    /// Counts the calls that were not measured, because their thread had too many calls under way
+    /// (8192), too many pending futures (about 4096), or no memory. A thread without memory counts
+    /// hits instead of calls.
     pub fn lost(&self) -> u64 {
         let heads = self.memory.iter().map(|local| local.head());
         let of =
@@ -155,12 +156,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         heads.map(of).sum::<u64>() + self.memory.lost()
     }
 
-    /// What a hit means for the calls of its thread.
+    /// Begins or ends a call, as the event's probe says.
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
         let Some(&Act { function, step }) = self.selected.acts.get(event.probe().index()) else { return };
-        // Most hits take a way without a call, and so without registers to be kept over one; for
-        // the others all is done anew.
+        // Most hits take a path without a call of another function, so that no registers are saved.
+        // If that fails, the full path starts from the beginning.
         if step == Step::Begin {
             if self.begin_plain(event, meter, function).is_none() {
                 self.begin(event, meter, function);
@@ -175,7 +176,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// A call begins: in Rust, on a known thread, in the generation of its stack.
+    /// Begins a call without a mark, on a thread that is known, in the current generation.
     #[inline(always)]
     fn begin_plain(&self, event: &Event<'_>, meter: &M, function: u32) -> Option<()> {
         let thread = self.plain(event)?;
@@ -186,12 +187,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
         let (frame, outer) = head.frames.push_plain(function, || Some([0; N]))?;
         thread.note(meter, function, frame, outer);
-        // As late as can be: looking for the note is not the call's.
+        // Read as late as possible, so that finding the note is not part of the call's time.
         frame.start(meter.read(thread.own()));
         Some(())
     }
 
-    /// A call ends that began so.
+    /// Ends a call that `begin_plain` began.
     #[inline(always)]
     fn end_plain(&self, event: &Event<'_>, meter: &M, function: u32, now: Option<[u64; N]>) -> Option<()> {
         let now = now?;
@@ -288,8 +289,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         }
     }
 
-    /// The thread of this hit, with its stack up to date: calls that the hit finds over are taken
-    /// off. `None` where it has no partner.
+    /// Returns the thread of the hit, after popping the calls that are over. Returns `None` if the
+    /// hit has no partner.
     fn thread(&self, event: &Event<'_>, function: u32, begins: bool) -> Option<Thread<'_, N, M>> {
         let local = self.memory.of(event)?;
         let thread: Thread<'_, N, M> = Thread { memory: &self.memory, local };
@@ -298,8 +299,8 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         let is_known = frames.generation.load(Relaxed) == event.generation()
             && frames.thread.load(Relaxed) == local.thread();
         if !is_known {
-            // Another thread has the memory, or the sites were switched: what is under way can't be
-            // paired any more.
+            // The memory changed its thread, or the sites were switched, so the calls under way
+            // can't be paired any more.
             frames.clear(dropped);
             let is_settled = !event.generation().is_multiple_of(2);
             frames.begin(if is_settled { event.generation() } else { 0 }, local.thread());
@@ -311,12 +312,12 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         if let (true, Some(stack_pointer)) = (frames.is_watched(), event.stack_pointer()) {
             frames.drop_dead(stack_pointer, begins && event.has_frame(), dropped);
         }
-        // A call that there was no room for ends.
+        // A call ends for which there was no frame.
         (begins || !frames.pop_over()).then_some(thread)
     }
 }
 
-/// The stack pointer, where it tells calls apart; else 0.
+/// Returns the stack pointer if it tells calls apart; else 0.
 fn frame(event: &Event<'_>) -> usize {
     if event.has_frame() { event.stack_pointer().unwrap_or_default() } else { 0 }
 }

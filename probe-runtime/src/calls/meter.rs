@@ -1,11 +1,11 @@
-//! What a consumer says of its measurements, and what it is told of calls.
+//! The trait that a consumer implements to measure calls, and the calls that it receives.
 
 use crate::per_thread::{Local, Zeroed};
 
-/// What is measured of calls: `N` numbers that only grow, read where a call begins and where it
-/// ends.
+/// Measures calls: reads `N` numbers, which only grow, at the beginning and at the end of each
+/// call.
 ///
-/// Its methods are called on hits: no heap, no lock, no panic.
+/// All methods run on hits, so they must not use the heap, take a lock or panic.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -62,34 +62,34 @@ use crate::per_thread::{Local, Zeroed};
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Meter<const N: usize> {
-    /// What it keeps for each thread.
+    /// The data that the meter keeps for each thread.
     type Head: Zeroed;
-    /// What it keeps for each function, on each thread.
+    /// The data that the meter keeps for each function on each thread.
     type Part: Zeroed;
 
-    /// Whether [`begin`](Self::begin) is called. Where it is not, all notes are 0.
+    /// Whether [`begin`](Self::begin) is called. If not, all notes are 0.
     const NOTES: bool = false;
 
-    /// The numbers as they are now, on this thread, for which it keeps `local`.
+    /// Reads the numbers on this thread; `local` is the meter's data for it.
     fn read(&self, local: Local<'_, Self::Head, ()>) -> [u64; N];
 
-    /// The same, of numbers for which nothing is kept, if that takes no call of another function:
-    /// then most hits need none, and no registers are kept over one; and a call's end is read
-    /// before all else. `None` sends a hit the long way, which uses [`read`](Self::read).
+    /// Reads the numbers, if that needs neither the meter's data nor a call of another function.
+    /// Then most hits save no registers, and the end of a call is read before anything else. If
+    /// this returns `None`, the hit takes a longer path that uses [`read`](Self::read).
     #[inline(always)]
     fn glance(&self) -> Option<[u64; N]> {
         None
     }
 
-    /// A call, or a poll, begins. Returns a note that the call's [end](Ended::note) gets, and the
-    /// calls inside as `outer`. The outermost calls of a thread get 0. Called if
-    /// [`NOTES`](Self::NOTES) says so.
+    /// Begins a call or a poll. Returns a note, which the end of the call gets as [`Ended::note`],
+    /// and calls inside of it get as `outer`. The outermost calls of a thread get 0 as `outer`.
+    /// Only called if [`NOTES`](Self::NOTES) is `true`.
     fn begin(&self, local: Local<'_, Self::Head, ()>, function: usize, outer: u64) -> u64 {
         let _ = (local, function, outer);
         0
     }
 
-    /// A call, or a poll, has ended.
+    /// Ends a call or a poll.
     fn end(&self, ended: &Ended<'_, N, Self::Head, Self::Part>);
 }
 
@@ -133,27 +133,27 @@ pub trait Meter<const N: usize> {
 /// ```
 #[derive(Debug)]
 pub struct Ended<'a, const N: usize, H, P> {
-    /// Which of [`Calls::functions`](super::Calls::functions).
+    /// The index of the function in [`Calls::functions`](super::Calls::functions).
     pub function: usize,
-    /// What the meter keeps for this thread.
+    /// The meter's data for this thread.
     pub head: &'a H,
-    /// What it keeps for this function on this thread.
+    /// The meter's data for this function on this thread.
     pub part: &'a P,
-    /// How much the numbers have grown from its begin to its end.
+    /// The growth of the numbers from the beginning to the end.
     pub elapsed: [u64; N],
-    /// How much of that in calls inside, of functions that are measured, too.
+    /// The part of `elapsed` that was spent in calls inside of this one, of measured functions.
     pub inner: [u64; N],
-    /// What [`Meter::begin`] has returned.
+    /// The note from [`Meter::begin`].
     pub note: u64,
-    /// Whether it is a poll of a future.
+    /// Whether this is a poll of a future.
     pub is_poll: bool,
-    /// The whole of it, if this was its end. `None` of a poll that ends without a result, and of a
-    /// future whose entry was not seen.
+    /// The whole call, if this was its end. `None` for a poll that ends without a result, and for a
+    /// future whose entry was missed.
     pub whole: Option<Whole<N>>,
 }
 
 impl<const N: usize, H, P> Ended<'_, N, H, P> {
-    /// How much of it in no call inside.
+    /// The part of `elapsed` that was not spent in calls inside of this one.
     pub fn own(&self) -> [u64; N] {
         difference(self.elapsed, self.inner)
     }
@@ -173,10 +173,10 @@ impl<const N: usize, H, P> Ended<'_, N, H, P> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Whole<const N: usize> {
-    /// From entry to exit. Of a future, only a clock tells something in between its polls; they may
-    /// be on several threads.
+    /// The growth from entry to exit. For a future, only a clock gives a meaningful difference:
+    /// between its polls it may move to another thread.
     pub total: [u64; N],
-    /// In all its polls. Of other calls the same as `total`.
+    /// The growth during all polls of a future. For other calls, the same as `total`.
     pub busy: [u64; N],
 }
 
@@ -189,24 +189,24 @@ pub struct Whole<const N: usize> {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Unpaired {
-    /// Exits, of calls that began before the sites were switched on.
+    /// Exits of calls that began before the sites were switched on.
     pub without_entry: u64,
-    /// Entries, of calls whose exits can't come any more: the sites were switched, or the call was
+    /// Entries of calls whose exit can't come any more: the sites were switched, or the call was
     /// left by `longjmp` or an exception.
     pub without_exit: u64,
-    /// Futures that were dropped before their end. They had an entry, and have no exit.
+    /// Futures that were dropped before their end. They have an entry and no exit.
     pub cancelled: u64,
-    /// Futures that have been entered, and have neither ended nor been cancelled so far.
+    /// Futures that were entered, and have neither ended nor been cancelled so far.
     pub pending: u64,
 }
 
 impl Unpaired {
-    /// Entries without exits and exits without entries.
+    /// The number of hits without a partner: entries without exits, and exits without entries.
     pub fn total(self) -> u64 {
         self.without_entry + self.without_exit
     }
 
-    /// Those that came after an earlier reading; pending are those that are pending now.
+    /// Returns the hits after an earlier reading. `pending` stays as it is now.
     #[cfg(feature = "latency")]
     pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
@@ -218,7 +218,7 @@ impl Unpaired {
     }
 }
 
-/// Of clocks that are not quite the same on all processors, never less than nothing.
+/// Subtracts with saturation, because the clocks of different processors may differ slightly.
 #[inline(always)]
 pub(super) fn difference<const N: usize>(now: [u64; N], start: [u64; N]) -> [u64; N] {
     std::array::from_fn(|at| now[at].saturating_sub(start[at]))

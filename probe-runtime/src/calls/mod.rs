@@ -11,7 +11,7 @@
 //! a future's polls   ▶ frames as well; entry to exit lies in the table of pending futures
 //! ```
 //!
-//! # What belongs together
+//! # Pairing
 //! - **Recursion**: the innermost call ends first.
 //! - **Unwinding**: in Rust, the exit's site is in the drop of a guard, so a panic passes it.
 //! - **C code**: a call left by `longjmp` or an exception passes no exit. Its stack pointer

@@ -9,7 +9,7 @@ use crate::control::ProbeSet;
 use crate::dispatch::Event;
 use crate::error::Error;
 
-/// A consumer's [`Calls`], which are made when it is attached: what a [`Meter`] holds, to be a
+/// The [`Calls`] of a consumer, created when it is attached. A [`Meter`] that holds this can be a
 /// consumer.
 ///
 /// ```
@@ -55,16 +55,16 @@ use crate::error::Error;
 pub struct OnceCalls<const N: usize, M: Meter<N>>(OnceLock<Calls<N, M>>);
 
 impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
-    /// None so far.
+    /// Creates it without calls.
     pub const fn new() -> Self {
         Self(OnceLock::new())
     }
 
-    /// Gets ready for the hits of these probes: from
-    /// [`Consumer::prepare`](crate::Consumer::prepare), which is called once.
+    /// Creates the calls of these probes. Call this in
+    /// [`Consumer::prepare`](crate::Consumer::prepare), which runs once.
     ///
     /// # Errors
-    /// As [`Calls::new`].
+    /// See [`Calls::new`].
     pub fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
         let _ = self.0.set(Calls::new(probes)?);
         Ok(())
@@ -75,7 +75,7 @@ impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
         self.0.get()
     }
 
-    /// What a hit means for the calls of its thread: from [`Consumer::hit`](crate::Consumer::hit).
+    /// Passes a hit to [`Calls::hit`]. Call this in [`Consumer::hit`](crate::Consumer::hit).
     #[inline(always)]
     pub fn hit(&self, event: &Event<'_>, meter: &M) {
         if let Some(calls) = self.0.get() {

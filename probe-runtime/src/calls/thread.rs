@@ -1,6 +1,6 @@
-//! The thread of a hit: its stack of calls, its pending futures, what the meter keeps.
+//! The data of one thread: its stack of calls, its pending futures, and the meter's part.
 
-// Safety: relies on what is kept being made of what is a value where it is zero.
+// Safety: relies on data being made of parts for which all zeroes is a valid value.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use super::meter::{Ended, Meter, Whole, difference};
 use crate::dispatch::Event;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
-/// What is kept for each thread.
+/// The data of each thread.
 #[repr(C)]
 pub(super) struct Head<const N: usize, H> {
     pub(super) frames: Frames<N>,
@@ -20,38 +20,39 @@ pub(super) struct Head<const N: usize, H> {
     pub(super) futures: Futures<N>,
 }
 
-// SAFETY: as its parts.
+// SAFETY: all of its parts are `Zeroed`.
 unsafe impl<const N: usize, H: Zeroed> Zeroed for Head<N, H> {}
 
-/// What is kept for each function, on each thread.
+/// The data of each function on each thread.
 #[repr(C)]
 pub(super) struct Part<P> {
     pub(super) own: P,
     pub(super) without_entry: AtomicU64,
     pub(super) without_exit: AtomicU64,
-    /// Of futures: entered, ended with their entry seen, dropped before.
+    /// Futures that were entered, that have ended after a known entry, and that were dropped
+    /// before.
     pub(super) entered: AtomicU64,
     pub(super) finished: AtomicU64,
     pub(super) cancelled: AtomicU64,
 }
 
-// SAFETY: as its parts.
+// SAFETY: all of its parts are `Zeroed`.
 unsafe impl<P: Zeroed> Zeroed for Part<P> {}
 
-/// What is kept for all threads.
+/// The data of all threads.
 pub(super) type Memory<const N: usize, M> =
     PerThread<Head<N, <M as Meter<N>>::Head>, Part<<M as Meter<N>>::Part>>;
 
 /// The frame of a call that has ended, and that of the call around it.
 pub(super) type Taken<'a, const N: usize> = (&'a Frame<N>, Option<&'a Frame<N>>);
 
-/// The memory of the thread of a hit.
+/// The data of the thread that made the hit.
 pub(super) struct Thread<'a, const N: usize, M: Meter<N>> {
     pub(super) memory: &'a Memory<N, M>,
     pub(super) local: Local<'a, Head<N, M::Head>, Part<M::Part>>,
 }
 
-// By value, so that it lies in registers.
+// Copied, so that it is passed in registers.
 impl<const N: usize, M: Meter<N>> Clone for Thread<'_, N, M> {
     fn clone(&self) -> Self {
         *self
@@ -66,7 +67,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         self.local.head()
     }
 
-    /// Counts something of a function.
+    /// Adds one to a counter of a function.
     pub(super) fn count(self, function: u32, of: impl FnOnce(&Part<M::Part>) -> &AtomicU64) {
         if let Some(part) = self.local.parts().get(function as usize) {
             add(of(part), 1);
@@ -84,11 +85,11 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
             frames.watch(stack_pointer);
         }
         self.note(meter, function, frame, outer);
-        // As late as can be: what is done here is not the call's.
+        // Read as late as possible, so that the work above is not part of the call's time.
         frame.start(meter.read(self.own()));
     }
 
-    /// What the meter keeps for the thread.
+    /// The meter's data of the thread.
     #[inline(always)]
     pub(super) fn own(self) -> Local<'a, M::Head, ()> {
         self.local.map(|head| &head.own)
@@ -103,8 +104,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         }
     }
 
-    /// The frame of the call or poll that ends, taken off its stack, and that of the call around
-    /// it.
+    /// Pops the call or poll that ends. Returns its frame and that of the call around it.
     pub(super) fn take(self, function: u32, mark: Mark, is_framed: bool) -> Option<Taken<'a, N>> {
         let frames = &self.head().frames;
         let taken = frames.pop_if(function, mark).or_else(|| {
@@ -147,7 +147,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         });
     }
 
-    /// Where a future is noted: on this thread most likely, else on another.
+    /// Finds the entry of a future: in the table of this thread, else in those of the others.
     pub(super) fn pending(self, which: Which) -> Option<&'a Pending<N>> {
         let own = self.head().futures.find(which);
         own.or_else(|| self.memory.iter().find_map(|local| local.head().futures.find(which)))
