@@ -1,9 +1,9 @@
 //! The clock of measurements: the processor's time stamp counter, if it counts at one rate, and
 //! otherwise the system's monotonic clock.
 //!
-//! Life: [`Clock::new`] asks the processor once, and notes both clocks. [`Clock::scale`] compares
-//! them again. So the rate becomes more exact the longer the program runs, and nobody waits for a
-//! measurement first.
+//! Life cycle: [`Clock::new`] asks the processor once, and notes both clocks. [`Clock::scale`]
+//! compares them again. So the rate becomes more exact the longer the program runs, and no caller
+//! waits for a calibration first.
 //!
 //! Cost: a reading is one instruction (`rdtsc`), some 20 cycles. For the system's clock it is one
 //! call of the C library's `clock_gettime`, which the kernel's vDSO answers without a system call.
@@ -48,9 +48,9 @@ struct Moment {
 /// The first known moment. All others are compared with it, and the system's clock counts from it.
 static FIRST: OnceLock<Moment> = OnceLock::new();
 
-/// Two moments this far apart tell the rate to a few millionths.
+/// The minimum distance of two moments that give the rate to a few millionths.
 const APART: Duration = Duration::from_millis(20);
-/// And these to a thousandth.
+/// The minimum distance of two moments that give the rate to a thousandth.
 #[cfg(feature = "profiler")]
 const ROUGHLY_APART: Duration = Duration::from_micros(100);
 
@@ -79,7 +79,7 @@ impl Clock {
         if self.is_counter { counter() } else { system() }
     }
 
-    /// The time in ticks; later instructions begin after this. (Intel SDM 2B, "RDTSC": `LFENCE`
+    /// The time in ticks, read before later instructions begin. (Intel SDM 2B, "RDTSC": `LFENCE`
     /// immediately after.)
     #[cfg(feature = "profiler")]
     #[inline(always)]
@@ -89,20 +89,21 @@ impl Clock {
         now
     }
 
-    /// The time in ticks, if it is the processor's counter: without a call.
+    /// The time in ticks if the clock is the processor's counter; takes no function call.
     #[inline(always)]
     pub fn counter(self) -> Option<u64> {
         if self.is_counter { Some(counter()) } else { None }
     }
 
-    /// The length of a tick. If the process has used its clock for less than 20 ms so far, this
-    /// waits for the rest of these.
+    /// The length of a tick. If the process first used its clock less than 20 ms ago, this waits
+    /// for the rest of that time.
     pub fn scale(self) -> Scale {
         self.scale_since(*FIRST.get_or_init(Moment::now), APART)
     }
 
-    /// The same to a thousandth; it waits for 0.1 ms at most. It is that of now: a machine may have
-    /// slept, which not all clocks notice.
+    /// The length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was first used
+    /// over a second ago, the length is measured anew: the machine may have slept since, which not
+    /// all clocks count.
     #[cfg(feature = "profiler")]
     pub(crate) fn rough_scale(self) -> Scale {
         let first = *FIRST.get_or_init(Moment::now);
@@ -127,7 +128,7 @@ impl Clock {
 }
 
 impl Moment {
-    /// The best of several looks: the one that took the shortest time.
+    /// The best of several readings: the one that took the shortest time.
     fn now() -> Self {
         let look = || {
             let before = counter();
@@ -151,7 +152,7 @@ fn system() -> u64 {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn counter() -> u64 {
-    // SAFETY: see above.
+    // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
@@ -167,7 +168,7 @@ fn has_counter() -> bool {
 #[cfg(all(feature = "profiler", target_arch = "x86_64", not(miri)))]
 #[inline(always)]
 fn wait_for_reading() {
-    // SAFETY: see above.
+    // SAFETY: the instruction exists on every x86-64 processor, and touches no memory.
     unsafe { std::arch::x86_64::_mm_lfence() };
 }
 
@@ -227,8 +228,8 @@ mod tests {
         assert_eq!([0, 1, 2, 10, 1_000_000].map(|ticks| scale.nanoseconds(ticks)), [0, 0, 1, 4, 400_000]);
     }
 
-    /// Whatever the system's clock says has passed lies between what the counter says has, read
-    /// inside of it and around it.
+    /// The time that the system's clock measures lies between two differences of the counter: read
+    /// inside of it, and around it.
     #[test]
     fn both_clocks_agree() {
         let clock = Clock::new();

@@ -1,9 +1,9 @@
-//! Values of any type, without asking for a bound: `args(*)` and `ret`.
+//! Captures values of any type without a bound on it: for `args(*)` and `ret`.
 //!
-//! What a type can do is found out where the function is compiled, generic or not: the compiler
-//! looks for the method [`capture`](Capturing::capture) first here, then, along `Deref`, where less
-//! is asked of the type. Of a generic parameter it knows what the function's own bounds say, so an
-//! instance for a type that could do more is recorded like all others.
+//! The compiler decides how to record a value where the function is compiled, generic or not. It
+//! looks for the method [`capture`](Capturing::capture) here first. Then it follows `Deref` to
+//! types that demand less of the value. For a generic parameter it knows only the function's own
+//! bounds, so all instances record it in the same way.
 
 use core::any::type_name;
 use core::fmt::Debug;
@@ -22,7 +22,7 @@ pub struct Capturing<'a, T: ?Sized>(Copied<'a, T>);
 #[derive(Debug)]
 pub struct Copied<'a, T: ?Sized>(Reborrowed<'a, T>);
 
-/// The third choice: `Debug`, of what a `&mut` refers to.
+/// The third choice: `Debug` of the target of a `&mut`.
 #[derive(Debug)]
 pub struct Reborrowed<'a, T: ?Sized>(Borrowed<'a, T>);
 
@@ -35,7 +35,7 @@ pub struct Borrowed<'a, T: ?Sized>(Opaque<'a, T>);
 pub struct Opaque<'a, T: ?Sized>(&'a T);
 
 impl<'a, T: ?Sized> Capturing<'a, T> {
-    /// Of a borrowed value.
+    /// Wraps a borrowed value.
     #[inline(always)]
     pub fn new(value: &'a T) -> Self {
         Self(Copied(Reborrowed(Borrowed(Opaque(value)))))
@@ -58,7 +58,7 @@ macro_rules! next {
 next!(Capturing => Copied, Copied => Reborrowed, Reborrowed => Borrowed, Borrowed => Opaque);
 
 impl<'a, T: Field + ?Sized> Capturing<'a, T> {
-    /// The value as it is.
+    /// Captures the value as it is.
     #[inline(always)]
     pub fn capture(&self) -> AsField<'a, T> {
         AsField(self.0.0.0.0.0)
@@ -66,7 +66,7 @@ impl<'a, T: Field + ?Sized> Capturing<'a, T> {
 }
 
 impl<'a, T: Debug + Copy> Copied<'a, T> {
-    /// The value, as `Debug` shows it.
+    /// Captures the value as `Debug` formats it.
     #[inline(always)]
     pub fn capture(&self) -> AsDebug<'a, T> {
         AsDebug(Kept::new(self.0.0.0.0))
@@ -74,7 +74,7 @@ impl<'a, T: Debug + Copy> Copied<'a, T> {
 }
 
 impl<'a, T: Debug + ?Sized> Reborrowed<'a, &'a mut T> {
-    /// What it refers to, as `Debug` shows it.
+    /// Captures the target of the reference as `Debug` formats it.
     #[inline(always)]
     pub fn capture(&self) -> AsDebug<'a, &'a T> {
         let it: &'a &'a mut T = self.0.0.0;
@@ -83,7 +83,7 @@ impl<'a, T: Debug + ?Sized> Reborrowed<'a, &'a mut T> {
 }
 
 impl<'a, T: Debug + ?Sized> Borrowed<'a, T> {
-    /// The value, as `Debug` shows it.
+    /// Captures the value as `Debug` formats it.
     #[inline(always)]
     pub fn capture(&self) -> AsDebug<'a, &'a T> {
         AsDebug(Kept::of(self.0.0))
@@ -92,28 +92,28 @@ impl<'a, T: Debug + ?Sized> Borrowed<'a, T> {
 
 #[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
 impl<T: ?Sized> Opaque<'_, T> {
-    /// The name of the value's type.
+    /// Captures the name of the value's type.
     #[inline(always)]
     pub fn capture(&self) -> AsName {
         AsName(type_name::<T>())
     }
 }
 
-/// What becomes a value.
+/// A captured value.
 pub trait Captured {
-    /// The value, borrowed from this.
+    /// Passes the value on; it borrows from this.
     fn pass<P: Passage>(&self) -> P::Out<'_>;
 }
 
-/// See [`Capturing`].
+/// A value that [`Capturing`] captured.
 #[derive(Debug)]
 pub struct AsField<'a, T: ?Sized>(&'a T);
 
-/// See [`Copied`].
+/// A value that [`Copied`], [`Reborrowed`] or [`Borrowed`] captured.
 #[derive(Debug)]
 pub struct AsDebug<'a, T>(Kept<'a, T>);
 
-/// See [`Opaque`].
+/// A value that [`Opaque`] captured.
 #[derive(Debug)]
 pub struct AsName(&'static str);
 
@@ -138,8 +138,8 @@ impl Captured for AsName {
     }
 }
 
-/// How a function returned: [`pass`](Self::pass) tells it of a `Result` and of an `Option`, and
-/// (`Other`) of everything else that it did.
+/// The result of a function. [`pass`](Self::pass) tells `ok` from `err` and `some` from `none`, and
+/// passes `return` for other types (`Other`).
 #[derive(Debug)]
 pub struct Returned<'a, T: ?Sized>(Other<'a, T>);
 
@@ -148,7 +148,7 @@ pub struct Returned<'a, T: ?Sized>(Other<'a, T>);
 pub struct Other<'a, T: ?Sized>(&'a T);
 
 impl<'a, T: ?Sized> Returned<'a, T> {
-    /// Of a result.
+    /// Wraps a result.
     #[inline(always)]
     pub fn new(result: &'a T) -> Self {
         Self(Other(result))
@@ -165,7 +165,7 @@ impl<'a, T: ?Sized> Deref for Returned<'a, T> {
 }
 
 impl<T, E> Returned<'_, Result<T, E>> {
-    /// `ok` or `err`.
+    /// Passes `ok` or `err`.
     #[inline(always)]
     pub fn pass<P: Passage>(&self) -> P::Out<'static> {
         if self.0.0.is_ok() { outcome::ok::<P>() } else { outcome::err::<P>() }
@@ -173,7 +173,7 @@ impl<T, E> Returned<'_, Result<T, E>> {
 }
 
 impl<T> Returned<'_, Option<T>> {
-    /// `some` or `none`.
+    /// Passes `some` or `none`.
     #[inline(always)]
     pub fn pass<P: Passage>(&self) -> P::Out<'static> {
         if self.0.0.is_some() { outcome::some::<P>() } else { outcome::none::<P>() }
@@ -182,7 +182,7 @@ impl<T> Returned<'_, Option<T>> {
 
 #[expect(clippy::unused_self, reason = "the last choice of a search for a method")]
 impl<T: ?Sized> Other<'_, T> {
-    /// `return`.
+    /// Passes `return`.
     #[inline(always)]
     pub fn pass<P: Passage>(&self) -> P::Out<'static> {
         outcome::returned::<P>()

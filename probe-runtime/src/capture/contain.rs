@@ -1,8 +1,8 @@
-//! A panic in a capture ends in its cold block: the program goes on, the hit is delivered without
-//! the values, and the panic is counted.
+//! Stops a panic of a capture in the site's cold block. The program goes on, the hit is delivered
+//! without the values, and the panic is counted.
 //!
-//! Captures are the user's code, run because somebody listens; they must not change what the
-//! program does. Without the feature `std` nothing can end a panic, and it passes through.
+//! Captures are the user's code, and run because a consumer listens, so they must not change the
+//! program's behaviour. Without the feature `std`, panics can't be caught and pass through.
 
 #[cfg(feature = "std")]
 use {
@@ -13,16 +13,16 @@ use {
 #[cfg(feature = "std")]
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// Captures that panicked, in this process so far: the expression of a field, or its `Debug` or
-/// `Display` while a consumer had it formatted.
+/// The number of captures that panicked in this process so far: in the expression of a field, or in
+/// its `Debug` or `Display` while a consumer formatted it.
 ///
-/// The program has not noticed, apart from the panic hook's message. Where an expression panicked,
-/// all fields of that hit are [`ValueRef::Failed`](crate::ValueRef::Failed), and the hit is
-/// delivered and counted like any other. Where formatting did, its text goes on with `(panicked)`.
+/// The program notices nothing but the panic hook's message. If an expression panicked, all fields
+/// of that hit are [`ValueRef::Failed`](crate::ValueRef::Failed), and the hit is delivered and
+/// counted like any other. If formatting panicked, the text ends with `(panicked)`.
 ///
-/// Each copy of this crate counts what its own sites capture; a plugin may have one of its own. A
-/// site of a library without the feature `std`, in a program where nobody asks for it, contains
-/// nothing.
+/// Each copy of this crate counts the captures of its own sites; a plugin may have a copy of its
+/// own. A library that is built without the feature `std` can't catch panics, unless another crate
+/// of the program enables that feature.
 ///
 /// ```
 /// use probe_runtime::{Count, failed_captures, probe, select};
@@ -42,8 +42,8 @@ pub fn failed_captures() -> u64 {
     FAILED.load(Ordering::Relaxed)
 }
 
-/// Runs a site's captures and its hit, which sets the flag; returns whether the hit is still to be
-/// made, because a capture panicked before.
+/// Runs a site's captures and its hit, which sets the flag. Returns whether a capture panicked
+/// before the hit, so that the hit is still to be made.
 #[inline(always)]
 pub fn contain(capture: impl FnOnce(&mut bool)) -> bool {
     let mut is_hit = false;
@@ -51,7 +51,7 @@ pub fn contain(capture: impl FnOnce(&mut bool)) -> bool {
     !went_through && !is_hit
 }
 
-/// What `capture` returns; `None` if it panicked, which is counted.
+/// Returns the result of `capture`; `None` if it panicked, which is counted.
 #[cfg(feature = "std")]
 #[inline(always)]
 pub(crate) fn contained<R>(capture: impl FnOnce() -> R) -> Option<R> {
@@ -73,7 +73,7 @@ fn count(payload: Box<dyn core::any::Any + Send>) {
     core::mem::forget(payload);
 }
 
-/// What `capture` returns.
+/// Returns the result of `capture`.
 #[cfg(not(feature = "std"))]
 #[inline(always)]
 #[expect(clippy::unnecessary_wraps, reason = "the same call as where panics can be caught")]

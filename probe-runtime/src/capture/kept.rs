@@ -1,12 +1,12 @@
 //! Copies of small values, made in the cold block.
 //!
-//! A value that formats itself does so through its address. A variable whose address leaves the
-//! function has to lie in memory wherever the site is reached from, hot path included; a copy of it
-//! need not. So what is not large, and may be copied, is copied first. A function's result that may
-//! not be copied is moved, and moved back.
+//! A value is formatted through its address. A variable whose address leaves the function must lie
+//! in memory on every path to the site, the hot path included; a copy does not have this effect. So
+//! a small value that is `Copy` is copied first. A function's result that is not `Copy` is moved,
+//! and moved back.
 
 // Safety: relies on a value being read only once while it is kept, and on being written back before
-// anybody else looks at it: its owner is borrowed mutably meanwhile.
+// any other code looks at it: its owner is borrowed mutably meanwhile.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::fmt::{Debug, Display};
@@ -17,19 +17,19 @@ use core::ptr;
 use crate::abi::passage::Passage;
 use crate::abi::value::{Field, absent};
 
-/// The compiler takes a copied value apart into registers up to about this size.
+/// The largest size, approximately, at which the compiler keeps the parts of a copy in registers.
 const fn is_copied<T>() -> bool {
     size_of::<T>() <= 64
 }
 
-/// Functions return a value of up to two registers in registers.
+/// Functions return values of at most two registers in registers.
 const fn is_moved<T>() -> bool {
     size_of::<T>() <= 2 * size_of::<usize>()
 }
 
-/// A value that is about to be formatted: [`keep`](Self::keep) copies it if it can be copied, else
-/// (`Borrowed::keep`) borrows it. The choice is the compiler's search for a method: a step whose
-/// bound does not hold is passed over.
+/// A value that is about to be formatted: [`keep`](Self::keep) copies it if it is `Copy`; else
+/// `Borrowed::keep` borrows it. The compiler chooses while it looks for the method: it passes over
+/// a type whose bound does not hold.
 #[derive(Debug)]
 pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
 
@@ -37,20 +37,20 @@ pub struct Keeping<'a, T: ?Sized>(Borrowed<'a, T>);
 #[derive(Debug)]
 pub struct Borrowed<'a, T: ?Sized>(&'a T);
 
-/// A value of `field = ?expr`.
+/// Wraps the value of `field = ?expr`.
 #[inline(always)]
 pub fn shown_as_debug<T: Debug + ?Sized>(field: &T) -> Keeping<'_, T> {
     Keeping(Borrowed(field))
 }
 
-/// A value of `field = %expr`.
+/// Wraps the value of `field = %expr`.
 #[inline(always)]
 pub fn shown_as_display<T: Display + ?Sized>(field: &T) -> Keeping<'_, T> {
     Keeping(Borrowed(field))
 }
 
 impl<'a, T: Copy> Keeping<'a, T> {
-    /// A copy, if that is small.
+    /// Copies the value if it is small.
     #[inline(always)]
     pub fn keep(&self) -> Kept<'a, T> {
         Kept::new(self.0.0)
@@ -67,7 +67,7 @@ impl<'a, T: ?Sized> Deref for Keeping<'a, T> {
 }
 
 impl<'a, T: ?Sized> Borrowed<'a, T> {
-    /// The reference alone.
+    /// Keeps the reference.
     #[inline(always)]
     pub fn keep(&self) -> Kept<'a, &'a T> {
         Kept::of(self.0)
@@ -77,7 +77,7 @@ impl<'a, T: ?Sized> Borrowed<'a, T> {
 /// A value that can be copied, or a copy of it.
 #[derive(Debug)]
 pub struct Kept<'a, T> {
-    /// `None`: there is a copy.
+    /// `None` if `copy` is initialized.
     original: Option<&'a T>,
     copy: MaybeUninit<T>,
 }
@@ -92,13 +92,13 @@ impl<'a, T: Copy> Kept<'a, T> {
         }
     }
 
-    /// A value that has no other place.
+    /// Keeps a value that is stored nowhere else.
     #[inline(always)]
     pub(super) fn of(value: T) -> Self {
         Self { original: None, copy: MaybeUninit::new(value) }
     }
 
-    /// Where it lies.
+    /// The value.
     #[inline(always)]
     pub fn get(&self) -> &T {
         match self.original {
@@ -118,8 +118,8 @@ impl<T> Deref for Kept<'_, T> {
     }
 }
 
-/// What the compiler finds where a field can't be recorded as it was asked to be, which it has said
-/// by then, at the field. So it says nothing more.
+/// The type that the compiler finds where a field can't be recorded in the requested way. By then
+/// it has reported the error at the field; with this type it reports no further ones.
 #[derive(Debug)]
 pub struct Refused;
 
@@ -141,18 +141,18 @@ impl Refused {
     }
 }
 
-/// The value of `field = expr`, on its way.
+/// The value of `field = expr`.
 #[derive(Debug)]
 pub struct Plain<'a, T: ?Sized>(&'a T);
 
-/// A value of `field = expr`.
+/// Wraps the value of `field = expr`.
 #[inline(always)]
 pub fn shown_as_it_is<T: Field + ?Sized>(field: &T) -> Plain<'_, T> {
     Plain(field)
 }
 
 impl<'a, T: Field + ?Sized> Plain<'a, T> {
-    /// The value.
+    /// Passes the value.
     #[inline(always)]
     pub fn value<P: Passage>(&self) -> P::Out<'a> {
         self.0.pass::<P>()
@@ -178,17 +178,17 @@ pub struct Resulting<'a, T>(Uncopied<'a, T>);
 pub struct Uncopied<'a, T>(&'a mut T);
 
 impl<'a, T> Resulting<'a, T> {
-    /// Of the variable that holds it.
+    /// Wraps the variable that holds the result.
     #[inline(always)]
     pub fn new(place: &'a mut T) -> Self {
         Self(Uncopied(place))
     }
 }
 
-// `Debug` is what a future has not: whether that can be copied, the compiler does not know while it
-// looks for the method.
+// `Debug` keeps futures out: while the compiler looks for the method, it does not know whether a
+// future is `Copy`.
 impl<T: Copy + Debug> Resulting<'_, T> {
-    /// A copy, if it is small.
+    /// Copies the result if it is small.
     #[inline(always)]
     pub fn keep(&self) -> Kept<'_, T> {
         Kept::new(self.0.0)
@@ -212,15 +212,15 @@ impl<T> DerefMut for Resulting<'_, T> {
 }
 
 impl<T> Uncopied<'_, T> {
-    /// The value itself, if it is small.
+    /// Moves the result if it is small.
     #[inline(always)]
     pub fn keep(&mut self) -> Moved<'_, T> {
         Moved::new(self.0)
     }
 }
 
-/// The result of a function, out of the way while an exit's fields are made of it; back in its
-/// place when this is dropped.
+/// The result of a function, moved out of its variable while an exit's fields are made of it.
+/// Dropping this moves the result back.
 #[derive(Debug)]
 pub struct Moved<'a, T> {
     place: &'a mut T,
@@ -231,7 +231,7 @@ impl<'a, T> Moved<'a, T> {
     #[inline(always)]
     fn new(place: &'a mut T) -> Self {
         let moved = if is_moved::<T>() {
-            // SAFETY: the place is not looked at until `drop` has written the value back.
+            // SAFETY: the place is not read until `drop` has written the value back.
             MaybeUninit::new(unsafe { ptr::read(place) })
         } else {
             MaybeUninit::uninit()
@@ -255,7 +255,7 @@ impl<T> Drop for Moved<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         if is_moved::<T>() {
-            // SAFETY: `new` moved it from there; nobody has it any more.
+            // SAFETY: `new` moved it from there, and this is its only copy.
             unsafe { ptr::write(self.place, self.moved.assume_init_read()) };
         }
     }

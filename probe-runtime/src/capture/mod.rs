@@ -1,4 +1,4 @@
-//! Captures: what a site's fields are made of, between the user's expression and the
+//! Captures turn the user's expressions into the fields of a site: each becomes a
 //! [`Value`](crate::abi::Value) that a consumer sees.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! ?x, %x          kept ▸ Debug or Display                   formatted when a consumer asks for it
 //! args(*), ret    by_type: Field ▸ Debug ▸ the type's name  decided where the function is compiled
 //! ```
-//! Life: everything here is inlined into cold blocks, runs only while a probe is active, and is
-//! gone when its hit returns. What the user's code does there may panic: [`contain`] ends that, and
+//! Life cycle: all code here is inlined into cold blocks, runs only while a probe is active, and
+//! keeps nothing after the hit. If the user's code panics there, [`contain`] catches the panic and
 //! counts it.
 //!
 //! Cost on the hot path: none. A small value whose address a consumer may get is copied in the cold
@@ -26,22 +26,22 @@ pub(crate) use contain::contained;
 pub use contain::failed_captures;
 pub use kept::{Kept, Resulting, shown_as_debug, shown_as_display, shown_as_it_is};
 
-/// Takes its argument by value and does not return: the body of a function that is turned into a
-/// closure gets so hold of arguments that it would otherwise only borrow.
+/// Takes its argument by value and does not return. When a function's body becomes a closure, this
+/// makes the closure own arguments that it would otherwise only borrow.
 #[cold]
 pub fn moved<T>(_argument: T) -> ! {
     unreachable!("called behind `if false` only")
 }
 
-/// Ends the guard of a way out that was not taken. `core::mem::forget`, by that name, is what a
-/// lint that users may have switched on looks for.
+/// Ends the guard of an exit that was not taken. This is not called as `core::mem::forget`, because
+/// users may enable a lint that looks for that name.
 #[inline(always)]
 pub fn forget<T>(guard: T) {
     let _ = ManuallyDrop::new(guard);
 }
 
-/// Calls the body of a function. The bound makes its closure one that is called once, which may
-/// return what it has borrowed mutably.
+/// Calls the body of a function. The `FnOnce` bound lets the closure return values that it has
+/// borrowed mutably.
 #[inline(always)]
 pub fn run<R>(body: impl FnOnce() -> R) -> R {
     body()
