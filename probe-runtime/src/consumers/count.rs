@@ -1,4 +1,4 @@
-//! Counting hits.
+//! Counts hits.
 
 use std::fmt;
 
@@ -32,12 +32,12 @@ pub struct Count {
 }
 
 impl Count {
-    /// A new counter.
+    /// Creates a counter.
     pub const fn new() -> Self {
         Self { shows_all: false }
     }
 
-    /// One with this option as `PROBES` has it: `count(all)`.
+    /// Creates a counter with the options of `PROBES`: `count(all)`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         match settings.iter().find(|it| !it.value.is_empty()) {
             Some(it) => Err(it.invalid_value("`all` has no value; write `count(all)`")),
@@ -57,18 +57,19 @@ impl Consumer for Count {
 }
 
 impl Attachment<Count> {
-    /// The hits of all its probes.
+    /// The hits of all its probes together.
     pub fn total(&self) -> u64 {
         self.counts().total()
     }
 
-    /// Begins anew: from now on, [`counts`](Self::counts), [`total`](Self::total) and the reports
-    /// include later hits only. Returns the counts until now, since it was attached or last reset.
+    /// Restarts the counts: from now on, [`counts`](Self::counts), [`total`](Self::total) and the
+    /// reports include later hits only. Returns the counts since the last reset, or since it was
+    /// attached.
     ///
-    /// It is exact while threads hit: each hit is in one of two successive results, or in the
-    /// counts after them. Nothing is written where hits count, and a `metrics::Exporter` goes on
-    /// with all counts from the beginning. For a difference of your own, beside other readers of
-    /// the same attachment, keep an earlier look: [`Counts::since`].
+    /// This is exact while threads hit: each hit is in exactly one of the successive results and
+    /// the counts after them. It writes nothing on the counting path, and a `metrics::Exporter`
+    /// continues with the counts since attaching. To take differences without affecting other
+    /// readers of the attachment, keep an earlier reading and use [`Counts::since`].
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};

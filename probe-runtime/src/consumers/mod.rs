@@ -1,5 +1,5 @@
-//! The consumers that come with the runtime, each written against the public
-//! [`Consumer`](crate::Consumer) only.
+//! The consumers that come with the runtime. They use only the public [`Consumer`](crate::Consumer)
+//! interface.
 
 mod count;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]

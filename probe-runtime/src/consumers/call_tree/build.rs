@@ -1,4 +1,4 @@
-//! From the trees of all threads' memory to one.
+//! Merges the trees of all threads into one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ struct Merged {
     polls: u64,
     own: u64,
     total: u64,
-    /// Of the calls, those inside of another one at this place; and how many such lie inside of
-    /// each other.
+    /// The calls that were made inside of another call at this place, and the greatest number of
+    /// them inside of each other.
     recursive: u64,
     levels: usize,
 }
 
-/// Where a node of one thread's memory has gone.
+/// The place of the merged tree to which a thread's node belongs.
 struct Placed {
     at: usize,
     parent: Option<usize>,
     function: Option<usize>,
-    /// How many calls of the same function it is inside of.
+    /// The number of calls of the same function around it.
     level: usize,
 }
 
@@ -53,14 +53,14 @@ impl Key {
     }
 }
 
-/// Merges, sums up, and sorts.
+/// Merges the trees, sums them up, and sorts the places.
 pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, shape: Shape) -> Tree {
     let mut merged: Vec<Merged> = Vec::new();
     let mut known: HashMap<(Option<usize>, Key), usize> = HashMap::new();
     let mut lost = calls.lost();
     for local in calls.heads() {
         lost += local.head().lost();
-        // Of each node of this memory; a thread that is no place of its own: none.
+        // Indexed by this thread's nodes; `None` for a thread that is no place of its own.
         let mut placed: Vec<Option<Placed>> = Vec::new();
         for found in local.head().iter() {
             let (key, function) = match found.what {
@@ -74,7 +74,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
             let parent = found.parent.and_then(|parent| placed[parent].as_ref());
             let outer = if shape.is_unfolded { None } else { outer(&merged, parent.map(|it| it.at), &key) };
             let (at, level) = if let Some(at) = outer {
-                // The nearest outer call of the function is this one's way up.
+                // The nearest outer call of the same function determines the level.
                 let mut above = parent;
                 while let Some(it) = above.filter(|it| it.function != function) {
                     above = it.parent.and_then(|parent| placed[parent].as_ref());
@@ -117,7 +117,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
         children[it.parent.map_or(0, |parent| parent + 1)].push(at);
     }
     for list in &mut children {
-        // The last is taken first.
+        // The last one is taken first.
         crate::order::sort_by(list, |a, b| {
             merged[*a].total.cmp(&merged[*b].total).then_with(|| names[*b].cmp(&names[*a]))
         });
@@ -154,7 +154,7 @@ pub(super) fn build(calls: &Calls<1, CallTree>, scale: Scale, by_thread: bool, s
     Tree::new(nodes, lost, calls.left_out().to_vec()).over(calls.period())
 }
 
-/// The place of a function's outer call, which a call inside of it counts at.
+/// Returns the place of the outer call of the same function, where a recursive call counts.
 fn outer(merged: &[Merged], parent: Option<usize>, key: &Key) -> Option<usize> {
     std::iter::successors(parent, |at| merged[*at].parent).find(|at| merged[*at].key == *key)
 }

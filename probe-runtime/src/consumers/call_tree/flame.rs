@@ -1,24 +1,25 @@
-//! The flame graph: the tree as an SVG image. Callers are above, so that it opens at its roots. A
-//! script of its own zooms and searches; without it the image is whole.
+//! The flame graph: the tree as an SVG image, with callers above their callees, so that it opens at
+//! its roots. The image contains a script that zooms and searches; it is complete without the
+//! script.
 
 use std::fmt::Write;
 
 use super::tree::{Tree, TreeNode, share};
 use crate::report::Time;
 
-/// As it is drawn; the script makes it as wide as the window.
+/// The drawn width, in pixels. The script adapts the image to the window.
 const WIDTH: f64 = 1184.0;
-/// Left and right of the flames.
+/// The margin left and right of the flames.
 const MARGIN: f64 = 10.0;
 const ROW: f64 = 18.0;
 const HEADER: f64 = 52.0;
-/// Of a letter, in the font that is asked for.
+/// The width of a letter in the requested font.
 const LETTER: f64 = 6.7;
-/// What is narrower is not in the image: one would have to zoom in twenty times to see it. The
-/// image says how many places that are.
+/// The smallest width that is drawn: narrower places would be visible only when zoomed in twenty
+/// times. The image says how many places are left out.
 const NARROWEST: f64 = 0.01;
 
-/// The image.
+/// Draws the image.
 #[expect(clippy::cast_precision_loss, reason = "pixels")]
 pub(super) fn svg(tree: &Tree) -> String {
     let all = tree.total();
@@ -32,7 +33,7 @@ pub(super) fn svg(tree: &Tree) -> String {
         &format!("all: {}", Time(all)),
         "#d8d8d8",
     );
-    // Where the next node of each depth begins.
+    // The start of the next node at each depth.
     let mut starts = vec![0_u64; depth + 1];
     let mut narrow = 0_usize;
     for node in tree {
@@ -66,7 +67,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     )
 }
 
-/// What it says where the mouse is.
+/// The text that appears when the mouse is on a node.
 fn tip(node: &TreeNode, all: u64) -> String {
     let (name, total, own) = (node.name(), Time(node.total()), Time(node.own()));
     let share = share(node.total(), all);
@@ -79,8 +80,8 @@ fn tip(node: &TreeNode, all: u64) -> String {
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 
-/// The module says the hue, the function the lightness: both are the same everywhere. Threads are
-/// grey.
+/// The hue depends on the module, the lightness on the function; both are the same in all images.
+/// Threads are grey.
 fn colour(node: &TreeNode) -> String {
     if node.is_thread() {
         return "#c8ccd4".to_owned();
@@ -94,8 +95,8 @@ fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A path without its last segment; `::` in what `<` and `>` enclose separates nothing. All of a
-/// path that has one segment.
+/// A path without its last segment, or all of a path that has only one. `::` between `<` and `>`
+/// separates no segments.
 fn module(path: &str) -> &str {
     let mut open = 0_usize;
     for (at, pair) in path.as_bytes().windows(2).enumerate().rev() {
@@ -109,13 +110,12 @@ fn module(path: &str) -> &str {
     path
 }
 
-/// A call's part of the image: when it starts and how long it takes, in nanoseconds, and in which
-/// row.
+/// The bar of a node: start and length in nanoseconds, and its row.
 struct Bar {
     start: u64,
     total: u64,
     depth: usize,
-    /// Pixels a nanosecond.
+    /// Pixels per nanosecond.
     scale: f64,
 }
 
@@ -144,7 +144,7 @@ impl Bar {
     }
 }
 
-/// As much of a name as there is room for: all of it, its last segment, or the beginning of that.
+/// As much of a name as fits: all of it, its last segment, or the beginning of that.
 fn label(name: &str, letters: f64) -> Option<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "letters in an image")]
     let room = letters.max(0.0) as usize;
@@ -164,7 +164,7 @@ fn escaped(text: &str) -> String {
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
-            // XML has no way to write these.
+            // XML can't represent these.
             c if c < ' ' && !['\t', '\n', '\r'].contains(&c) => escaped.push('\u{fffd}'),
             '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
@@ -188,7 +188,7 @@ mod tests {
         let rect = |x: &str, width: &str, y: u32| {
             format!("<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"18\"")
         };
-        // Three rows below the header of 52; 1164 pixels are all.
+        // Three rows below the header of 52 pixels; the width is 1164 pixels.
         for expected in [
             rect("10.00", "1164.00", 52),
             rect("10.00", "873.00", 70),
@@ -207,12 +207,12 @@ mod tests {
             "{svg}"
         );
         assert_eq!(svg.matches("<g ").count(), svg.matches("</g>").count());
-        // Nothing in the script ends it before its end.
+        // The script does not contain the marker that ends it.
         assert_eq!(svg.matches("]]>").count(), 1);
     }
 
     #[test]
-    fn what_is_too_short_is_told() {
+    fn places_too_narrow_to_draw_are_counted() {
         let nodes = vec![node("long", 0, 1_000_000, 1_000_000), node("short", 0, 8, 8)];
         let svg = svg(&Tree::new(nodes, 0, Vec::new()));
         assert!(svg.contains("in all, 1 place too short to be seen</text>"), "{svg}");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cut_where_there_is_no_room() {
+    fn names_are_cut_if_they_do_not_fit() {
         let label = |letters| label("net::handle", letters);
         assert_eq!(label(11.0).as_deref(), Some("net::handle"));
         assert_eq!(label(10.9).as_deref(), Some("handle"));

@@ -1,4 +1,4 @@
-//! Who calls whom, and for how long.
+//! The tree of calls, with their times.
 
 mod build;
 mod flame;
@@ -32,15 +32,15 @@ use crate::per_thread::Local;
 /// | `total` | the time in the function and all below it; of a future, in its polls |
 /// | `share` | the part of all time |
 /// | `self` | the time in the function, and in no other of the tree |
-/// | `calls` | calls that have ended; a future's call is all of its polls, and counts where its last poll was |
-/// | `polls` | futures only, if there are any: their polls that have ended, below whatever has polled them |
+/// | `calls` | calls that have ended; all polls of a future are one call, counted at the place of the last poll |
+/// | `polls` | polls of futures that have ended, below the function that polled them; only if there are any |
 ///
-/// Calls that have not ended are in the tree, and get a time of their own when they end. Their
-/// inner calls are there before.
+/// A call gets its time when it ends. Until then it is in the tree without a time, with the times
+/// of inner calls that have ended.
 ///
-/// Cost: that of [`Calls`](crate::calls::Calls), and a look into a table at each entry. Memory: for
-/// each thread that hits, two megabytes of addresses, of which only the touched pages take memory.
-/// There is room for 32,767 places in the tree; calls beyond that are [counted](Tree::lost).
+/// Cost: that of [`Calls`](crate::calls::Calls), and a table lookup at each entry. Memory: for each
+/// thread that hits, two megabytes of addresses, of which only the touched pages take memory. The
+/// tree has room for 32,767 places; calls beyond that are [counted](Tree::lost).
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -72,7 +72,7 @@ pub struct CallTree {
     shape: Shape,
 }
 
-/// Which calls become places of the tree.
+/// The calls that become places of the tree.
 #[derive(Clone, Copy, Default, Debug)]
 struct Shape {
     /// The greatest depth, if it is limited.
@@ -114,7 +114,7 @@ impl CallTree {
         self
     }
 
-    /// Gives each level of a recursion a place of its own. Without this, recursion is folded: a
+    /// Gives each level of a recursion a place of its own. By default, recursion is folded: a
     /// recursive call counts at the place of the outer call, which [counts such
     /// calls](TreeNode::recursive_calls).
     ///

@@ -1,7 +1,8 @@
-//! The tree of one thread's memory, while it grows.
+//! The tree of calls in one thread's memory.
 //!
-//! Only the thread writes; others may read at any time: a node is written before it is counted in,
-//! and never moves. Threads that had the same memory one after the other have a root each.
+//! Only the thread writes; other threads may read at any time: a node is written before it is
+//! counted, and never moves. If several threads used the same memory one after the other, each has
+//! a root.
 
 // Safety: relies on zeroes being an empty tree.
 #![expect(unsafe_code, reason = "see above")]
@@ -12,26 +13,26 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::calls::add;
 use crate::per_thread::{Local, Zeroed};
 
-/// Nodes, roots among them. The first stands for none.
+/// The capacity of a tree, roots included. Node 0 means "no node".
 const NODES: usize = 1 << 15;
-/// Twice as many, so that the table is never full.
+/// The size of the table: twice as many, so that it never fills up.
 const PLACES: usize = 2 * NODES;
 
-/// The note of a call that there was no room for.
+/// The note of a call for which there was no room.
 const NO_ROOM: u32 = u32::MAX;
 /// The parent of roots.
 const NONE: u32 = 0;
 
 #[repr(C)]
 pub struct Nodes {
-    /// How many there are, without the first.
+    /// The number of nodes, without node 0.
     len: AtomicU32,
-    /// The present thread's root, and which thread that is.
+    /// The root of the present thread, and the number of that thread.
     root: AtomicU32,
     thread: AtomicU64,
     lost: AtomicU64,
     all: [Node; NODES],
-    /// By the hash of parent and function: the number of the node.
+    /// Numbers of nodes, at the hash of their parent and function.
     places: [AtomicU32; PLACES],
 }
 
@@ -46,26 +47,26 @@ struct Node {
     calls: AtomicU64,
     polls: AtomicU64,
     own: AtomicU64,
-    /// Of a root: the thread, and its name.
+    /// In a root: the thread's number and name.
     thread: AtomicU64,
     name: [AtomicU64; 2],
 }
 
-/// What a reader finds at a place.
+/// The kind of place that a reader finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
     /// A thread.
     Thread {
         /// Its number.
         number: u64,
-        /// Its name, ended by zeros.
+        /// Its name, padded with zeros.
         name: [u8; 16],
     },
     /// A function.
     Function(usize),
 }
 
-/// One place in the tree, as a reader finds it. The parent is one of the nodes before it, or none.
+/// One place in the tree as a reader finds it. The parent, if any, has a smaller index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) what: What,
@@ -76,17 +77,17 @@ pub(super) struct Found {
 }
 
 impl Nodes {
-    /// A call begins, inside of the call with this note. Returns its own.
+    /// Adds a call inside of the call with this note. Returns the new call's note.
     #[inline]
     pub(super) fn call(&self, local: Local<'_, Self, ()>, function: usize, outer: u64) -> u64 {
-        // Notes are numbers of nodes.
+        // Notes are node numbers.
         let outer = u32::try_from(outer).unwrap_or(NO_ROOM);
         let parent = if outer == NONE { self.root(local) } else { outer };
         let function = u32::try_from(function).unwrap_or(NO_ROOM);
         if parent == NO_ROOM { NO_ROOM.into() } else { self.child(parent, function).into() }
     }
 
-    /// The call, or the poll, with this note has ended. A poll may be the last of its call.
+    /// Ends a call or a poll with this note. A poll may be the last one of its call.
     #[inline]
     pub(super) fn end(&self, note: u64, own: u64, is_poll: bool, is_whole: bool) {
         let Some(place) = usize::try_from(note).ok().and_then(|at| self.all.get(at)) else {
@@ -157,12 +158,12 @@ impl Nodes {
         root
     }
 
-    /// Calls that there was no room for.
+    /// The number of calls for which there was no room.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
 
-    /// All nodes; those before them are numbered from 0.
+    /// All nodes in order of creation. Parents are indices, from 0.
     pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
         let len = self.len.load(Acquire) as usize;
         self.all.iter().skip(1).take(len).map(|node| {

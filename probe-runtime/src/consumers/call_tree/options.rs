@@ -1,10 +1,10 @@
-//! A call tree as `PROBES` asks for it: `call-tree(depth=8, recursion=full)`. Pure.
+//! The options of a call tree in `PROBES`: `call-tree(depth=8, recursion=full)`.
 
 use super::CallTree;
 use crate::syntax::{ParseError, Setting};
 
 impl CallTree {
-    /// One with these options.
+    /// Creates a tree with these options.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         settings.iter().try_fold(Self::new(), |tree, it| match (it.name, it.value) {
             ("depth", levels) => match levels.parse() {
@@ -30,14 +30,14 @@ mod tests {
     }
 
     #[test]
-    fn they_are_read() {
+    fn options_are_read() {
         assert_eq!(read("depth=8"), Ok((Some(8), false)));
         assert_eq!(read("recursion=full, depth = 1"), Ok((Some(1), true)));
         assert_eq!(read("recursion=folded"), Ok((None, false)));
     }
 
     #[test]
-    fn a_mistake_is_pointed_at() {
+    fn an_error_points_at_its_option() {
         for depth in ["0", "-1", "deep", ""] {
             let error = (6, format!("`{depth}` is not a depth; write `depth=8`"));
             assert_eq!(read(&format!("depth={depth}")), Err(error));

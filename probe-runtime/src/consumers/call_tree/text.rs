@@ -5,14 +5,15 @@ use std::fmt;
 use super::tree::{Tree, TreeNode, share};
 use crate::report::{Table, Time, labels};
 
-/// Columns that a level takes.
+/// Columns by which each level is indented.
 const INDENT: usize = 3;
-/// A name is cut to no less.
+/// Names are not cut below this many letters.
 const SHORTEST: usize = 20;
-/// As many levels are drawn. What is deeper says how deep it is, in one column: so the text is no longer than its lines are many.
+/// Levels that are indented. Deeper levels share one column and state their depth, so the length of
+/// the text grows with the number of its lines only.
 const DRAWN: usize = 100;
 
-/// Writes it, within as many columns as the formatter's width says.
+/// Writes the tree, within the formatter's width.
 pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let all = tree.total();
     let long: Vec<_> = tree.iter().filter(|node| node.total().saturating_mul(1000) >= all).collect();
@@ -23,7 +24,7 @@ pub(super) fn write(tree: &Tree, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let shown: Vec<_> = long.iter().zip(cells).filter(|(node, _)| is_shown(node, levels)).collect();
     let has_brother = brothers(shown.iter().map(|(node, _)| node.depth()));
     let mut table = Table::new(&[heading(has_polls), &["call tree"]].concat());
-    // The same of each depth on the way.
+    // Whether a sibling follows, for each depth down to the present node.
     let mut follows: Vec<bool> = Vec::new();
     let labels = labels(shown.iter().map(|(node, _)| node.defined()).collect());
     for (((node, cells), has_brother), label) in shown.iter().zip(has_brother).zip(labels) {
@@ -64,15 +65,15 @@ fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
     levels.is_none_or(|levels| drawn(node) < levels)
 }
 
-/// In which level's column it stands.
+/// The level at which a node is drawn.
 fn drawn(node: &TreeNode) -> usize {
     node.depth().min(DRAWN + 1)
 }
 
-/// Of each node, by the depths of all: whether another one follows at its depth, below the same caller. From the last one to the first, so
-/// that each is looked at once.
+/// Returns for each node whether a sibling follows: another node at the same depth below the same
+/// caller. Walks from the last node to the first, so that it looks at each once.
 fn brothers(depths: impl DoubleEndedIterator<Item = usize>) -> Vec<bool> {
-    // Of each depth down to that of the node at hand: whether there is a later one below the same caller.
+    // Indexed by depth: whether a later node has the same caller.
     let mut later: Vec<bool> = Vec::new();
     let has_brother = |depth: usize| {
         later.resize(depth + 1, false);
@@ -91,7 +92,7 @@ fn heading(has_polls: bool) -> &'static [&'static str] {
     }
 }
 
-/// What stands before a node's name.
+/// The cells before a node's name.
 fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
     let calls = if node.is_thread() { "-".to_owned() } else { node.calls().to_string() };
     let times = [Time(node.total()).to_string(), share(node.total(), all), Time(node.own()).to_string()];
@@ -113,7 +114,7 @@ fn columns(rows: &[Vec<String>], has_polls: bool) -> usize {
     heading.enumerate().map(width).sum()
 }
 
-/// The end of a name that has no room: functions differ there.
+/// Keeps the end of a name that does not fit, because functions differ there.
 fn cut(name: &str, room: Option<usize>) -> String {
     let letters = name.chars().count();
     match room.map(|room| room.max(SHORTEST)) {
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_levels_stand_in_one_column_and_say_their_depth() {
+    fn deep_levels_share_one_column_and_state_their_depth() {
         let text = chain(104).to_string();
         let column = text.find("call tree").unwrap();
         let trees: Vec<String> =
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn the_text_of_a_deep_chain_grows_with_its_nodes() {
         let bytes = |len| chain(len).to_string().len();
-        // From here on, depths have four digits.
+        // Above 1000, depths have four digits.
         let [one, two, three] = [2_000, 4_000, 6_000].map(bytes);
         assert_eq!(two - one, three - two);
         assert!((two - one) / 2_000 < 400);
@@ -208,7 +209,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn brothers_follow_below_the_same_caller(steps in proptest::collection::vec(0..5_usize, 0..40)) {
-            // Each is at most one level deeper than the one before.
+            // Each node is at most one level deeper than the one before.
             let mut depth = 0_usize;
             let deeper = |step: usize| {
                 depth = if step > 2 { depth + 1 } else { depth.saturating_sub(step) };
@@ -237,7 +238,7 @@ mod tests {
         let text = format!("{tree:80}");
         let widths = text.lines().map(|line| line.chars().count());
         assert_eq!(widths.max(), Some(80), "{text}");
-        // Columns take 33; names no less than 20 of the other 47.
+        // The other columns take 33; names keep at least 20 of the remaining 47.
         assert_eq!(text.lines().count(), 1 + 10 + 1, "{text}");
         assert!(
             text.contains("└─ …odule::of::function_9\n20 places too deep for this width not shown"),

@@ -1,4 +1,4 @@
-//! The tree, as it was when asked.
+//! The tree at one moment, as a report.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::list::list;
 use crate::period::Period;
 use crate::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, missing};
 
-/// A function at one place of the tree: its calls from that caller, itself called from there. Or a thread, see
-/// [`CallTree::threads`](super::CallTree::threads).
+/// A function at one place of the tree: its calls from the caller above it, which was itself called
+/// from there. Or a thread, see [`CallTree::threads`](super::CallTree::threads).
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -33,7 +33,7 @@ use crate::report::{Csv, Defined, Row, Rows, Written, document, json, left_out, 
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TreeNode {
     pub(super) name: String,
-    /// Where the function is defined; empty, and 0, of a thread.
+    /// The place of the function's definition; empty and 0 for a thread.
     pub(super) file: Arc<str>,
     pub(super) line: u32,
     pub(super) is_thread: bool,
@@ -48,52 +48,55 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// The function's path; the name and number of a thread.
+    /// The function's path; for a thread, its name and number.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it is a thread.
+    /// Whether the node is a thread.
     pub fn is_thread(&self) -> bool {
         self.is_thread
     }
 
-    /// How many callers it has above it in the tree.
+    /// The number of nodes above it in the tree.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Its calls that have ended; a future's call is all of its polls, and counts where its last poll was. 0 of a thread.
+    /// Calls that have ended. All polls of a future are one call, which counts at the place of the
+    /// last poll. 0 for a thread.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Of a future: its polls that have ended. 0 of other functions.
+    /// Polls of a future that have ended. 0 for other functions.
     pub fn polls(&self) -> u64 {
         self.polls
     }
 
-    /// Of its calls, those made inside of another call at this place: the function is recursive, itself or by way of others.
+    /// Calls made inside of another call at this place: the function is recursive, directly or
+    /// through others.
     pub fn recursive_calls(&self) -> u64 {
         self.recursive
     }
 
-    /// How many of these were inside of each other, at most.
+    /// The greatest number of recursive calls inside of each other.
     pub fn recursion_depth(&self) -> usize {
         self.levels
     }
 
-    /// How many places below it are not in the tree, which has [a limit](super::CallTree::depth).
+    /// The number of places below it that are not in the tree, because of [its
+    /// limit](super::CallTree::depth).
     pub fn below(&self) -> usize {
         self.below
     }
 
-    /// What a text tells it by.
+    /// The definition, from which reports make a label.
     pub(super) fn defined(&self) -> Defined<'_> {
         Defined { path: &self.name, file: &self.file, line: self.line }
     }
 
-    /// What a reader of its name should know besides.
+    /// Remarks about recursion and about places that are left out.
     pub(super) fn remarks(&self) -> impl Iterator<Item = String> {
         let recursive = (self.levels != 0).then(|| {
             let calls = if self.recursive == 1 { "1 call" } else { &format!("{} calls", self.recursive) };
@@ -106,20 +109,24 @@ impl TreeNode {
         recursive.into_iter().chain(below)
     }
 
-    /// The time in it and in all that is below it, in nanoseconds, of calls that have ended.
+    /// The time in it and in everything below it, in nanoseconds, of calls that have ended.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The time in itself, and in nothing below it, in nanoseconds, of calls that have ended.
+    /// The time in itself and in nothing below it, in nanoseconds, of calls that have ended.
     pub fn own(&self) -> u64 {
         self.own
     }
 }
 
-/// A tree of calls, from [`CallTree`](super::CallTree): a list of nodes, each followed by those below it, which have a greater
-/// [depth](TreeNode::depth), those with more time first. Prints as a text tree; nodes with less than a thousandth of all time are left out there,
-/// and counted; those below more than a hundred callers are not indented further, and say their depth. `format!("{tree:100}")` keeps its lines within 100 columns: what is deeper than that allows is left out, too, and long names lose their beginning.
+/// A tree of calls, from [`CallTree`](super::CallTree). It is a list of nodes; each is followed by
+/// the nodes below it, which have a greater [depth](TreeNode::depth), those with more time first.
+///
+/// It prints as a text tree. Nodes with less than a thousandth of all time are left out and
+/// counted. Nodes below more than a hundred callers are not indented further, and state their
+/// depth. `format!("{tree:100}")` keeps lines within 100 columns: it leaves out levels that are too
+/// deep, and cuts the beginning of long names.
 ///
 /// ```
 /// use probe_runtime::{CallTree, probe, select};
@@ -153,17 +160,17 @@ impl Tree {
         Self { nodes, lost, left_out, period: Period::default() }
     }
 
-    /// Measured then.
+    /// Sets the period of measurement.
     pub(super) fn over(self, period: Period) -> Self {
         Self { period, ..self }
     }
 
-    /// The time of all, in nanoseconds.
+    /// The total time, in nanoseconds.
     pub fn total(&self) -> u64 {
         self.nodes.iter().filter(|node| node.depth == 0).map(TreeNode::total).sum()
     }
 
-    /// Calls that are not in the tree, for want of room.
+    /// The number of calls that are not in the tree, for want of room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -173,8 +180,8 @@ impl Tree {
         &self.left_out
     }
 
-    /// Folded stacks: `caller;callee nanoseconds` in a line, the time of its own of each place that has some; for the tools that make flame
-    /// graphs. A semicolon in a name becomes a colon.
+    /// The tree as folded stacks, for tools that draw flame graphs. A line has `caller;callee
+    /// nanoseconds`, for each place with time of its own. A semicolon in a name becomes a colon.
     pub fn to_folded(&self) -> String {
         let mut folded = String::new();
         for (stack, node) in self.stacks() {
@@ -187,21 +194,23 @@ impl Tree {
         folded
     }
 
-    /// A flame graph, as a file that browsers show: callers above, each as wide as its time, in the colour of its module. A click zooms in, the mouse shows calls and
-    /// times, and names can be searched for. The file needs nothing else; where scripts are off, the whole tree is shown.
+    /// The tree as a flame graph, an SVG file for browsers: callers above, each bar as wide as its
+    /// time, in the colour of its module. A click zooms in, the mouse shows calls and times, and
+    /// names can be searched. The file is self-contained; without scripts, it shows the whole tree.
     pub fn to_svg(&self) -> String {
         flame::svg(self)
     }
 
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the nodes as its `rows`, in the order of
-    /// the tree, the paths of the functions that were `left_out`, and how many calls were `lost`. A row's `parent` is the index of
-    /// another, or absent.
+    /// The tree as JSON: an object with the program, the time of measurement, and the nodes as
+    /// `rows` in the order of the tree. It also has the paths of the functions that were
+    /// `left_out`, and the number of calls that were `lost`. A row's `parent` is the index of
+    /// another row; roots have none.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The nodes as comma-separated values (RFC 4180), a line each under a heading; `stack` has the names from the outermost caller on, joined by
-    /// semicolons.
+    /// The nodes as comma-separated values (RFC 4180), a line each, under a heading. The column
+    /// `stack` has the names from the outermost caller on, joined by semicolons.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&[
             "stack",
@@ -224,7 +233,7 @@ impl Tree {
         csv.finish()
     }
 
-    /// Each node, and all nodes from the root to it.
+    /// Iterates over all nodes, each with the nodes from its root down to it.
     fn stacks(&self) -> impl Iterator<Item = (Vec<&TreeNode>, &TreeNode)> {
         let mut open: Vec<&TreeNode> = Vec::new();
         self.nodes.iter().map(move |node| {
@@ -236,7 +245,8 @@ impl Tree {
 }
 
 impl TreeNode {
-    /// `parent` is the index of the node above it, which only a tree knows.
+    /// Returns the node as a row. `parent` is the index of the node above it, which only the tree
+    /// knows.
     pub(crate) fn row(&self, parent: Option<usize>) -> Row<'_> {
         let row = Row::new().with(if self.is_thread { "thread" } else { "function" }, self.name());
         let row = parent.into_iter().fold(row, |row, parent| row.with("parent", parent));
@@ -280,7 +290,7 @@ impl fmt::Display for Tree {
     }
 }
 
-/// A part of the whole, in percent.
+/// Formats a part of the whole as a percentage.
 pub(super) fn share(part: u64, whole: u64) -> String {
     let tenths =
         (u128::from(part) * 1000 + u128::from(whole) / 2).checked_div(whole.into()).unwrap_or_default();

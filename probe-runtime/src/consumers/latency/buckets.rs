@@ -1,18 +1,20 @@
-//! A histogram of fixed size, for hits: 32 buckets for each doubling, as `HdrHistogram` has them.
+//! A histogram of fixed size that hits write: 32 buckets for each doubling, as in `HdrHistogram`.
 //!
 //! ```text
 //! value     0 … 31   32 … 63   64 … 127    …   2⁴⁷ … 2⁴⁸−1
 //! bucket    0 … 31   32 … 63   64 … 95     …   1376 … 1407       each 1, 1, 2, … 2⁴² wide
 //! ```
-//! So a bucket is at most a thirty-second of its values wide. Recording takes a count of leading zeros, a shift and an addition.
+//! So a bucket is at most as wide as a thirty-second of its values. Recording takes a count of
+//! leading zeros, a shift and an addition.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Buckets for each doubling, as a power of two.
+/// The number of buckets for each doubling, as a power of two.
 const BITS: u32 = 5;
-/// Larger values are counted in the last bucket: a day and more, in ticks of 3 GHz.
+/// The largest value with a bucket of its own: a day, in ticks of 3 GHz. Larger values count in the
+/// last bucket.
 const MAX: u64 = (1 << 48) - 1;
 
 pub(super) const BUCKETS: usize = index(MAX) + 1;
@@ -30,14 +32,14 @@ pub(super) const fn index(value: u64) -> usize {
     ((shift as usize) << BITS) + place
 }
 
-/// The values that are counted in a bucket.
+/// Returns the values that count in a bucket.
 pub(super) fn values(bucket: usize) -> RangeInclusive<u64> {
     let shift = (bucket >> BITS).saturating_sub(1);
     let place = (bucket - (shift << BITS)) as u64;
     (place << shift)..=((place + 1) << shift) - 1
 }
 
-/// A time of a call, as far as it is known of one in this bucket. The last one has no end.
+/// Clamps a time to the values of a bucket. The last bucket has no upper end.
 pub(super) fn within(bucket: usize, time: u64) -> u64 {
     let values = values(bucket);
     let end = if bucket + 1 == BUCKETS { u64::MAX } else { *values.end() };
@@ -45,7 +47,8 @@ pub(super) fn within(bucket: usize, time: u64) -> u64 {
 }
 
 impl Buckets {
-    /// Counts a value. Only the owner of the histogram does: no locked instruction.
+    /// Counts a value. Only the thread that owns the histogram may call this, so no locked
+    /// instruction is needed.
     #[inline(always)]
     pub(super) fn record(&self, value: u64) {
         let Some(count) = self.0.get(index(value)) else { return };

@@ -1,17 +1,17 @@
-//! The calls of a function by their time: the buckets that were hit, and the same as a histogram of a common kind once somebody asks,
-//! which is a thousand times as large.
+//! The calls of a function by their time: the buckets with calls, and on request an `hdrhistogram`
+//! of them, which is a thousand times as large.
 
 use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 
-/// Digits that count, of the histograms that are handed out: far finer than the buckets.
+/// Significant digits of the returned histograms: far finer than the buckets.
 const DIGITS: u8 = 3;
 
 /// Times in nanoseconds.
 #[derive(Clone, Debug)]
 pub(super) struct Distribution {
-    /// The middle of each bucket with calls, ascending, and how many.
+    /// The middle of each bucket with calls, ascending, and the number of its calls.
     buckets: Vec<(u64, u64)>,
     calls: u64,
     histogram: OnceLock<Histogram<u64>>,
@@ -42,7 +42,7 @@ impl Distribution {
     }
 }
 
-/// Whether somebody has asked makes no difference.
+/// Whether the histogram has been built makes no difference.
 impl PartialEq for Distribution {
     fn eq(&self, other: &Self) -> bool {
         self.buckets == other.buckets
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asking_changes_nothing() {
+    fn building_the_histogram_changes_nothing() {
         let (asked, other) =
             (Distribution::new(vec![(7, 2), (90, 1)]), Distribution::new(vec![(7, 2), (90, 1)]));
         let histogram = asked.histogram();

@@ -1,4 +1,4 @@
-//! How long calls take.
+//! Measures how long calls take.
 
 // Safety: relies on zeroes being no measurement.
 #![expect(unsafe_code, reason = "see above")]
@@ -23,28 +23,32 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, Zeroed};
 
-/// Measures how long each call of the selected functions takes: a histogram for each function, the exact sums, the time in the
-/// function itself, and of futures the time on a processor.
+/// Measures how long each call of the selected functions takes. For each function it keeps a
+/// histogram of its calls, exact sums, the time in the function itself, and for futures the time of
+/// their polls.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a `kind`). Its attachment prints as
-/// a table, the function with the most time in itself first:
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
+/// without a `kind`). The attachment prints as a table, with the function of the most time in
+/// itself first:
 ///
-/// | column | of |
+/// | column | meaning |
 /// |---|---|
-/// | `calls` | calls that have ended; a future's call is all of its polls |
-/// | `total` | them, from entry to exit. Calls of a function inside of itself count twice |
-/// | `self` | the time in the function, and in no other that is measured; also of polls of futures that have not ended yet |
-/// | `polls`, `busy` | futures only: how often they were polled, and the time in these polls |
-/// | `mean`, `p50`, `p99`, `max` | a call, from entry to exit |
-/// | `unpaired` | hits that found no partner, and are in no other column |
-/// | `cancelled`, `pending` | futures that were dropped before their end, and that have not ended yet |
+/// | `calls` | calls that have ended; all polls of a future are one call |
+/// | `total` | the time of these calls, from entry to exit. Calls of a function inside of itself count twice |
+/// | `self` | the time in the function, and in no other measured function; includes polls of futures that have not ended |
+/// | `polls`, `busy` | futures only: the number of their polls, and the time of these |
+/// | `mean`, `p50`, `p99`, `max` | the time of a call, from entry to exit |
+/// | `unpaired` | hits without a partner, which are in no other column |
+/// | `cancelled`, `pending` | futures that were dropped before their end, and futures that have not ended yet |
 ///
-/// Sums and the extremes are exact, to the clock's tick; quantiles are those of values at most 1.6 % off. After a [reset](Self::reset), the
-/// extremes may be bounds, as of any [difference](Latencies::since). What measuring itself takes is not
-/// subtracted: about half of a pair (figure `latency`) is in the call's own time, all of it in its caller's.
+/// Sums and extremes are exact to the clock's tick. Quantiles come from values that are at most 1.6
+/// % off. After a [reset](Self::reset), extremes may be bounds, as in any
+/// [difference](Latencies::since). The cost of measuring is not subtracted: about half of a pair of
+/// hits (figure `latency`) is in the call's own time, and all of it in the caller's.
 ///
-/// Cost: see the figure `latency`. Memory: for each thread that hits, half a megabyte of addresses and 11 KiB for each function, of which the pages that are
-/// touched are real: one to three of 4 KiB for each function that it calls.
+/// Cost: see the figure `latency`. Memory: for each thread that hits, half a megabyte of addresses,
+/// and 11 KiB for each function. Only touched pages take memory: one to three of 4 KiB for each
+/// function that the thread calls.
 ///
 /// ```
 /// use probe_runtime::{Latency, probe, select};
@@ -76,17 +80,17 @@ pub struct Latency {
     began: Baseline<Latencies>,
 }
 
-/// What a thread has measured of one function, in ticks.
+/// The measurements of one function on one thread, in ticks.
 #[repr(C)]
 pub struct Times {
     busy: AtomicU64,
-    /// From entry to exit: of futures only. That of other calls is `busy`.
+    /// The time from entry to exit, for futures only. For other calls, that is `busy`.
     total: AtomicU64,
     own: AtomicU64,
-    /// Of futures only.
+    /// For futures only.
     polls: AtomicU64,
     longest: AtomicU64,
-    /// The bits of the shortest, inverted: zero is as good as none.
+    /// The inverted bits of the shortest time, so that zero means that there is none.
     shortest: AtomicU64,
     buckets: Buckets,
 }
@@ -95,23 +99,27 @@ pub struct Times {
 unsafe impl Zeroed for Times {}
 
 impl Latency {
-    /// A new one, with the best [`Clock`] of this machine.
+    /// Creates a consumer with the best [`Clock`] of this machine.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What has been measured so far, by all threads, also those that have ended. Calls that have ended before are in it, whole; threads
-    /// go on meanwhile. After a [reset](Self::reset), what has been measured since.
+    /// Everything measured so far, on all threads, including ended ones. Every call that ended
+    /// before this is included; other threads keep measuring meanwhile. After a
+    /// [reset](Self::reset), only later measurements are included.
     pub fn latencies(&self) -> Latencies {
         self.began.now(|| self.all_latencies(), Latencies::since)
     }
 
-    /// Begins anew: what is measured from now on is all that [`latencies`](Self::latencies) and reports tell. Returns what was measured
-    /// until now, since it was attached or last reset.
+    /// Restarts the measurement: from now on, [`latencies`](Self::latencies) and the reports
+    /// include later calls only. Returns the measurements since the last reset, or since it was
+    /// attached.
     ///
-    /// Exact, while threads hit: each call is in one of two successive results, or in the readings after them. Nothing is written where
-    /// calls are measured, so extremes are those of a [difference](Latencies::since). A `metrics::Exporter` goes on with all that was
-    /// ever measured. Who wants a difference of his own, beside others who read the same attachment, keeps an earlier reading.
+    /// This is exact while threads hit: each call is in exactly one of the successive results and
+    /// the readings after them. It writes nothing on the measuring path, so extremes are those of a
+    /// [difference](Latencies::since). A `metrics::Exporter` continues with the sums since
+    /// attaching. To take differences without affecting other readers of the attachment, keep an
+    /// earlier reading and use [`Latencies::since`].
     ///
     /// ```
     /// use probe_runtime::{Latency, probe, select};
@@ -131,7 +139,7 @@ impl Latency {
         self.began.reset(|| self.all_latencies(), Latencies::since)
     }
 
-    /// All that was ever measured, whoever has reset what: what collectors get.
+    /// Everything measured since attaching, regardless of resets. Collectors get this.
     pub(crate) fn all_latencies(&self) -> Latencies {
         self.calls.get().map_or_else(Latencies::default, |calls| Latencies::new(calls, self.clock.scale()))
     }

@@ -1,4 +1,4 @@
-//! What has been measured, as it was when asked.
+//! The measurements at one moment, as a report.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::report::{
     FixedColumns, Row, Rows, Table, Time, Written, document, json, labels, left_out, missing,
 };
 
-/// What was measured of one function. Times are in nanoseconds.
+/// The measurements of one function. Times are in nanoseconds.
 ///
 /// ```
 /// use probe_runtime::{Latency, probe, select};
@@ -41,7 +41,7 @@ pub struct FunctionLatency {
     unpaired: Unpaired,
 }
 
-/// What was measured is the same, though how long a tick is may be known more exactly by now.
+/// Measurements are compared in ticks: a later reading may know the length of a tick more exactly.
 impl PartialEq for FunctionLatency {
     fn eq(&self, other: &Self) -> bool {
         self.function == other.function && self.sums == other.sums && self.unpaired == other.unpaired
@@ -68,50 +68,56 @@ impl FunctionLatency {
         &self.function
     }
 
-    /// Calls that have ended; of futures, those that were not cancelled.
+    /// Calls that have ended. For a future, cancelled calls are not included.
     pub fn calls(&self) -> u64 {
         self.times.calls()
     }
 
-    /// Of a future: its polls that have ended, also of calls that have not. 0 of other functions.
+    /// Polls of a future that have ended, including those of calls that have not ended. 0 for other
+    /// functions.
     pub fn polls(&self) -> u64 {
         self.sums.polls
     }
 
-    /// All of them together, from entry to exit. Calls of the function inside of itself count twice.
+    /// The time of all calls, from entry to exit. Calls of the function inside of itself count
+    /// twice.
     pub fn total(&self) -> u64 {
         self.scale.nanoseconds(self.sums.total)
     }
 
-    /// The time in a thread's hands: of futures, all their polls, also of those that have not ended or were cancelled; else
-    /// [`total`](Self::total). (What the system gave to other threads meanwhile is in it.)
+    /// The time of all polls of a future, including futures that have not ended or were cancelled.
+    /// For other functions the same as [`total`](Self::total). (The time of other threads on the
+    /// same processor is included.)
     pub fn busy(&self) -> u64 {
         self.scale.nanoseconds(self.sums.busy)
     }
 
-    /// The part of [`busy`](Self::busy) in the function itself: in no other that is measured.
+    /// The part of [`busy`](Self::busy) in the function itself, and in no other measured function.
     pub fn own(&self) -> u64 {
         self.scale.nanoseconds(self.sums.own)
     }
 
-    /// The mean of a call; 0 where none has ended.
+    /// The mean time of a call; 0 if none has ended.
     pub fn mean(&self) -> u64 {
         self.total().checked_div(self.calls()).unwrap_or_default()
     }
 
-    /// The shortest call, exactly; 0 where none has ended. Of a [difference](Latencies::since) a bound: no call was shorter, and the
-    /// shortest at most 3.2 % longer. Exact there, too, if it is shorter than all before.
+    /// The time of the shortest call; 0 if none has ended. It is exact, except in a
+    /// [difference](Latencies::since), where it is exact only if it is shorter than all earlier
+    /// calls. Otherwise it is a lower bound there, and the shortest call took at most 3.2 % more.
     pub fn min(&self) -> u64 {
         self.scale.nanoseconds(self.sums.shortest.ticks)
     }
 
-    /// The longest call, exactly; 0 where none has ended. Of a [difference](Latencies::since) a bound, which tables show as `≤ 1.02 ms`: no
-    /// call was longer, and the longest at most 3.2 % shorter. Exact there, too, if it is longer than all before.
+    /// The time of the longest call; 0 if none has ended. It is exact, except in a
+    /// [difference](Latencies::since), where it is exact only if it is longer than all earlier
+    /// calls. Otherwise it is an upper bound there, which tables show as `≤ 1.02 ms`, and the
+    /// longest call took at most 3.2 % less.
     pub fn max(&self) -> u64 {
         self.scale.nanoseconds(self.sums.longest.ticks)
     }
 
-    /// What no more than this part of the calls (0.5: half of them) took longer than, at most 1.7 % off.
+    /// The time within which this part of the calls ended (0.5: half of them), at most 1.7 % off.
     pub fn quantile(&self, part: f64) -> u64 {
         if self.calls() == 0 {
             0
@@ -120,23 +126,25 @@ impl FunctionLatency {
         }
     }
 
-    /// The calls by their time, from entry to exit, in nanoseconds: to look at more closely, to merge with others, to store.
+    /// A histogram of the calls' times from entry to exit, in nanoseconds: to analyse, to merge
+    /// with others, or to store.
     pub fn histogram(&self) -> &Histogram<u64> {
         self.times.histogram()
     }
 
-    /// The same as it was counted: a time in nanoseconds, and how many calls took that, at most 1.6 % more or less. Times ascend; each bucket
-    /// has calls. [`histogram`](Self::histogram) is made of them, when it is first asked for.
+    /// The buckets with calls: a time in nanoseconds, and the number of calls that took that long,
+    /// within 1.6 %. Times ascend. [`histogram`](Self::histogram) is built from them at its first
+    /// call.
     pub fn buckets(&self) -> &[(u64, u64)] {
         self.times.buckets()
     }
 
-    /// Hits that found no partner.
+    /// Hits without a partner.
     pub fn unpaired(&self) -> Unpaired {
         self.unpaired
     }
 
-    /// What tells functions apart.
+    /// Identifies a function.
     fn key(&self) -> (&str, &str, u32) {
         (self.function.path(), self.function.file(), self.function.line())
     }
@@ -146,8 +154,10 @@ impl FunctionLatency {
     }
 }
 
-/// What was measured of all functions, from [`Latency::latencies`]; the function with the most time in itself first. A list of them; prints
-/// as a table of those that were called.
+/// The measurements of all functions, from [`Latency::latencies`].
+///
+/// This is a list, with the function of the most time in itself first. It prints as a table of the
+/// functions that were called.
 ///
 /// ```
 /// use probe_runtime::{Latency, probe, select};
@@ -189,15 +199,19 @@ impl Latencies {
         self
     }
 
-    /// What was measured after an earlier reading of the same attachment: the calls that have ended in between, their times and quantiles.
-    /// Whoever else reads the attachment, it is not changed by that, as it is by [`reset`](Latency::reset).
+    /// Returns the measurements after an earlier reading of the same attachment: the calls that
+    /// ended in between, their times and quantiles. Unlike [`reset`](Latency::reset), this does not
+    /// affect other readers of the attachment.
     ///
-    /// Counts and sums are exact, quantiles as they always are, at most 1.6 % off. [`min`](FunctionLatency::min) and
-    /// [`max`](FunctionLatency::max) of some of all calls are not measured: they are bounds, unless they are beyond all before.
-    /// [`Unpaired::pending`] are the futures that are pending now. Differences that follow each other add up to the whole.
+    /// Counts and sums are exact; quantiles are at most 1.6 % off, as always. The extremes of a
+    /// part of all calls are not measured: [`min`](FunctionLatency::min) and
+    /// [`max`](FunctionLatency::max) are bounds, unless they exceed all earlier calls.
+    /// [`Unpaired::pending`] counts the futures that are pending now. Successive differences add up
+    /// to the whole.
     ///
-    /// Nothing is negative. A function that came later has all its calls. Of another attachment's reading, and of one from before a reset,
-    /// nothing is taken away: it is no part of this one, which is returned as it is.
+    /// No number is negative. A function that was added after the earlier reading has all its
+    /// calls. If the earlier reading is of another attachment, or from before a reset, it is no
+    /// part of this one, which is returned unchanged.
     ///
     /// ```
     /// use probe_runtime::{Latency, probe, select};
@@ -249,13 +263,15 @@ impl Latencies {
         self.lost
     }
 
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, which
-    /// have the columns of [`to_csv`](Self::to_csv), the paths of those that were `left_out`, and how many calls were `lost`.
+    /// The report as JSON: an object with the program, the time of measurement, and the functions
+    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the paths of the
+    /// functions that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units.
+    /// The functions as comma-separated values (RFC 4180): a line each, under a heading that names
+    /// the units.
     pub fn to_csv(&self) -> String {
         COLUMNS.csv(&self.functions)
     }
@@ -289,7 +305,7 @@ impl FunctionLatency {
     }
 }
 
-/// A bound, as tables show it.
+/// Formats an upper bound for a table.
 fn at_most(time: u64) -> String {
     format!("≤ {}", Time(time))
 }
@@ -313,7 +329,7 @@ list!(Latencies, functions, FunctionLatency, "functions");
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seen = || self.functions.iter().filter(|it| it.is_seen());
-        // Columns for what there is none of would only hide the others.
+        // Columns that are empty for all functions are left out.
         let has_futures = seen().any(|it| it.function.is_future());
         let has_unpaired = seen().any(|it| it.unpaired.total() != 0);
         let mut heading = vec!["function", "calls", "self", "total", "mean", "p50", "p99", "max"];

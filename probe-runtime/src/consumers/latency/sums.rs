@@ -1,5 +1,5 @@
-//! What all threads have measured of one function, in the clock's ticks: how long a tick is, a later reading knows more exactly, so
-//! differences are taken of ticks.
+//! The sums of one function over all threads, in ticks of the clock. Differences are taken in
+//! ticks, because a later reading knows the length of a tick more exactly.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,10 +15,10 @@ pub(super) struct Sums {
     pub(super) busy: u64,
     pub(super) own: u64,
     pub(super) polls: u64,
-    /// Both are 0 where no call has ended.
+    /// Both are 0 if no call has ended.
     pub(super) shortest: Extreme,
     pub(super) longest: Extreme,
-    /// The buckets with calls, by their numbers, ascending.
+    /// The buckets with calls: number and calls, ascending.
     buckets: Vec<(usize, u64)>,
 }
 
@@ -26,18 +26,19 @@ pub(super) struct Sums {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Extreme {
     pub(super) ticks: u64,
-    /// Of a difference, it is a bound: no call was shorter than that, or longer, and one was in the same bucket.
+    /// Whether it is a bound, in a difference: all calls are within it, and one is in the same
+    /// bucket.
     pub(super) is_bound: bool,
 }
 
 impl Sums {
-    /// What the threads' memory holds.
+    /// Sums up the memory of all threads.
     pub(super) fn new<'a>(threads: impl Iterator<Item = &'a Times>, is_future: bool) -> Self {
         let mut sums = Self::default();
         let mut buckets = Box::new([0; BUCKETS]);
         let (mut shortest, mut longest) = (u64::MAX, 0);
         for times in threads {
-            // Where no call has ended, there is no shortest: the buckets need not be read, which are three pages.
+            // If no call has ended, the buckets, which are three pages, need not be read.
             if times.shortest.load(Relaxed) != 0 {
                 times.buckets.add_to(&mut buckets);
             }
@@ -56,7 +57,8 @@ impl Sums {
         sums
     }
 
-    /// What came after an earlier reading. No number in a thread's memory ever becomes less, so none of these is negative.
+    /// Returns the sums after an earlier reading. Numbers in a thread's memory never decrease, so
+    /// no difference is negative.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         let less = |of: fn(&Self) -> u64| of(self).saturating_sub(of(earlier));
         let buckets = grown(&self.buckets, &earlier.buckets);
@@ -79,7 +81,7 @@ impl Sums {
         }
     }
 
-    /// In nanoseconds: each bucket at its middle, and none outside of what was measured.
+    /// Converts to nanoseconds: each bucket becomes its middle, within the measured extremes.
     pub(super) fn times(&self, scale: Scale) -> Distribution {
         let [min, max] = [self.shortest, self.longest].map(|it| scale.nanoseconds(it.ticks));
         let middle = |(bucket, calls): &(usize, u64)| {
@@ -91,7 +93,7 @@ impl Sums {
     }
 }
 
-/// The buckets that have more calls than they had, and how many more.
+/// Returns the buckets that have gained calls, with their new calls.
 fn grown(now: &[(usize, u64)], earlier: &[(usize, u64)]) -> Vec<(usize, u64)> {
     let mut earlier = earlier.iter().peekable();
     let more = |&(bucket, calls): &(usize, u64)| {
@@ -112,7 +114,7 @@ mod tests {
     use super::super::buckets::index;
     use super::*;
 
-    /// A reading of these calls, in ticks.
+    /// Returns the sums of these calls, in ticks.
     fn of(calls: &[u64]) -> Sums {
         let mut buckets = BTreeMap::new();
         calls.iter().for_each(|call| *buckets.entry(index(*call)).or_default() += 1);
@@ -144,22 +146,22 @@ mod tests {
             assert_eq!(since.buckets, of(between).buckets);
             (since.shortest, since.longest)
         };
-        // The first calls, and those beyond all before.
+        // The first calls, and extremes beyond all earlier calls.
         assert_eq!(since(&[], &[700, 1000]), (exact(700), exact(1000)));
         assert_eq!(since(&[800], &[700, 1000]), (exact(700), exact(1000)));
-        // Those in between: 1000 is in 992..=1007, and 700 in 688..=703.
+        // Extremes within earlier calls: 1000 is in 992..=1007, and 700 in 688..=703.
         assert_eq!(since(&[10, 5000], &[700, 1000]), (bound(688), bound(1007)));
-        // In the bucket of the extreme before: no longer than that one.
+        // In the same bucket as the earlier extreme, which bounds them.
         assert_eq!(since(&[695, 1003], &[700, 1000]), (bound(695), bound(1003)));
         assert_eq!(since(&[5, 7], &[]), (exact(0), exact(0)));
-        // In the last bucket, which has no end.
+        // In the last bucket, which has no upper end.
         let (long, longer) = (1 << 50, 1 << 52);
         assert_eq!(since(&[longer], &[long]), (exact(long), bound(longer)));
     }
 
     proptest! {
         #[test]
-        fn a_difference_is_what_came_in_between(
+        fn a_difference_has_the_calls_in_between(
             earlier in prop::collection::vec(0..100_000_u64, 0..20),
             between in prop::collection::vec(0..100_000_u64, 0..20),
             later in prop::collection::vec(0..100_000_u64, 0..20),
@@ -179,7 +181,7 @@ mod tests {
                 Ok(())
             };
             is_of(&second.since(&first), &between)?;
-            // Of two readings that begin at a third.
+            // Two readings that both begin at a third one.
             is_of(&third.since(&first).since(&second.since(&first)), &later)?;
             prop_assert_eq!(second.since(&second), Sums::default());
         }

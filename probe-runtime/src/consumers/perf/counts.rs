@@ -1,6 +1,6 @@
-//! What a thread has counted of one function.
+//! The counts of one function on one thread.
 
-// Safety: relies on zeroes being nothing counted.
+// Safety: relies on zeroes being empty counts.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::sync::atomic::AtomicU64;
@@ -10,7 +10,7 @@ use super::group::{BREAKS, EVENTS, Numbers};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// The sums.
+/// The sums of a function's calls.
 #[repr(C)]
 pub struct Counts {
     calls: AtomicU64,
@@ -23,7 +23,7 @@ pub struct Counts {
 unsafe impl Zeroed for Counts {}
 
 impl Counts {
-    /// A call has ended; `elapsed` is what was counted from its beginning to its end, or in all its
+    /// Adds a call that has ended; `elapsed` has its events from beginning to end, or in all its
     /// polls.
     #[inline]
     pub(super) fn call(&self, elapsed: &Numbers) {
@@ -35,7 +35,7 @@ impl Counts {
         self.total.iter().zip(elapsed).for_each(|(total, more)| add(total, *more));
     }
 
-    /// A call or a poll has ended, of which so much was in no call inside.
+    /// Adds a call or a poll that has ended; `own` has the events outside of inner calls.
     #[inline]
     pub(super) fn own(&self, elapsed: &Numbers, own: &Numbers) {
         if elapsed[BREAKS] == 0 {
@@ -44,10 +44,10 @@ impl Counts {
     }
 }
 
-/// What all threads have counted of a function.
+/// The counts of a function over all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Sums {
-    /// Calls whose events were counted, and others.
+    /// Calls whose events were counted, and calls whose events could not be.
     pub(super) calls: u64,
     pub(super) uncounted: u64,
     pub(super) total: [u64; EVENTS],

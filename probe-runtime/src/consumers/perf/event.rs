@@ -1,12 +1,12 @@
-//! What can be counted, and why it can't.
+//! The events that can be counted, and the reasons why an event can't be.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::os::perf::{Wanted, paranoid};
 
-/// What [`Perf`](super::Perf) counts, for each thread alone. The first four are the processor's;
-/// the others are the kernel's, which every machine has.
+/// An event that [`Perf`](super::Perf) counts for each thread. The processor counts the first four;
+/// the kernel counts the others, on every machine.
 ///
 /// ```
 /// use probe_runtime::{Perf, PerfEvent};
@@ -16,27 +16,26 @@ use crate::os::perf::{Wanted, paranoid};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum PerfEvent {
-    /// Cycles of the processor, which get longer and shorter with its frequency.
+    /// Cycles of the processor. Their length varies with its frequency.
     Cycles,
     /// Instructions that were completed.
     Instructions,
-    /// Accesses that missed the last level of the cache, as far as the processor counts it so.
+    /// Accesses that missed the last level of the cache, as the processor defines them.
     CacheMisses,
-    /// Branches that were predicted wrongly.
+    /// Branches that were mispredicted.
     BranchMisses,
-    /// Nanoseconds that the thread was on a processor, also in the kernel.
+    /// Nanoseconds that the thread ran on a processor, including the kernel's work for it.
     TaskClock,
-    /// Accesses to pages that were not there, or not writable yet.
+    /// Accesses to pages that were not mapped, or not yet writable.
     PageFaults,
-    /// Times that another thread was given the processor: because this one waited, or had had its
-    /// share.
+    /// Switches to another thread, because this one waited or had used up its time slice.
     ContextSwitches,
-    /// Times that the thread went on on another processor.
+    /// Moves of the thread to another processor.
     Migrations,
 }
 
 impl PerfEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 8] = [
         Self::Cycles,
         Self::Instructions,
@@ -48,13 +47,14 @@ impl PerfEvent {
         Self::Migrations,
     ];
 
-    /// Those of the processor. A machine has some of them, all, or none, as virtual ones often do.
+    /// The events of the processor. A machine may have all of them, some, or none, as many virtual
+    /// machines do.
     pub const HARDWARE: [Self; 4] = [Self::Cycles, Self::Instructions, Self::CacheMisses, Self::BranchMisses];
 
-    /// Those of the kernel that tell most where the processor's can't be had.
+    /// The kernel's events that are most useful if the processor's are unavailable.
     pub const SOFTWARE: [Self; 3] = [Self::TaskClock, Self::PageFaults, Self::ContextSwitches];
 
-    /// What it is called: in reports, in `PROBES`, and by `perf stat`.
+    /// The name of the event in reports, in `PROBES`, and in `perf stat`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
@@ -68,12 +68,12 @@ impl PerfEvent {
         }
     }
 
-    /// Whether the processor counts it.
+    /// Whether the processor counts the event.
     pub const fn is_hardware(self) -> bool {
         matches!(self, Self::Cycles | Self::Instructions | Self::CacheMisses | Self::BranchMisses)
     }
 
-    /// By the numbers of `perf_event_open(2)`.
+    /// The event as `perf_event_open(2)` numbers it.
     pub(super) fn wanted(self, user_mode_only: bool) -> Wanted {
         const HARDWARE: u32 = 0;
         const SOFTWARE: u32 = 1;
@@ -90,8 +90,8 @@ impl PerfEvent {
         Wanted { of_type, config, user_mode_only }
     }
 
-    /// Whether it can be opened without the permission to count what the kernel does. Switching
-    /// threads is the kernel's.
+    /// Whether the event can be opened without permission to count the kernel's work. The kernel
+    /// switches threads, so switches and migrations can't.
     pub(super) fn has_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches | Self::Migrations)
     }
@@ -106,7 +106,7 @@ impl fmt::Display for PerfEvent {
 impl FromStr for PerfEvent {
     type Err = String;
 
-    /// The event with this [`name`](Self::name).
+    /// Returns the event with this [`name`](Self::name).
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|event| event.name() == name).ok_or_else(|| {
             let names = Self::ALL.map(Self::name).join(", ");
@@ -115,7 +115,7 @@ impl FromStr for PerfEvent {
     }
 }
 
-/// An event that can't be counted here, and why. Prints as a sentence.
+/// An event that can't be counted here, with the reason. It prints as a sentence.
 ///
 /// ```
 /// use probe_runtime::{Error, NoEvents, Perf, probe, select};
@@ -151,12 +151,12 @@ impl MissingEvent {
         self.event
     }
 
-    /// The system's error number, of `perf_event_open(2)`.
+    /// The error number from `perf_event_open(2)`.
     pub fn error(&self) -> i32 {
         self.error
     }
 
-    /// The reason, and what can be done.
+    /// The reason, and a way to solve it if there is one.
     pub fn reason(&self) -> String {
         reason(self.error)
     }
@@ -168,8 +168,8 @@ impl fmt::Display for MissingEvent {
     }
 }
 
-/// Not one of the events that [`Perf`](crate::Perf) was asked for can be counted here: why, for
-/// each. In an [`Error::Consumer`](crate::Error::Consumer).
+/// The error if none of the requested events can be counted here, with the reason for each.
+/// [`Perf`](crate::Perf) returns it in an [`Error::Consumer`](crate::Error::Consumer).
 ///
 /// ```
 /// use probe_runtime::{Error, NoEvents, Perf, probe, select};
@@ -189,7 +189,7 @@ impl fmt::Display for MissingEvent {
 pub struct NoEvents(pub Vec<MissingEvent>);
 
 impl fmt::Display for NoEvents {
-    /// One reason is said once.
+    /// Groups events that share a reason.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no event can be counted here")?;
         for alike in self.0.chunk_by(|one, other| one.error() == other.error()) {
@@ -209,9 +209,9 @@ impl fmt::Display for NoEvents {
 
 impl std::error::Error for NoEvents {}
 
-/// Why an event could not be opened, and what can be done, by the system's error number.
+/// Explains an error number of `perf_event_open(2)`, with a way to solve it if there is one.
 pub(super) fn reason(error: i32) -> String {
-    // As Linux numbers them, also where the system is another.
+    // Linux's numbers, on other systems as well.
     const EPERM: i32 = 1;
     const ENOENT: i32 = 2;
     const ENOMEM: i32 = 12;
@@ -255,7 +255,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     #[test]
-    fn numbers_are_the_kernel_s() {
+    fn numbers_match_the_kernel() {
         use perf_event_open_sys::bindings as kernel;
         for (event, of_type, config) in [
             (PerfEvent::Cycles, kernel::PERF_TYPE_HARDWARE, kernel::PERF_COUNT_HW_CPU_CYCLES),

@@ -1,4 +1,4 @@
-//! What was counted of one function, as it was when asked.
+//! The counts of one function at one moment.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::counts::Sums;
 use super::event::PerfEvent;
 use crate::calls::{Function, Unpaired};
 
-/// What was counted of one function.
+/// The counts of one function.
 ///
 /// ```
 /// use probe_runtime::{Error, NoEvents, Perf, probe, select};
@@ -48,54 +48,55 @@ impl FunctionEvents {
         &self.function
     }
 
-    /// Calls that have ended: exactly, without an error. Where calls are
-    /// [sampled](super::Perf::sampled), those that began, estimated.
+    /// Calls that have ended; exact. If calls are [sampled](super::Perf::sampled), an estimate of
+    /// the calls that began.
     pub fn calls(&self) -> Estimated {
         self.calls
     }
 
-    /// Calls whose events were counted: what all sums are of.
+    /// Calls whose events were counted. All sums are sums over these calls.
     pub fn counted(&self) -> u64 {
         self.sums.calls
     }
 
-    /// Calls whose events could not be read, on threads that had none, say.
+    /// Calls whose events could not be read, for example on threads without events.
     pub fn uncounted(&self) -> u64 {
         self.sums.uncounted
     }
 
-    /// An event's sum over all [counted](Self::counted) calls, from entry to exit; `None` if it is
-    /// not counted. Calls of a function inside of itself count twice.
+    /// The sum of an event over all [counted](Self::counted) calls, from entry to exit. `None` if
+    /// the event is not counted. Calls of a function inside of itself count twice.
     pub fn total(&self, event: PerfEvent) -> Option<u64> {
         Some(self.sums.total[self.place(event)?])
     }
 
-    /// The part of that in no other function that is measured; of futures also in polls of those
-    /// that have not ended. `None` if it is not counted, or calls are sampled.
+    /// The part of [`total`](Self::total) in no other measured function; for futures including
+    /// polls of calls that have not ended. `None` if the event is not counted, or if calls are
+    /// sampled.
     pub fn own(&self, event: PerfEvent) -> Option<u64> {
         let place = self.place(event)?;
         self.has_own.then_some(self.sums.own[place])
     }
 
-    /// An event's mean over calls, from entry to exit; `None` if there are none, or it is not
-    /// counted.
+    /// The mean of an event per call, from entry to exit. `None` if no call was counted, or the
+    /// event is not counted.
     pub fn mean(&self, event: PerfEvent) -> Option<f64> {
         self.per_call(self.total(event)?)
     }
 
-    /// The mean of [`own`](Self::own).
+    /// The mean of [`own`](Self::own) per call.
     pub fn mean_own(&self, event: PerfEvent) -> Option<f64> {
         self.per_call(self.own(event)?)
     }
 
-    /// Instructions a cycle, from entry to exit; `None` if not both are counted.
+    /// Instructions per cycle, from entry to exit. `None` unless both events are counted.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn ipc(&self) -> Option<f64> {
         let (instructions, cycles) = (self.total(PerfEvent::Instructions)?, self.total(PerfEvent::Cycles)?);
         (cycles != 0).then(|| instructions as f64 / cycles as f64)
     }
 
-    /// Hits that found no partner; none where calls are sampled, which looks for none.
+    /// Hits without a partner. If calls are sampled, hits are not paired, and there are none.
     pub fn unpaired(&self) -> Unpaired {
         self.unpaired
     }
@@ -109,8 +110,7 @@ impl FunctionEvents {
         self.events.iter().position(|it| *it == event)
     }
 
-    /// The first event in the function itself, as far as that is known: what the table is sorted
-    /// by.
+    /// The first event in the function itself, as far as it is known. Tables are sorted by it.
     #[expect(clippy::cast_precision_loss, reason = "to compare")]
     pub(super) fn weight(&self) -> f64 {
         if self.has_own {

@@ -8,12 +8,12 @@
 //! thread ends ▶ given back by the next thread's first hit, or the next report, or the end of the consumer
 //! fork ▶ the child's thread opens its own; what it inherited is closed
 //! ```
-//! Who gives back is decided by one exchange of the owner's number, which no other thread ever has:
-//! the next owner of the memory, and whoever looks for threads that have ended, may be at it at
-//! once.
+//! Several threads may try to give back the same events: the next owner of the memory, and threads
+//! that look for ended ones. One exchange of the owner's number decides which of them does; thread
+//! numbers are never reused.
 
-// Safety: relies on zeroes being a thread without events, and on pages being read by the thread
-// that has mapped them, in the process that has.
+// Safety: relies on zeroes being a thread without events, and on pages being read only by the
+// thread that has mapped them, in the process that has.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::array;
@@ -26,19 +26,19 @@ use crate::calls::add;
 use crate::os::perf::{Descriptor, MOST, Page, Times, keeping_errno};
 use crate::per_thread::Zeroed;
 
-/// Events that can be counted at once.
+/// The number of events that can be counted at once.
 pub(super) const EVENTS: usize = MOST;
 const _: () = assert!(PerfEvent::ALL.len() <= EVENTS);
 
-/// What is read: the events in the plan's order, then [`BREAKS`].
+/// The numbers of a reading: the events in the plan's order, then [`BREAKS`].
 pub(super) const NUMBERS: usize = EVENTS + 1;
 pub(super) type Numbers = [u64; NUMBERS];
 
-/// How often the thread's counts began anew, or could not be read: if that has changed between two
-/// readings, their difference says nothing.
+/// The index of the number of breaks: how often the thread's counts restarted or could not be read.
+/// If it has changed between two readings, their difference is meaningless.
 pub(super) const BREAKS: usize = EVENTS;
 
-/// How a thread's events are read; 0, as memory begins, is none of these.
+/// How a thread's events are read. Fresh memory is 0, which is none of these states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 enum State {
@@ -47,12 +47,12 @@ enum State {
     Refused = 3,
 }
 
-/// One event's means: numbers of what keeps it alive, 0 where that is none.
+/// The resources that keep one event open; 0 for a resource that is not used.
 #[derive(Default)]
 #[repr(C)]
 struct Kept {
     page: AtomicUsize,
-    /// One more than the descriptor.
+    /// The descriptor plus one.
     descriptor: AtomicI32,
     id: AtomicU64,
 }
@@ -61,18 +61,18 @@ struct Kept {
 #[derive(Default)]
 #[repr(C)]
 pub struct Group {
-    /// The thread that they count, by its number; 0 if there are none.
+    /// The number of the thread whose events are counted; 0 if there are none.
     owner: AtomicU64,
-    /// The process that has opened them.
+    /// The number of the process that opened the events.
     process: AtomicU64,
     state: AtomicU32,
     breaks: AtomicU64,
     kept: [Kept; EVENTS],
-    /// Of this thread, and of those that had the memory before: for how long events were to count,
-    /// and did.
+    /// How long events were enabled, and how long they were counted: on this thread, and on earlier
+    /// threads with the same memory.
     times: [AtomicU64; 2],
     times_before: [AtomicU64; 2],
-    /// Threads that could get no events, and the last one's error.
+    /// Threads that could not get events, and the error of the last one.
     refused: AtomicU64,
     error: AtomicI32,
     by_pages: AtomicU64,
@@ -82,7 +82,7 @@ pub struct Group {
 // SAFETY: atomics only.
 unsafe impl Zeroed for Group {}
 
-/// What has been opened, for whoever is to give it back.
+/// Open events that are about to be closed.
 struct Opened {
     process: u64,
     kept: [(usize, i32, u64); EVENTS],
@@ -90,21 +90,21 @@ struct Opened {
 
 const NOTHING: [(usize, i32, u64); EVENTS] = [(0, 0, 0); EVENTS];
 
-/// What became of threads.
+/// The outcome for all threads.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Threads {
-    /// Read in user space, and by a system call each time.
+    /// Threads whose events were read in user space, and threads that made system calls.
     pub(super) by_pages: u64,
     pub(super) by_system_call: u64,
-    /// Without events, and the last one's error.
+    /// Threads without events, and the error of the last one.
     pub(super) refused: u64,
     pub(super) error: i32,
     pub(super) times: Times,
 }
 
 impl Group {
-    /// The counts as they are now, on the thread with this number, whose group it is. `opened` is
-    /// called if it is opened for that.
+    /// Reads the counts of this thread, which has this number and owns the group. Calls `opened` if
+    /// it has to open events first.
     #[inline]
     pub(super) fn read(&self, thread: u64, plan: &Plan, opened: impl FnOnce()) -> Numbers {
         let mut numbers = [0; NUMBERS];
@@ -118,8 +118,8 @@ impl Group {
                 }
                 let mut times = self.read_own(plan, &mut numbers);
                 if times.is_none() && self.state.load(Relaxed) == State::Pages as u32 {
-                    // Processors' counters or their time may no longer be read in user space. It is
-                    // found out anew what may.
+                    // The kernel may have withdrawn reading in user space. Opening the events again
+                    // finds out.
                     keeping_errno(|| self.open(thread, process.get(), plan));
                     times = self.read_own(plan, &mut numbers);
                 }
@@ -140,7 +140,7 @@ impl Group {
             self.times[1].store(running, Relaxed);
             numbers[BREAKS] = self.breaks.load(Relaxed);
         } else {
-            // Neither what was read before nor what will be is to be compared with this.
+            // This reading must not be compared with an earlier or a later one.
             numbers = [0; NUMBERS];
             numbers[BREAKS] = self.breaks.load(Relaxed) + 1;
             add(&self.breaks, 2);
@@ -167,13 +167,14 @@ impl Group {
         let leader = Descriptor::from_number(self.kept[0].descriptor.load(Relaxed) - 1);
         let Some(times) = leader.read(&mut numbers[..plan.counted.len()]) else {
             const EBADF: i32 = 9;
-            // The program has closed it: what may have its number now is not to be read again.
+            // The program has closed it. Its number may belong to another file now, which must not
+            // be read.
             self.refuse(EBADF);
             return None;
         };
         // The event itself loses time when threads are switched, unless it leads its group (seen on
-        // Linux 6.18). What the kernel says of the group does not: it goes on while the thread is
-        // on a processor.
+        // Linux 6.18). The time for which the kernel enabled the group does not: it runs while the
+        // thread is on a processor.
         if let Some(at) = plan.counted.iter().position(|counted| counted.event == PerfEvent::TaskClock) {
             numbers[at] = times.enabled;
         }
@@ -190,7 +191,7 @@ impl Group {
             add(before, time.load(Relaxed));
             time.store(0, Relaxed);
         }
-        // What began before is not to be compared with what is read from now on.
+        // Earlier readings must not be compared with readings from now on.
         add(&self.breaks, 1);
         let mut kept = NOTHING;
         match Opened::new(process, plan) {
@@ -217,8 +218,8 @@ impl Group {
         self.state.store(State::Refused as u32, Relaxed);
     }
 
-    /// Closes what is open, of a thread that is over, or of one that makes no hit any more.
-    /// `is_over` is asked after it was looked whose it is.
+    /// Closes the events of a thread that has ended or makes no more hits. `is_over` is called
+    /// after the owner was read.
     pub(super) fn close(&self, plan: &Plan, is_over: impl FnOnce() -> bool) {
         let Source::Kernel(process) = plan.source else { return };
         if self.owner.load(Relaxed) != 0
@@ -232,7 +233,7 @@ impl Group {
         self.take_if(|| true)
     }
 
-    /// Takes out what is open: one of those who try has it.
+    /// Takes the open events out. If several threads try, one of them gets the events.
     fn take_if(&self, is_over: impl FnOnce() -> bool) -> Option<Opened> {
         let owner = self.owner.load(Acquire);
         if owner == 0 || !is_over() {
@@ -245,11 +246,11 @@ impl Group {
                 (page.load(Relaxed), descriptor.load(Relaxed), id.load(Relaxed))
             }),
         };
-        // If the owner is still the same, so is all that was read.
+        // If the owner has not changed, the values read above belong together.
         self.owner.compare_exchange(owner, 0, AcqRel, Relaxed).is_ok().then_some(left)
     }
 
-    /// What became of the threads that had this memory.
+    /// The outcome for the threads that had this memory.
     pub(super) fn threads(&self) -> Threads {
         let time = |at: usize| self.times[at].load(Relaxed) + self.times_before[at].load(Relaxed);
         Threads {
@@ -266,7 +267,7 @@ impl Group {
 /// This thread has mapped the page, in this process.
 #[inline]
 unsafe fn value(page: Page, event: PerfEvent) -> Option<u64> {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     if event == PerfEvent::TaskClock { unsafe { page.time() } } else { unsafe { page.count() } }
 }
 
@@ -281,8 +282,8 @@ impl Opened {
             let descriptor = Descriptor::open(wanted, leader).inspect_err(|_| opened.give_back(process))?;
             let id = descriptor.id().unwrap_or_default();
             opened.kept[at] = (0, descriptor.number() + 1, id);
-            // The page keeps the event alive. Where the user may have no more of them, the
-            // descriptor does.
+            // The page keeps the event open. If the user may map no more pages, the descriptor
+            // keeps it open.
             let Ok(page) = descriptor.map() else {
                 is_readable = false;
                 continue;
@@ -299,7 +300,8 @@ impl Opened {
         if is_readable {
             opened.close(0);
         }
-        // What is still open stays so. Its event is the same, and so is its id.
+        // The remaining descriptors stay open under other numbers. The event and its id remain the
+        // same.
         for (_, descriptor, _) in opened.kept.iter_mut().filter(|(_, descriptor, _)| *descriptor != 0) {
             *descriptor = Descriptor::from_number(*descriptor - 1).out_of_the_way().number() + 1;
         }
@@ -314,11 +316,12 @@ impl Opened {
         }
     }
 
-    /// Closes all, in the process with this number.
+    /// Closes everything, in the process with this number.
     fn give_back(&self, process: u64) {
         // Siblings first.
         for (page, descriptor, id) in self.kept.iter().rev() {
-            // A child has none of its parent's pages: what is mapped there is something else.
+            // A child does not inherit its parent's pages: other memory is mapped at these
+            // addresses.
             if *page != 0 && self.process == process {
                 Page::from_number(*page).unmap();
             }

@@ -33,21 +33,21 @@ use crate::per_thread::Local;
 use crate::registry::ProbeId;
 
 /// Counts events of the processor and the kernel for each function: cycles, instructions, misses.
-/// If a machine has no counters, as virtual ones often don't, it counts the thread's CPU time, page
-/// faults and context switches. It needs Linux; elsewhere attaching it is an error.
+/// If a machine has no counters, as many virtual machines don't, it counts the thread's CPU time,
+/// page faults and context switches. It needs Linux; elsewhere attaching it is an error.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
-/// `kind`). For a future, the events of its polls count, and those of its waiting do not. The
-/// attachment prints as a table. The function with the most of the first event in itself comes
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
+/// without a `kind`). For a future, the events of its polls count, and those while it waits do not.
+/// The attachment prints as a table. The function with the most of the first event in itself comes
 /// first. [`event_counts`](Self::event_counts) has the same for programs:
 ///
-/// | column | of |
+/// | column | meaning |
 /// |---|---|
 /// | `calls` | calls that have ended |
-/// | `IPC` | instructions a cycle, if both are counted |
-/// | `cycles/call`, … | a call, from entry to exit: the mean |
-/// | `self/call` | the part of that in no other function that is measured |
-/// | `uncounted`, `unpaired` | calls without counts (see below); hits that found no partner |
+/// | `IPC` | instructions per cycle, if both are counted |
+/// | `cycles/call`, … | the mean per call, from entry to exit |
+/// | `self/call` | the part of it in no other measured function |
+/// | `uncounted`, `unpaired` | calls without counts (see below); hits without a partner |
 ///
 /// Below the table stand events that could not be counted, with the reasons, the way in which
 /// counters were read, and threads that had none.
@@ -58,7 +58,7 @@ use crate::registry::ProbeId;
 ///
 /// # Which system calls a hit makes
 /// - None, if the kernel lets programs read the processor's counters (`rdpmc`). It does so on bare
-///   metal, unless somebody has turned that off.
+///   metal, unless that has been turned off.
 /// - Otherwise, and always for page faults, context switches and migrations: one `read(2)`, for all
 ///   events of the thread together. No other consumer of this crate makes system calls on hits. The
 ///   table says whether this is so, and how long a reading takes. A [budget](Self::budget) limits
@@ -72,12 +72,12 @@ use crate::registry::ProbeId;
 /// end of the attachment.
 ///
 /// # Programs that close descriptors they don't know
-/// Daemons do so when they start. Threads whose descriptors these were have no events from then on,
-/// and the table says so. Attach after that. Descriptors have high numbers (from 1024 on, or from
-/// half of `RLIMIT_NOFILE`, if these are free), which files of the program get only after hundreds
-/// of others. If a file gets such a number all the same, or `dup2` puts one there, the thread's
-/// next hit takes it for the events once. It reads up to 96 bytes of the file. If there are none,
-/// as in an empty pipe, the hit waits for them.
+/// Daemons do so when they start. Threads that have lost their descriptors have no events from then
+/// on, and the table says so. Attach after that. Descriptors have high numbers (from 1024 on, or
+/// from half of `RLIMIT_NOFILE`, if these are free), which files of the program get only after
+/// hundreds of others. If a file does get such a number, or `dup2` puts one there, the thread's
+/// next hit reads it as its events, once: up to 96 bytes of the file. If no bytes are available, as
+/// in an empty pipe, the hit waits for them.
 ///
 /// # Forks
 /// A forked child goes on, with events of its own. Calls that were under way are uncounted there.
@@ -119,7 +119,7 @@ use crate::registry::ProbeId;
 pub struct Perf {
     options: Options,
     plan: OnceLock<Plan>,
-    /// What a reading takes, in nanoseconds.
+    /// The time that a reading takes, in nanoseconds.
     cost_of_reading: OnceLock<f64>,
     calls: OnceCalls<NUMBERS, Self>,
     sampled: Option<Sampled>,
@@ -139,8 +139,8 @@ impl Default for Perf {
 }
 
 impl Perf {
-    /// One that counts the [processor's events](PerfEvent::HARDWARE), as far as this machine has
-    /// them; if it has none, the [kernel's](PerfEvent::SOFTWARE).
+    /// Creates a consumer that counts the [processor's events](PerfEvent::HARDWARE) that this
+    /// machine has; if it has none, the [kernel's](PerfEvent::SOFTWARE).
     pub fn new() -> Self {
         Self {
             options: Options::default(),
@@ -151,44 +151,44 @@ impl Perf {
         }
     }
 
-    /// One that counts these events, as far as they can be counted. Processors count some four at
-    /// once; where there are more, they take turns, and the counts are too low: the table [says by
-    /// how much](EventCounts::share).
+    /// Creates a consumer that counts those of these events that can be counted. Processors count
+    /// about four at once. If there are more, they take turns, and the counts are too low; the
+    /// table [says by how much](EventCounts::share).
     pub fn of(events: impl IntoIterator<Item = PerfEvent>) -> Self {
         let mut perf = Self::new();
         perf.options.events = Some(events.into_iter().collect());
         perf
     }
 
-    /// One whose counts come from this function, which is called on hits: numbers that never become
-    /// less on a thread, or an error number, of `perf_event_open(2)`, for what can't be counted.
-    /// For simulations and tests.
+    /// Takes the counts from this function instead, which is called on hits. It returns numbers
+    /// that never decrease on a thread, or, for an event that can't be counted, an error number of
+    /// `perf_event_open(2)`. Meant for simulations and tests.
     #[must_use]
     pub fn with_counts(mut self, count: fn(PerfEvent) -> Result<u64, i32>) -> Self {
         self.options.count = Some(count);
         self
     }
 
-    /// Whether processor's events are also counted while the kernel is at work for the thread,
-    /// which takes the permission to do so, and counts the system calls of reading. Not if not said
-    /// otherwise.
+    /// Sets whether the processor's events are also counted in the kernel's work for the thread;
+    /// off by default. That needs permission, and includes the system calls of reading.
     #[must_use]
     pub fn in_kernel(mut self, in_kernel: bool) -> Self {
         self.options.in_kernel = in_kernel;
         self
     }
 
-    /// Counts a sample of the calls, within a budget: `sampled` by a profiler with this budget.
-    /// Attaching fails with [`UnusableBudget`](crate::UnusableBudget) where the profiler's would.
+    /// Counts a sample of the calls within a budget: [`sampled`](Self::sampled) by a profiler with
+    /// this budget. Attaching fails with [`UnusableBudget`](crate::UnusableBudget) if the
+    /// profiler's would.
     #[must_use]
     pub fn budget(self, budget: Budget) -> Self {
         self.sampled(Profiler::new().budget(budget))
     }
 
-    /// Counts the calls that this profiler times, which is not attached itself: it makes functions
-    /// latent once they have a sample, arms them again each epoch, keeps to its budget, in which
-    /// readings of events are included, and estimates the number of calls. There is no `self` then,
-    /// since calls inside are timed by chance.
+    /// Counts only the calls that this profiler times. Do not attach the profiler itself. It makes
+    /// functions latent once they have a sample, and arms them again in each epoch. It keeps to its
+    /// budget, readings of events included, and estimates the number of calls. There is no `self`
+    /// column, because calls inside of others are timed by chance.
     #[must_use]
     pub fn sampled(mut self, profiler: Profiler) -> Self {
         self.sampled = Some(Sampled::new(profiler));
@@ -196,14 +196,14 @@ impl Perf {
     }
 
     /// The profiler that chooses the calls, if they are [sampled](Self::sampled): to
-    /// [step](Profiler::look) it, or for its own [profile](Profiler::profile), in whose times the
-    /// readings are.
+    /// [step](Profiler::look) it, or for its own [profile](Profiler::profile), whose times include
+    /// the readings.
     pub fn profiler(&self) -> Option<&Profiler> {
         self.sampled.as_ref().map(|sampled| &sampled.profiler)
     }
 
-    /// What has been counted so far, by all threads, also those that have ended. Calls that have
-    /// ended before are in it, whole; threads go on meanwhile.
+    /// Everything counted so far, on all threads, including ended ones. Every call that ended
+    /// before this is included; other threads keep counting meanwhile.
     pub fn event_counts(&self) -> EventCounts {
         self.close_ended();
         EventCounts::new(self)
@@ -215,7 +215,7 @@ impl Perf {
         whole.chain(self.sampled.iter().flat_map(Sampled::groups))
     }
 
-    /// Closes what threads have left that have ended. No heap, no lock.
+    /// Closes the events of threads that have ended, without heap or lock.
     fn close_ended(&self) {
         let Some(plan) = self.plan.get() else { return };
         self.groups().for_each(|local| local.head().close(plan, || !local.is_alive()));
@@ -224,7 +224,7 @@ impl Perf {
     fn make_plan(&self) -> Plan {
         const NO_SUCH_CALL: i32 = 38;
         let Options { events, in_kernel, count } = &self.options;
-        // A kernel that can't tell a child has no events that one could be sure of.
+        // If the kernel can't tell a child from its parent, events are not reliable.
         let unknown: fn(PerfEvent) -> Result<u64, i32> = |_| Err(NO_SUCH_CALL);
         let source = match count {
             Some(count) => Source::Given(*count),
@@ -234,7 +234,7 @@ impl Perf {
     }
 }
 
-/// What a reading takes on this thread, in nanoseconds: the least of several looks.
+/// Measures how long a reading takes on this thread, in nanoseconds: the least of several readings.
 fn cost_of_reading(plan: &Plan) -> f64 {
     const READINGS: u32 = 16;
     const ANY_THREAD: u64 = 1;
@@ -287,7 +287,7 @@ impl Consumer for Perf {
     }
 
     fn prepare(&self, probes: &ProbeSet) -> Result<(), Error> {
-        // First: whether it is right does not depend on what the machine can count.
+        // Checked first: the result must not depend on the events that the machine can count.
         self.sampled.as_ref().map_or(Ok(()), |sampled| sampled.prepare(probes))?;
         let plan = self.make_plan();
         if plan.counted.is_empty() {

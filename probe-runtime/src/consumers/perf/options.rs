@@ -1,10 +1,10 @@
-//! Options as `PROBES` has them: `events=cycles+instructions, budget=1%`.
+//! The options in `PROBES`: `events=cycles+instructions, budget=1%`.
 
 use super::{Perf, PerfEvent};
 use crate::syntax::{ParseError, Setting};
 
 impl Perf {
-    /// One with these options, `events` and `budget`.
+    /// Creates a consumer with the options `events` and `budget`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         let (mut events, mut budget) = (None, None);
         for it in settings {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_pointed_at() {
+    fn an_error_points_at_its_option() {
         for (options, at, problem) in [
             ("events=cycles+ cycle", 15, "`cycle` is not an event; there is cycles,"),
             ("events=", 7, "`` is not an event"),

@@ -1,15 +1,14 @@
-//! Which events are counted: found out once, when the consumer is attached, on the thread that
-//! attaches it.
+//! Chooses the events to count: once, when the consumer is attached, on the attaching thread.
 
 use super::event::{MissingEvent, PerfEvent};
 use crate::os::perf::{Descriptor, Number};
 
-/// Where counts come from.
+/// The source of counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
-    /// The kernel, in a process with this number.
+    /// The kernel, in the process with this number.
     Kernel(Number),
-    /// A function, which says an error number where there is no count.
+    /// A function. It returns an error number for an event that can't be counted.
     Given(fn(PerfEvent) -> Result<u64, i32>),
 }
 
@@ -17,19 +16,19 @@ pub(super) enum Source {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Counted {
     pub(super) event: PerfEvent,
-    /// How it is opened.
+    /// Whether it is opened for user mode only.
     pub(super) user_mode_only: bool,
 }
 
 impl Counted {
-    /// Whether what the kernel does is left out. Never of the time on processors: that is for how
-    /// long the group was to count, however it was opened.
+    /// Whether the kernel's work is left out. The time on processors always includes it, because
+    /// that is the time for which the group was enabled.
     pub(super) fn leaves_kernel_out(self) -> bool {
         self.user_mode_only && self.event != PerfEvent::TaskClock
     }
 }
 
-/// What is counted, in which order, and what is not.
+/// The events to count, in order, and those that can't be counted.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) source: Source,
@@ -38,8 +37,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Of those that are wanted, the events that can be counted together. Without a wish: those of
-    /// the processor, or, where there are none, the kernel's.
+    /// Chooses the wanted events that can be counted together. If `wanted` is `None`, chooses the
+    /// processor's events, or the kernel's if there are none.
     pub(super) fn new(source: Source, wanted: Option<&[PerfEvent]>, in_kernel: bool) -> Self {
         let (counted, missing) = match source {
             Source::Kernel(_) => {
@@ -52,7 +51,7 @@ impl Plan {
     }
 }
 
-/// Pure, but for what `open` does.
+/// Chooses events; pure except for `open`.
 fn choose(
     wanted: Option<&[PerfEvent]>,
     in_kernel: bool,
@@ -80,7 +79,7 @@ fn choose(
     (counted, missing)
 }
 
-/// What the kernel does is counted by its own events, if that is permitted.
+/// Opens one event. The kernel's events include the kernel's work if that is permitted.
 fn try_one(
     event: PerfEvent,
     in_kernel: bool,
@@ -97,7 +96,7 @@ fn try_one(
     opened.map(|()| counted)
 }
 
-/// A group of this thread, which is opened only to see that it can be.
+/// A group of events on this thread, opened only to check that it can be.
 #[derive(Default)]
 struct Trial(Vec<(Descriptor, u64)>);
 
@@ -132,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_s_are_preferred() {
+    fn events_of_the_processor_are_preferred() {
         let (counted, missing) = choose(None, false, |_| Ok(()));
         assert_eq!(events(&counted), PerfEvent::HARDWARE);
         assert!(counted.iter().all(|it| it.user_mode_only) && missing.is_empty());
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_one_counter_goes_on_with_it() {
+    fn a_machine_with_one_counter_uses_it() {
         let one = |it: Counted| if it.event == Instructions { Ok(()) } else { Err(EINVAL) };
         let (counted, missing) = choose(None, false, one);
         assert_eq!(events(&counted), [Instructions]);
@@ -149,19 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_counters_has_the_kernel_s() {
+    fn a_machine_without_counters_uses_the_kernel_s() {
         let none = |it: Counted| if it.event.is_hardware() { Err(ENOENT) } else { Ok(()) };
         let (counted, missing) = choose(None, false, none);
         assert_eq!(events(&counted), PerfEvent::SOFTWARE);
         assert_eq!(missing, PerfEvent::HARDWARE.map(|it| MissingEvent::new(it, ENOENT)));
-        // But none that were not asked for.
+        // Events that were not asked for are not added.
         assert_eq!(choose(Some(&[Cycles]), false, none), (vec![], vec![MissingEvent::new(Cycles, ENOENT)]));
         let (counted, missing) = choose(Some(&[PageFaults, Cycles, PageFaults, Cycles]), false, none);
         assert_eq!((events(&counted), missing.len()), (vec![PageFaults], 1), "each once");
     }
 
     #[test]
-    fn without_permission_what_is_the_thread_s_own_is_counted() {
+    fn without_permission_only_user_mode_is_counted() {
         let user_mode = |it: Counted| if it.user_mode_only { Ok(()) } else { Err(EACCES) };
         let (counted, missing) = choose(Some(&[TaskClock, PageFaults, ContextSwitches]), false, user_mode);
         assert_eq!(counted, [TaskClock, PageFaults].map(|event| Counted { event, user_mode_only: true }));

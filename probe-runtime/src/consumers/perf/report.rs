@@ -1,4 +1,4 @@
-//! What has been counted, as it was when asked.
+//! The counts at one moment, as a report.
 
 use std::sync::Arc;
 
@@ -15,8 +15,10 @@ use crate::list::list;
 use crate::order::Sorted;
 use crate::period::Period;
 
-/// What was counted of all functions, from [`Perf::event_counts`]; the function with most of the first event in itself first. A
-/// list; prints as a table of those that were called, with what was not counted, and why.
+/// The counts of all functions, from [`Perf::event_counts`].
+///
+/// This is a list, with the function of the most of the first event in itself first. It prints as a
+/// table of the functions that were called, with the events that were not counted, and the reasons.
 ///
 /// ```
 /// use probe_runtime::{Error, NoEvents, Perf, probe, select};
@@ -117,40 +119,42 @@ impl EventCounts {
         self.functions.iter().find(|function| function.path() == path)
     }
 
-    /// What is counted.
+    /// The events that are counted.
     pub fn events(&self) -> impl ExactSizeIterator<Item = PerfEvent> {
         self.counted.iter().map(|it| it.event)
     }
 
-    /// What was asked for, and is not counted, with the reason.
+    /// The requested events that are not counted, with the reasons.
     pub fn missing(&self) -> &[MissingEvent] {
         &self.missing
     }
 
-    /// Whether an event is counted in user mode alone. [`PerfEvent::TaskClock`] never is.
+    /// Whether an event is counted in user mode only. [`PerfEvent::TaskClock`] never is.
     pub fn is_user_mode_only(&self, event: PerfEvent) -> bool {
         self.counted.iter().any(|it| it.event == event && it.leaves_kernel_out())
     }
 
-    /// Whether hits have made system calls to read counts, on any thread.
+    /// Whether any hit made a system call to read counts.
     pub fn takes_system_calls(&self) -> bool {
         self.threads.by_system_call != 0
     }
 
-    /// What reading all events took on the thread that attached, in nanoseconds, the least of several times.
+    /// The time that reading all events took on the attaching thread, in nanoseconds: the least of
+    /// several readings.
     pub fn cost_of_reading(&self) -> f64 {
         self.cost_of_reading
     }
 
-    /// The part of the threads' time, from 0 to 1, in which events were in fact counted: less than 1 where they had to take turns. Sums are too
-    /// low by about that.
+    /// The part of the threads' time, from 0 to 1, in which events were counted. It is less than 1
+    /// if events had to take turns; sums are too low by about that factor.
     #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub fn share(&self) -> f64 {
         let times = self.threads.times;
         if times.enabled == 0 { 1.0 } else { times.running as f64 / times.enabled as f64 }
     }
 
-    /// Threads that could get no events; their calls are [uncounted](FunctionEvents::uncounted).
+    /// The number of threads that could not get events. Their calls are
+    /// [uncounted](FunctionEvents::uncounted).
     pub fn threads_without_events(&self) -> u64 {
         self.threads.refused
     }
@@ -160,12 +164,12 @@ impl EventCounts {
         &self.left_out
     }
 
-    /// Calls that were not measured, see [`Calls::lost`].
+    /// The number of calls that were not measured, see [`Calls::lost`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// What sampling has cost, if calls are [sampled](Perf::sampled).
+    /// The cost of sampling, if calls are [sampled](Perf::sampled).
     pub fn cost(&self) -> Option<ProfileCost> {
         self.budget.map(|(cost, _)| cost)
     }

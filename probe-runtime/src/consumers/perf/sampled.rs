@@ -1,5 +1,5 @@
-//! Events of the calls that a profiler times: it says which, and keeps to its budget; their events
-//! are read at the same two hits.
+//! Counts the events of the calls that a profiler times. The profiler chooses the calls and keeps
+//! to its budget; the events are read at the same two hits.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -17,18 +17,18 @@ use crate::dispatch::Event;
 use crate::error::Error;
 use crate::per_thread::{Local, PerThread, Zeroed};
 
-/// What a thread has for all functions.
+/// The data of one thread for all functions.
 #[repr(C)]
 struct Head {
     group: Group,
-    /// The counts at the beginning of each call that is timed now.
+    /// The counts at the beginning of each call that is being timed.
     starts: [[AtomicU64; NUMBERS]; DEPTH],
 }
 
-// SAFETY: a group, and atomics.
+// SAFETY: consists of a group and atomics.
 unsafe impl Zeroed for Head {}
 
-/// A profiler, and what is read besides.
+/// A profiler, and the counts of the calls that it times.
 pub(super) struct Sampled {
     pub(super) profiler: Profiler,
     memory: OnceLock<PerThread<Head, Counts>>,
@@ -65,18 +65,18 @@ impl Sampled {
         }
     }
 
-    /// The threads' groups.
+    /// The groups of all threads.
     pub(super) fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
         self.memory.get().into_iter().flat_map(PerThread::iter).map(|local| local.map(|head| &head.group))
     }
 
-    /// What each thread has counted of a function.
+    /// The counts of a function, one for each thread.
     pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &Counts> {
         let memory = self.memory.get().into_iter().flat_map(PerThread::iter);
         memory.filter_map(move |local| local.parts().get(function))
     }
 
-    /// Hits that found no memory.
+    /// The number of hits for which there was no memory.
     pub(super) fn lost(&self) -> u64 {
         self.memory.get().map_or(0, PerThread::lost)
     }

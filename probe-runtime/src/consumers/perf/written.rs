@@ -1,4 +1,4 @@
-//! What has been counted, written: as a table for people, as JSON and CSV for programs.
+//! Writes the counts: as a table for people, as JSON and CSV for programs.
 
 use std::fmt;
 
@@ -11,21 +11,24 @@ use crate::report::{
 };
 
 impl EventCounts {
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, the columns of [`to_csv`](Self::to_csv) each (`null` where there is no number), the
-    /// `missing` events with their reasons, the paths of those that were `left_out`, and how many calls were `lost`.
+    /// The report as JSON: an object with the program, the time of measurement, and the functions
+    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv) (`null` if there is no
+    /// number). It also has the `missing` events with their reasons, the paths of the functions
+    /// that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180), a line each under a heading. Of each event its sum over the `counted` calls,
-    /// from entry to exit and in the function itself; a cell is empty where there is no number.
+    /// The functions as comma-separated values (RFC 4180): a line each, under a heading. For each
+    /// event there is its sum over the `counted` calls, from entry to exit and in the function
+    /// itself. A cell is empty if there is no number.
     pub fn to_csv(&self) -> String {
         of_functions(&columns(self.events())).csv(&self.functions)
     }
 
     fn table(&self) -> Table {
         let seen = || self.functions.iter().filter(|it| it.is_seen());
-        // Columns for what there is none of would only hide the others.
+        // Columns that are empty for all functions are left out.
         let is_sampled = self.budget.is_some();
         let has_ipc = seen().any(|it| it.ipc().is_some());
         let has_uncounted = seen().any(|it| it.uncounted() != 0);
@@ -70,7 +73,7 @@ impl EventCounts {
     }
 }
 
-/// Those that all functions have, with these events.
+/// The columns of all functions, for these events.
 fn columns(events: impl IntoIterator<Item = PerfEvent>) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![
         ("calls".to_owned(), Box::new(|it| it.calls.value.into())),
@@ -128,7 +131,7 @@ impl Written for EventCounts {
     }
 }
 
-/// A number of a function as reports for programs have it, and what they call it.
+/// A column of reports for programs: its name, and the number of a function.
 type Column = (String, Value);
 type Value = Box<dyn Fn(&FunctionEvents) -> Cell<'static>>;
 
@@ -140,7 +143,7 @@ fn unit(event: PerfEvent) -> &'static str {
     if event == PerfEvent::TaskClock { "_ns" } else { "" }
 }
 
-/// A mean as people read it.
+/// Formats a mean for people.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded nanoseconds")]
 fn amount(event: PerfEvent, mean: Option<f64>) -> String {
     match mean {
@@ -177,11 +180,11 @@ impl fmt::Display for EventCounts {
     }
 }
 
-/// From here on, events were counted as good as always.
+/// The smallest share at which events count as measured all the time.
 const LITTLE: f64 = 0.999;
 
 impl EventCounts {
-    /// How counts were read, and of which mode.
+    /// Writes how counts were read, and in which mode.
     fn how(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cost = self.cost_of_reading;
         match (self.threads.by_pages, self.threads.by_system_call) {

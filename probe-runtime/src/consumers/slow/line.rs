@@ -1,11 +1,11 @@
-//! Text of a limited length, without heap. What is too long ends with `…`.
+//! A line of text of limited length, without heap. Longer text ends with `…`.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// `N` bytes, UTF-8 as far as they are used.
+/// A buffer of `N` bytes; the used part is valid UTF-8.
 pub(super) struct Line<const N: usize> {
     bytes: Cell<[u8; N]>,
     len: Cell<usize>,
@@ -22,9 +22,9 @@ impl<const N: usize> Line<N> {
         self.len.set(0);
     }
 
-    /// Adds what fits.
+    /// Appends as much as fits.
     pub(super) fn show(&self, text: fmt::Arguments<'_>) {
-        // What is cut off is an error to the formatter.
+        // The formatter gets an error where the text is cut off.
         let _ = fmt::write(&mut Writer(self), text);
     }
 
@@ -32,7 +32,7 @@ impl<const N: usize> Line<N> {
         read(std::str::from_utf8(&self.bytes.get()[..self.len.get()]).unwrap_or_default())
     }
 
-    /// Moves it: its length, then its bytes, eight a word.
+    /// Moves the text into words: its length first, then its bytes, eight per word.
     pub(super) fn take_into(&self, words: &[AtomicU64]) {
         let len = self.len.replace(0);
         words[0].store(len as u64, Relaxed);
@@ -66,7 +66,7 @@ impl<const N: usize> fmt::Write for Writer<'_, N> {
     }
 }
 
-/// A text without control characters: those are shown as in Rust's literals.
+/// A text whose control characters are escaped as in Rust's literals.
 pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -82,7 +82,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The last place to cut a text at, no further than this byte.
+/// The last position to cut a text at, up to this byte.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         let line = Line::<12>::new();
         line.show(format_args!("n = {}", 42));
         assert_eq!(line.with(str::to_owned), "n = 42");
@@ -105,7 +105,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn it_is_a_beginning(texts: Vec<String>) {
+        fn a_line_holds_a_beginning_of_its_text(texts: Vec<String>) {
             let line = Line::<24>::new();
             texts.iter().for_each(|text| line.show(format_args!("{text}")));
             let (whole, shown) = (texts.concat(), line.with(str::to_owned));

@@ -38,9 +38,9 @@ use crate::syntax::{ParseError, Setting, interval};
 /// outermost 128 measured calls.
 ///
 /// Cost: that of [`Calls`](crate::calls::Calls). Each entry with fields formats them. A slow call
-/// takes its line, which is a system call on stderr. The consumer itself takes no heap and no lock
-/// on a hit, so it may listen to an allocator. Fields with `?` or `%` run their own code, and so
-/// does a closure. If nobody empties stderr, writing to it waits.
+/// writes its line, which is a system call on stderr. The consumer itself uses no heap and no lock
+/// on a hit, so it may be attached to an allocator. Fields with `?` or `%` run their own code, and
+/// so does a closure. If stderr is a full pipe, writing to it blocks.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -76,8 +76,8 @@ pub struct Slow {
 
 type Sink = Box<dyn Fn(&SlowCall<'_>) + Send + Sync>;
 
-/// A call that took too long, for the closure of [`Slow::to`]. It prints as the line on stderr
-/// would, with control characters escaped (`\n`, `\u{1b}`).
+/// A slow call, for the closure of [`Slow::to`]. It prints as the line on stderr does, with control
+/// characters escaped (`\n`, `\u{1b}`).
 ///
 /// ```
 /// let slow = probe_runtime::Slow::over(std::time::Duration::from_millis(5))
@@ -124,12 +124,12 @@ impl fmt::Display for SlowCall<'_> {
     }
 }
 
-/// The limit of a text without one.
+/// The limit if the options name none.
 const LIMIT: Duration = Duration::from_millis(100);
 
 /// The words that hold a call's fields. The first one is their length.
 const WORDS: usize = 16;
-/// How many calls of a thread keep their fields.
+/// The number of nested calls on a thread that keep their fields.
 const DEPTH: usize = 128;
 
 /// A thread's number, and the fields of its calls under way.
@@ -237,7 +237,7 @@ impl Slow {
     }
 }
 
-/// A line, in one write: no lock, no heap.
+/// Writes a line to stderr, in one write without lock and heap.
 fn on_stderr(call: &SlowCall<'_>) {
     let line = Line::<512>::new();
     line.show(format_args!("slow: {call}"));
@@ -245,7 +245,7 @@ fn on_stderr(call: &SlowCall<'_>) {
         let mut whole = [b'\n'; 513];
         whole[..text.len()].copy_from_slice(text.as_bytes());
         let _whole = crate::os::cancel::Uncancellable::new();
-        // Nobody is left to report a closed stderr to.
+        // An error can't be reported: stderr may be closed.
         let _ = crate::os::stderr::write(&whole[..=text.len()]);
     });
 }
@@ -266,7 +266,7 @@ impl Meter<1> for Slow {
         self.clock.counter().map(|now| [now])
     }
 
-    /// The note is the depth, from 1.
+    /// Returns the depth, from 1, as the note.
     #[inline]
     fn begin(&self, local: Local<'_, Head, ()>, _function: usize, outer: u64) -> u64 {
         let (thread, texts) = local.head();
@@ -315,7 +315,7 @@ impl Consumer for Slow {
         }
         self.calls.hit(event, self);
         if event.kind() == Kind::Entry {
-            // If no call began, the next one is another's.
+            // If no call began, a later call must not get these fields.
             let _ = ENTERED.try_with(Line::clear);
         }
     }

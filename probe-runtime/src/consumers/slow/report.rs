@@ -1,4 +1,4 @@
-//! How many calls were slow, as it was when asked.
+//! The numbers of slow calls at one moment, as a report.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,24 +49,26 @@ impl FunctionSlow {
         &self.function
     }
 
-    /// Calls that have ended.
+    /// The number of calls that have ended.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Those that took longer than the limit.
+    /// The number of calls that took longer than the limit.
     pub fn slow(&self) -> u64 {
         self.slow
     }
 
-    /// The longest call, in nanoseconds.
+    /// The time of the longest call, in nanoseconds.
     pub fn longest(&self) -> u64 {
         self.longest
     }
 }
 
-/// The slow calls of all functions, from [`Slow::slow_calls`]; the function with the most of them first. A list of them; prints as a table of
-/// those that were called.
+/// The slow calls of all functions, from [`Slow::slow_calls`].
+///
+/// This is a list, with the function of the most slow calls first. It prints as a table of the
+/// functions that were called.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,12 +110,12 @@ impl SlowCalls {
         Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), unsaid, period }
     }
 
-    /// Slow calls that were not said, since there were too many in a second.
+    /// The number of slow calls that were not reported, because there were too many in a second.
     pub fn unsaid(&self) -> u64 {
         self.unsaid
     }
 
-    /// Calls that were not measured, see [`Calls::lost`].
+    /// The number of calls that were not measured, see [`Calls::lost`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -123,14 +125,16 @@ impl SlowCalls {
         &self.left_out
     }
 
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with the functions as its `rows`, which
-    /// have the columns of [`to_csv`](Self::to_csv), how many slow calls were `unsaid`, the paths of functions that were `left_out`, and
-    /// how many calls were `lost`.
+    /// The report as JSON: an object with the program, the time of measurement, and the functions
+    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the number of
+    /// slow calls that were `unsaid`, the paths of the functions that were `left_out`, and the
+    /// number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180), a line each under a heading that says the units.
+    /// The functions as comma-separated values (RFC 4180): a line each, under a heading that names
+    /// the units.
     pub fn to_csv(&self) -> String {
         COLUMNS.csv(&self.functions)
     }

@@ -1,15 +1,15 @@
-//! How many may be said in a second.
+//! Limits the number of reports per second.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Counts what was said in this second, and what was not, since there were too many.
+/// Counts the reports in this second, and those that were suppressed because there were too many.
 #[derive(Debug)]
 pub(super) struct Said {
     start: Instant,
     per_second: u32,
-    /// The second, in the upper half, and how many were said in it.
+    /// The current second in the upper half, and its number of reports in the lower half.
     now: AtomicU64,
     unsaid: AtomicU64,
 }
@@ -19,14 +19,14 @@ impl Said {
         Self { start: Instant::now(), per_second, now: AtomicU64::new(0), unsaid: AtomicU64::new(0) }
     }
 
-    /// Whether one more may be said, which is counted.
+    /// Returns whether one more call may be reported, and counts the answer.
     pub(super) fn may(&self) -> bool {
         self.may_in(self.start.elapsed().as_secs())
     }
 
     fn may_in(&self, second: u64) -> bool {
         let more = |now: u64| {
-            // A thread that was held up belongs to the second that others are in.
+            // A thread that was delayed counts in the second that other threads have reached.
             let (in_second, said) = (now >> 32, now & u64::from(u32::MAX));
             let (second, said) = if second > in_second { (second, 0) } else { (in_second, said) };
             (said < u64::from(self.per_second)).then_some(second << 32 | (said + 1))
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_a_second() {
+    fn a_second_has_a_limited_number_of_reports() {
         let said = Said::new(2);
         let may: Vec<_> = [0, 0, 0, 1, 0, 1, 7, 7, 7].into_iter().map(|second| said.may_in(second)).collect();
         assert_eq!(may, [true, true, false, true, true, false, true, true, false]);

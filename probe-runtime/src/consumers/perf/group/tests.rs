@@ -1,4 +1,4 @@
-//! On pages of the tests' own: reading, giving back, children.
+//! Tests reading, giving back and forking, on pages that the tests map.
 
 use std::ffi::CStr;
 use std::{fs, ptr, thread};
@@ -23,11 +23,11 @@ fn plan_of(events: [PerfEvent; 2], process: Number) -> Plan {
     Plan { source: Source::Kernel(process), counted: counted.to_vec(), missing: Vec::new() }
 }
 
-/// A page as the kernel's, of an event that is on no processor now.
+/// Maps a page like the kernel's, of an event that is on no processor now.
 fn page() -> *mut Layout {
     let (rights, size) = (libc::PROT_READ | libc::PROT_WRITE, PAGE.try_into().unwrap());
-    // SAFETY: a new file of memory and a mapping of it, which is zeroed: numbers. The mapping keeps
-    // the file.
+    // SAFETY: maps a new memory file, which is zeroed, and all fields are numbers. The mapping
+    // keeps the file.
     unsafe {
         let file = libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC);
         assert_eq!(libc::ftruncate(file, size), 0);
@@ -51,7 +51,8 @@ fn group(process: u64, pages: [*mut Layout; 2]) -> Group {
     group
 }
 
-/// By its name: what another test maps may get the address as soon as it is free.
+/// Looks for the page by its name: another test may map memory at the same address as soon as it is
+/// free.
 fn is_mapped(page: *mut Layout) -> bool {
     let (start, name) = (format!("{:x}-", page.addr()), NAME.to_str().unwrap());
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -67,7 +68,7 @@ fn pages_are_read_and_given_back() {
     let process = process().unwrap();
     let (plan, pages) = (plan(process), [page(), page()]);
     let group = group(process.get(), pages);
-    // SAFETY: pages of this test's.
+    // SAFETY: these are this test's pages.
     unsafe {
         (*pages[0]).offset = 1_000;
         ((*pages[0]).time_enabled, (*pages[0]).time_running) = (100, 50);
@@ -85,18 +86,18 @@ fn pages_are_read_and_given_back() {
     group.close(&plan, || panic!("it is closed"));
 }
 
-/// The kernel takes its word back, that time may be read in user space, as it does when processors'
-/// time stamps turn out to differ.
+/// The kernel withdraws the permission to read time in user space, as it does when the time stamps
+/// of processors turn out to differ.
 #[test]
-fn what_is_withdrawn_is_read_by_a_system_call() {
+fn events_withdrawn_from_user_space_are_read_by_a_system_call() {
     let process = process().unwrap();
-    // The kernel counts page faults where no page has them.
+    // The kernel counts page faults, so no page has them.
     let plan = plan_of([PerfEvent::PageFaults, PerfEvent::TaskClock], process);
     let pages = [page(), page()];
     let group = group(process.get(), pages);
     let before = group.read(THREAD, &plan, never);
     assert_eq!((before[BREAKS], group.threads()), (0, Threads::default()));
-    // SAFETY: a page of this test's.
+    // SAFETY: this is this test's page.
     unsafe { (*pages[1]).__bindgen_anon_1.capabilities = 0 };
     let after = group.read(THREAD, &plan, never);
     assert_ne!(after[BREAKS], before[BREAKS], "what spans that says nothing");
@@ -111,10 +112,10 @@ fn what_is_withdrawn_is_read_by_a_system_call() {
 }
 
 #[test]
-fn what_a_parent_has_mapped_is_not_a_child_s() {
+fn a_child_leaves_its_parents_pages_alone() {
     let process = process().unwrap();
     let (plan, pages) = (plan(process), [page(), page()]);
-    // At these addresses lies something of the child's own.
+    // The child has other memory at these addresses.
     let group = group(process.get() + 1, pages);
     let mut is_opened = false;
     let numbers = group.read(THREAD, &plan, || is_opened = true);
@@ -124,12 +125,12 @@ fn what_a_parent_has_mapped_is_not_a_child_s() {
     assert_eq!(by_pages + by_system_call + refused, 1);
     group.close(&plan, || true);
     assert!(pages.into_iter().all(is_mapped));
-    // SAFETY: pages of this test's.
+    // SAFETY: these are this test's pages.
     pages.into_iter().for_each(|page| _ = unsafe { libc::munmap(page.cast(), PAGE) });
 }
 
 #[test]
-fn one_of_those_who_try_gives_back() {
+fn one_of_several_threads_gives_back() {
     for _ in 0..1_000 {
         let group = group(1, [ptr::null_mut(); 2]);
         let taken: usize = thread::scope(|scope| {
@@ -145,10 +146,10 @@ fn errno() -> i32 {
 }
 
 #[test]
-fn the_program_s_error_number_stays() {
+fn errno_is_preserved() {
     const OWN: i32 = 77;
     const NONE: i32 = i32::MAX - 1;
-    // SAFETY: the thread's own.
+    // SAFETY: `errno` belongs to the thread.
     let set = || unsafe { *libc::__errno_location() = OWN };
     let process = process().unwrap();
     let plan = plan(process);
@@ -158,8 +159,8 @@ fn the_program_s_error_number_stays() {
     set();
     assert_eq!(group.read(THREAD, &plan, never)[BREAKS], 1, "there is nothing to be read");
     assert_eq!((errno(), group.threads().refused, group.threads().error), (OWN, 1, libc::EBADF));
-    // Another thread's first hit closes what it finds, as does the look for others; and opens its
-    // own, or can't.
+    // Another thread's first hit closes the events that it finds, and so does a check for ended
+    // threads. Then it opens its own, or fails to.
     group.read(THREAD + 1, &plan, || assert_eq!(Descriptor::from_number(NONE).id(), None));
     assert_eq!(errno(), OWN);
     group.close(&plan, || true);
