@@ -1,4 +1,4 @@
-// Zoom, search and a line about what the mouse is on. Without it, the image is whole: as wide as it was drawn, with titles.
+// Zooms, searches, and describes the frame under the mouse. The image is complete without this script.
 (() => {
   const svg = document.currentScript?.ownerSVGElement ?? document.documentElement;
   const find = (name) => svg.querySelector(name);
@@ -60,7 +60,7 @@
   const tell = (frame) => { info.textContent = frame.title; };
   const zoom = (frame) => { zoomed = frame; draw(); };
 
-  // The part of all time in functions whose names have the words; those inside of another such function are in it already.
+  // The share of all time in functions whose names match. Matches inside of another match are not counted twice.
   const search = (words) => {
     const wanted = words.toLowerCase();
     let [time, until] = [0, 0];

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn polls_recursion_and_limits_are_told() {
+    fn polls_recursion_and_limits_are_shown() {
         let node = |name: &str, total| TreeNode {
             name: name.to_owned(),
             calls: 7,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_to_a_width() {
+    fn the_text_keeps_within_a_width() {
         let nodes = (0..30).map(|depth| TreeNode {
             name: format!("a::quite::long::module::of::function_{depth}"),
             depth,

@@ -124,7 +124,7 @@ impl FromStr for PerfEvent {
 /// fn scan() {}
 ///
 /// let perf = match select("**::scan")?.attach(Perf::new()) {
-///     // This machine counts nothing, and the error says why.
+///     // This machine can't count events; the error has the reasons.
 ///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };

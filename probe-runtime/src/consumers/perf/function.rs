@@ -16,7 +16,7 @@ use crate::calls::{Function, Unpaired};
 /// fn sort() {}
 ///
 /// let perf = match select("**::sort")?.attach(Perf::new()) {
-///     // This machine counts nothing, and the error says why.
+///     // This machine can't count events; the error has the reasons.
 ///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };

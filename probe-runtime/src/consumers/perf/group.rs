@@ -38,7 +38,7 @@ pub(super) type Numbers = [u64; NUMBERS];
 /// If it has changed between two readings, their difference is meaningless.
 pub(super) const BREAKS: usize = EVENTS;
 
-/// How a thread's events are read. Fresh memory is 0, which is none of these states.
+/// How a thread's events are read. Fresh memory is 0, which stands for no state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 enum State {

@@ -98,7 +98,7 @@ use crate::registry::ProbeId;
 ///
 /// let events = match select("**::handle")?.attach(Perf::new()) {
 ///     Ok(events) => events,
-///     // No events here: another system, or they are not permitted.
+///     // No events: this is not Linux, or they are not permitted.
 ///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => {
 ///         println!("{error}");
 ///         return Ok(());

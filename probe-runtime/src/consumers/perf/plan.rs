@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_counters_uses_the_kernel_s() {
+    fn a_machine_without_counters_uses_events_of_the_kernel() {
         let none = |it: Counted| if it.event.is_hardware() { Err(ENOENT) } else { Ok(()) };
         let (counted, missing) = choose(None, false, none);
         assert_eq!(events(&counted), PerfEvent::SOFTWARE);

@@ -27,7 +27,7 @@ use crate::period::Period;
 /// fn hash() {}
 ///
 /// let perf = match select("**::hash")?.attach(Perf::new()) {
-///     // This machine counts nothing, and the error says why.
+///     // This machine can't count events; the error has the reasons.
 ///     Err(Error::Consumer(error)) if error.is::<NoEvents>() => return Ok(()),
 ///     other => other?,
 /// };

@@ -14,8 +14,8 @@ use std::str::FromStr;
 /// assert!("0%".parse::<Budget>().is_err());
 /// ```
 ///
-/// A budget that allows no calls, or more than all CPU time, is refused: as text by `parse`, else
-/// when its consumer is attached ([`UnusableBudget`]).
+/// A budget that allows no calls, or more than all CPU time, is refused: by `parse` if it is text,
+/// otherwise when its consumer is attached ([`UnusableBudget`]).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Budget(Limit);
 
@@ -35,17 +35,17 @@ impl Budget {
         Self(Limit::Percent(percent))
     }
 
-    /// A number of calls a second, timed or only counted: more than 0.
+    /// A number of calls per second, timed or only counted: more than 0.
     pub const fn calls_per_second(calls: f64) -> Self {
         Self(Limit::Calls(calls))
     }
 
-    /// Whether this part of the CPU time is more than it allows.
+    /// Whether this part of the CPU time exceeds the budget.
     pub(super) fn is_less_than(self, share: f64) -> bool {
         matches!(self.0, Limit::Percent(percent) if 100.0 * share > percent)
     }
 
-    /// Why nothing can keep to it; `None` if something can.
+    /// The reason why the budget can't be used; `None` if it can.
     pub(crate) fn problem(self) -> Option<&'static str> {
         match self.0 {
             Limit::Percent(number) | Limit::Calls(number) if number.is_nan() || number <= 0.0 => {
@@ -58,8 +58,8 @@ impl Budget {
     }
 }
 
-/// Nothing can keep to a budget that a consumer was given: it allows no calls, or is more than all
-/// CPU time. In an [`Error::Consumer`](crate::Error::Consumer).
+/// The error of a consumer whose budget can't be used: it allows no calls, or more than all CPU
+/// time. Attaching returns it in an [`Error::Consumer`](crate::Error::Consumer).
 ///
 /// ```
 /// use probe_runtime::{Budget, Error, Profiler, UnusableBudget, probe, select};
@@ -75,7 +75,7 @@ impl Budget {
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct UnusableBudget {
-    /// The method that took it: `budget` or `budget_each`.
+    /// The method that set it: `budget`.
     pub option: &'static str,
     /// The budget.
     pub budget: Budget,
@@ -97,7 +97,7 @@ impl std::error::Error for UnusableBudget {}
 impl FromStr for Budget {
     type Err = String;
 
-    /// `1%` or `1000/s`.
+    /// Parses `1%` or `1000/s`.
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let number = |text: &str| text.trim().parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
@@ -122,21 +122,21 @@ impl fmt::Display for Budget {
     }
 }
 
-/// How many nanoseconds' income can be saved, and owed: a program that has slept for long spends no
-/// more at once, and one that was surprised does not pay for it for ever.
+/// The largest savings and the largest debt, as the income of so many nanoseconds. A program that
+/// has slept for long must not spend more at once, and one surprise must not be paid for
+/// indefinitely.
 const SAVED: f64 = 250e6;
 const OWED: f64 = 5e9;
-/// Without a limit there is as much as this for each nanosecond.
+/// The income per nanosecond without a limit.
 const PLENTY: f64 = 1e9;
 
-/// A leaky bucket, empty at first. It fills as time passes, and spending empties it, also below zero
-/// where the amount could not be known before. Amounts are in nanoseconds, or in
-/// calls, as the budget is.
+/// A leaky bucket, empty at first. Income fills it, and spending empties it, also below zero if a
+/// cost was not known in advance. Amounts are in nanoseconds or in calls, like the budget.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     limit: Limit,
     pub(super) level: f64,
-    /// All that was ever spent.
+    /// The total spent so far.
     pub(super) spent: f64,
 }
 
@@ -149,7 +149,7 @@ impl Bucket {
         self.limit == Limit::Unlimited
     }
 
-    /// What comes in while so many nanoseconds pass on the clock, and on processors.
+    /// The income while so many nanoseconds pass on the clock, and on processors.
     pub(super) fn income(&self, elapsed: f64, cpu: f64) -> f64 {
         match self.limit {
             Limit::Percent(percent) => cpu * percent / 100.0,
@@ -158,14 +158,14 @@ impl Bucket {
         }
     }
 
-    /// So much has come in, and was spent.
+    /// Books income and spending.
     pub(super) fn book(&mut self, income: f64, spent: f64) {
         self.spent += spent;
         let a_nanosecond = self.income(1.0, 1.0);
         self.level = (self.level + income - spent).clamp(-OWED * a_nanosecond, SAVED * a_nanosecond);
     }
 
-    /// What so much work costs: a thread's time, and calls.
+    /// The price of work: a thread's time, or a number of calls.
     pub(super) fn price(&self, time: f64, calls: f64) -> f64 {
         if let Limit::Calls(_) = self.limit { calls } else { time }
     }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_owed_is_paid_first() {
+    fn debts_are_paid_first() {
         let mut bucket = Bucket::new(Budget::percent(1.0));
         assert_eq!((bucket.level, bucket.price(7.0, 1.0)), (0.0, 7.0));
         bucket.book(bucket.income(0.0, 1e8), 2e6);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_to_is_refused() {
+    fn unusable_budgets_are_refused() {
         let nothing = Some("leaves nothing to sample with");
         for number in [0.0, -1.0, f64::NAN] {
             assert_eq!(Budget::percent(number).problem(), nothing, "{number}");

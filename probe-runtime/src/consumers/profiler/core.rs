@@ -1,7 +1,7 @@
-//! What hits, looks and reports share, and the accounts.
+//! The state that hits, looks and reports share, and the accounts.
 //!
-//! A *look* does what is due, and tells when to look again: the daemon looks, or whoever steps the
-//! profiler. What it does is in [`windows`](super::windows).
+//! A *look* does everything that is due, and returns when to look again. Looks are made by the
+//! daemon, or by the program that steps the profiler. Their work is in [`windows`](super::windows).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -23,21 +23,23 @@ use crate::dispatch::slots;
 use crate::error::Error;
 use crate::os::fork::process;
 
-/// What hits, looks and reports share.
+/// The state that hits, looks and reports share.
 pub(super) struct Core {
     pub(super) time: Time,
     pub(super) sampler: OnceLock<Sampler>,
     running: Mutex<Option<Running>>,
     pub(super) is_over: AtomicBool,
-    /// The one that the daemon is in.
+    /// The number of the process that the daemon runs in.
     process: u64,
 }
 
-/// What looks change. Times are in nanoseconds since it began, as a rough scale has them.
+/// The state that looks change. Times are in nanoseconds since the profiler began, converted with a
+/// rough scale.
 pub(super) struct Running {
     pub(super) courses: Vec<Course>,
     pub(super) loads: Loads,
-    /// Functions that windows are for, and those of this window whose calls are counted there.
+    /// Functions that windows sample, and those of the current window whose calls are counted
+    /// there.
     pub(super) in_windows: Vec<usize>,
     pub(super) estimated: Vec<usize>,
     pub(super) windows: Windows,
@@ -45,29 +47,29 @@ pub(super) struct Running {
     pub(super) bucket: Bucket,
     pub(super) switch: Switch,
     pub(super) time: Time,
-    /// When it began, in ticks, and nanoseconds a tick.
+    /// The time of its beginning in ticks, and the length of a tick in nanoseconds.
     began: u64,
     pub(super) scale: f64,
     rehearsed: Rehearsed,
     rehearsed_at: f64,
-    /// The one that has used that.
+    /// The process whose CPU time is in `used`.
     process: u64,
     used: Used,
-    /// Whether a thread of its own looks.
+    /// Whether a daemon makes the looks.
     has_daemon: bool,
-    /// When the accounts were made up.
+    /// The time at which the accounts were last updated.
     pub(super) asked: f64,
     totals: [f64; 2],
-    /// What comes in each nanosecond, lately.
+    /// The recent income per nanosecond.
     pub(super) income: f64,
     pub(super) cost: Cost,
-    /// Sites that could not be switched at the last try.
+    /// Sites that could not be switched at the last attempt.
     pub(super) refused: usize,
-    /// Whether the thread that looked has panicked.
+    /// Whether the daemon has panicked.
     pub(super) has_given_up: bool,
 }
 
-/// What was spent so far: nanoseconds, calls, functions.
+/// The cost so far: nanoseconds, calls, functions.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cost {
     pub(super) hits: f64,
@@ -75,19 +77,19 @@ pub(super) struct Cost {
     pub(super) used: f64,
     pub(super) calls: f64,
     pub(super) toggles: u64,
-    /// How long the beginning was, and the part that was spent by then.
+    /// The length of the beginning, and the share of the CPU time spent in it.
     pub(super) beginning: Option<(f64, f64)>,
 }
 
-/// The beginning, in which attaching has its part, takes so many nanoseconds.
+/// The length of the beginning in nanoseconds. It includes the cost of attaching.
 const BEGINNING: f64 = 250e6;
 
-/// While the income of so many nanoseconds is owed, little is spent.
+/// The debt at which the profiler spends least: the income of this many nanoseconds.
 const OWED: f64 = 100e6;
 
-/// Hits are rehearsed again after so many nanoseconds.
+/// The time between rehearsals of hits, in nanoseconds.
 const REHEARSED: f64 = 1e9;
-/// So many nanoseconds must be there to be spent for that.
+/// The cost of a rehearsal, in nanoseconds. It must be saved before.
 const REHEARSAL: f64 = 300e3;
 
 impl Core {
@@ -101,7 +103,7 @@ impl Core {
         }
     }
 
-    /// `None` in a forked child, if the daemon was at work when it was forked.
+    /// `None` in a forked child if the daemon was looking at the moment of the fork.
     fn running(&self) -> Option<MutexGuard<'_, Option<Running>>> {
         if self.is_here() {
             return Some(self.running.lock().unwrap_or_else(PoisonError::into_inner));
@@ -113,32 +115,32 @@ impl Core {
         }
     }
 
-    /// Does something with both, once it is attached.
+    /// Calls `act` with the sampler and the running state; `None` before attaching is complete.
     pub(super) fn with<R>(&self, act: impl FnOnce(&Sampler, &mut Running) -> R) -> Option<R> {
         Some(act(self.sampler.get()?, self.running()?.as_mut()?))
     }
 
-    /// Whether this is the process that it was made in, not a forked child.
+    /// Whether this is the process in which the profiler was made, and not a forked child.
     pub(super) fn is_here(&self) -> bool {
         self.process == process()
     }
 
-    /// Its sites are as they are to be at first: the entries are counted, all others are latent.
+    /// Starts with the sites in their first state: entries are counted, all others are latent.
     pub(super) fn begin(&self, mut running: Running) {
         let (Some(sampler), Some(mut place)) = (self.sampler.get(), self.running()) else { return };
-        // What costs nothing is not put off.
+        // Without a limit, all calls are timed from the beginning.
         if running.bucket.is_unlimited() {
             let all: Vec<_> = (0..running.courses.len()).collect();
             running.change(sampler, &all, &vec![Mode::Timed; all.len()]);
         }
         running.book(sampler);
         running.plan();
-        // The daemon is another thread.
+        // The daemon runs on another thread than this.
         running.used.by_this_thread = 0.0;
         *place = Some(running);
     }
 
-    /// Tells all that is known of each function now, in their order.
+    /// Calls `tell` with the present knowledge of each function, in their order.
     #[expect(clippy::cast_precision_loss, reason = "a number of threads")]
     pub(super) fn known(&self, sampler: &Sampler, running: &mut Running, mut tell: impl FnMut(Known, Seen)) {
         if !running.rehearsed.is_known() && sampler.totals()[1] > 0.0 {
@@ -154,17 +156,17 @@ impl Core {
         });
     }
 
-    /// In a forked child, what is known stays what it was, if the daemon is the parent's.
+    /// The time. In a forked child whose daemon is the parent's, it is that of the last accounts.
     pub(super) fn now_for(&self, running: &Running) -> f64 {
         if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
     }
 
-    /// Looks, and switches what is to be switched; returns in how much time to look again.
-    /// `is_daemon` says that all of this thread's time is the profiler's.
+    /// Looks, switches sites that are due, and returns the time until the next look. `is_daemon`
+    /// says that all of this thread's time is the profiler's.
     pub(super) fn look(&self, is_daemon: bool) -> Duration {
         self.with(|sampler, running| {
             if running.process != process() {
-                // Times on processors begin anew in a forked child.
+                // A forked child begins with zero CPU time.
                 (running.process, running.used) = (process(), Used::default());
             }
             if !is_daemon {
@@ -173,14 +175,14 @@ impl Core {
             running.step(sampler);
             running.rehearse();
             running.book(sampler);
-            // A clock of whole nanoseconds is to be there by then.
+            // One nanosecond more, so that a clock of whole nanoseconds has reached the time.
             let left = running.next() - running.now() + 1.0;
             Duration::from_secs_f64(left.clamp(0.0, 1e9) / 1e9)
         })
         .unwrap_or(Duration::from_secs(1))
     }
 
-    /// Nobody is going to look any more: all becomes latent, and reports say so.
+    /// Makes all sites latent after the daemon has panicked. Reports say so.
     pub(super) fn give_up(&self) {
         self.with(|sampler, running| {
             running.has_given_up = true;
@@ -192,7 +194,7 @@ impl Core {
 }
 
 impl Running {
-    /// `used` is what this thread had used when attaching began. A hit of a timed call takes `besides`
+    /// `used` is the CPU time when attaching began. Each hit of a timed call takes `besides`
     /// nanoseconds more.
     pub(super) fn new(
         core: &Core,
@@ -239,14 +241,15 @@ impl Running {
         self.time.now().saturating_sub(self.began) as f64 * self.scale
     }
 
-    /// What hits cost, as far as is known, among as many functions as are called lately.
+    /// The costs of hits, as far as they are known. A counted hit costs more if many functions take
+    /// turns.
     pub(super) fn costs(&self) -> Costs {
         let costs = self.rehearsed.costs;
         Costs { counted: costs.counted + costs.cold * self.loads.crowd, ..costs }
     }
 
-    /// Reads the sums of these functions, one after the other. A list of thousands would take longer
-    /// to allocate than to fill.
+    /// Reads the sums of these functions, one after the other. For thousands of functions,
+    /// allocating a list would take longer than filling it.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn read<'a>(
         &self,
@@ -266,7 +269,8 @@ impl Running {
         })
     }
 
-    /// Makes up the accounts: income, what delivered hits have cost since, and its own work.
+    /// Updates the accounts: income, the cost of delivered hits since the last update, and its own
+    /// work.
     pub(super) fn book(&mut self, sampler: &Sampler) {
         let (now, used, totals) = (self.now(), self.time.used(), sampler.totals());
         let elapsed = (now - self.asked).max(0.0);
@@ -291,8 +295,8 @@ impl Running {
         (self.asked, self.used, self.totals) = (now, used, totals);
     }
 
-    /// Reads all functions, and books the calls that the runtime has counted. Of functions that are
-    /// counted in windows only, these do so.
+    /// Reads all functions, and books the calls that the runtime has counted. Functions that are
+    /// counted in windows only are booked by the windows.
     pub(super) fn read_all(&mut self, sampler: &Sampler, mut each: impl FnMut(&mut Course, Seen)) {
         let (mut of_all, mut time, costs) = (0.0, 0.0, self.costs());
         let all: Vec<_> = (0..self.courses.len()).collect();
@@ -316,31 +320,31 @@ impl Running {
         self.cost.used + (now.by_all - self.used.by_all).max(0.0)
     }
 
-    /// The program's part of it: without what the profiler has used by the last time that accounts
-    /// were made up.
+    /// The program's part of the CPU time: without the profiler's part, as of the last update of
+    /// the accounts.
     fn worked(&self, now: Used) -> f64 {
         self.used_until(now) - self.cost.own
     }
 
-    /// Now, on the thread that looks.
+    /// The present moment. Call this on the thread that looks.
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
         let own = used.by_this_thread - self.used.by_this_thread;
         Moment { time: self.now(), worked: self.worked(used) - own }
     }
 
-    /// How much is owed: from 1, the income of [`OWED`] or more, to -1, where as much is saved.
+    /// The debt: 1 for the income of [`OWED`] or more, and -1 for as much of savings.
     pub(super) fn owed(&self) -> f64 {
         (-self.bucket.level / (self.income * OWED).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }
 
-    /// Hits have taken so much time, of so many calls.
+    /// Books hits of so many calls, which took this time.
     pub(super) fn spend(&mut self, calls: f64, time: f64) {
         self.cost.hits += time;
         self.bucket.book(0.0, self.bucket.price(time, calls));
     }
 
-    /// Now and then, what hits take is tried: first when that is paid for.
+    /// Rehearses hits if it is time to and the cost is saved.
     fn rehearse(&mut self) {
         let since = self.asked - self.rehearsed_at;
         let price = self.bucket.price(REHEARSAL, 0.0);

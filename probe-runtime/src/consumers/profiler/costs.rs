@@ -1,11 +1,12 @@
 //! The cost of hits, rehearsed on the machine at hand with a sampler like the one in use.
 //!
 //! Most of a hit lies outside of its readings of the clock. So the profiler makes hits of its own
-//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that looks, as far as the
-//! budget pays for it: beside the program, since a processor that two threads share takes longer. The
-//! cost is the median of the last rehearsals. In a program, a hit takes longer if its code has left the
-//! caches ([`COLD`]), and less if the processor executes it beside the function's own work ([`BESIDE`]).
-//! Delivered hits are [in order](crate::Consumer::needs_order), so they take the same beside any work.
+//! ([`rehearsal`](crate::dispatch::rehearsal)), now and then, from the thread that looks, as far as
+//! the budget pays for it: beside the program, since a processor that two threads share takes
+//! longer. The cost is the median of the last rehearsals. In a program, a hit takes longer if its
+//! code has left the caches ([`COLD`]), and less if the processor executes it beside the function's
+//! own work ([`BESIDE`]). Delivered hits are [in order](crate::Consumer::needs_order), so they take
+//! the same beside any work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,23 +26,24 @@ const DOUBT: f64 = 0.4;
 /// readings is in order, if the machine has order.
 const DOUBT_OF_TIMES: f64 = if cfg!(probe_backend = "x86_64") { 0.1 } else { DOUBT };
 
-/// The part of its time that a hit takes which a site's own code counts, beside other work. (In the
-/// bench `coverage`, the programs' hits take between 0.4 and 0.9 of a rehearsed one, on an AMD EPYC.)
+/// The part of its rehearsed time that a hit takes beside other work, if its site's own code counts
+/// it. (In the bench `coverage`, the programs' hits take between 0.4 and 0.9 of a rehearsed one, on
+/// an AMD EPYC.)
 const BESIDE: f64 = 0.8;
-/// What such a hit takes more where its code and its counter have left the nearest cache, in
-/// nanoseconds: two loads from the next one, and more where that is full.
+/// The additional time of such a hit if its code and its counter have left the nearest cache, in
+/// nanoseconds: two loads from the next cache, and more if that is full.
 const COLD: f64 = 10.0;
 
-/// How many rehearsals are remembered.
+/// The number of rehearsals that are remembered.
 const KEPT: usize = 15;
-/// Without any, [`Costs`] are guessed, in nanoseconds.
+/// The [`Costs`] before the first rehearsal, in nanoseconds.
 const GUESS: [f64; 5] = [1.5, 5.0, 15.0, 15.0, 20.0];
 
 /// The costs of hits, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Costs {
-    /// A hit that its site's own code counts, and what it takes more where nothing is in the nearest
-    /// cache; and one that is counted on the way that all hits go: futures, and C code.
+    /// A hit that its site's own code counts; the additional time if nothing is in the nearest
+    /// cache; and a hit that is counted by the shared code: of futures and C code.
     pub(super) counted: f64,
     pub(super) cold: f64,
     pub(super) shared: f64,
@@ -51,38 +53,38 @@ pub(super) struct Costs {
     pub(super) reading: f64,
     /// The time that is measured for a call of no length: half of each of its hits, and a reading.
     pub(super) inside: f64,
-    /// The uncertainty of that.
+    /// The uncertainty of `inside`.
     pub(super) doubt: f64,
 }
 
 impl Costs {
-    /// What a hit of a timed call takes.
+    /// The time of a hit of a timed call.
     pub(super) fn hit(self) -> f64 {
         self.delivered + self.reading
     }
 
-    /// What the two hits of a timed call take of the call around it.
+    /// The time of a timed call's two hits that belongs to its caller.
     pub(super) fn outside(self) -> f64 {
         2.0 * self.hit() - self.inside
     }
 
-    /// A counted hit, in place or not.
+    /// The time of a counted hit, counted in place or by the shared code.
     pub(super) fn counted(self, is_in_place: bool) -> f64 {
         if is_in_place { self.counted } else { self.shared }
     }
 }
 
-/// The costs of hits, as known by now.
+/// The costs of hits, as far as they are known.
 pub(super) struct Rehearsed {
-    /// `None` for a given clock: hits take no time there.
+    /// `None` for a given clock, in whose time hits take none.
     alone: Option<Alone>,
-    /// What is done besides at either hit of a timed call.
+    /// Additional work at either hit of a timed call, in nanoseconds.
     besides: f64,
     last: VecDeque<[f64; 5]>,
     pub(super) costs: Costs,
 }
 
-/// What is rehearsed with; a tick takes `scale` nanoseconds.
+/// The sampler for rehearsals. A tick takes `scale` nanoseconds.
 struct Alone {
     clock: Clock,
     scale: f64,
@@ -100,7 +102,7 @@ impl Consumer for Sampler {
 }
 
 impl Rehearsed {
-    /// Guessed at first; `besides` is what else is done at either hit of a timed call.
+    /// Starts with a guess. `besides` is the additional work at either hit of a timed call.
     pub(super) fn new(time: Time, scale: f64, besides: f64) -> Result<Self, Error> {
         let alone = match time {
             Time::Machine(clock) => {
@@ -114,12 +116,12 @@ impl Rehearsed {
         Ok(new)
     }
 
-    /// Whether costs are not guessed any more.
+    /// Whether the costs have been measured at least once.
     pub(super) fn is_known(&self) -> bool {
         self.alone.is_none() || !self.last.is_empty()
     }
 
-    /// Rehearses once more. If that is impossible now, nothing changes.
+    /// Rehearses once more. If that is impossible now, the costs stay as they are.
     pub(super) fn again(&mut self) {
         let Some(costs) = self.alone.as_ref().and_then(Alone::rehearse) else { return };
         self.last.push_back(costs);
@@ -132,7 +134,7 @@ impl Rehearsed {
 
     fn know(&mut self, [counted, shared, delivered, reading, inside]: [f64; 5]) {
         let doubt = DOUBT_OF_TIMES * inside + DOUBT * self.besides;
-        // Once more, inside.
+        // One of the two hits' additional work is inside of the call.
         let (reading, inside) = (reading + self.besides, inside + self.besides);
         let cold = if self.alone.is_some() { COLD } else { 0.0 };
         self.costs = Costs { counted, cold, shared, delivered, reading, inside, doubt };
@@ -161,7 +163,7 @@ impl Alone {
     }
 }
 
-/// The median; of two in the middle, the lower one.
+/// Returns the median; for an even number, the lower one of the two in the middle.
 fn middle(mut numbers: Vec<f64>) -> Option<f64> {
     crate::order::sort_by(&mut numbers, f64::total_cmp);
     numbers.get(numbers.len().checked_sub(1)? / 2).copied()
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_besides_is_once_inside() {
+    fn additional_work_is_inside_once() {
         let costs = |besides| Rehearsed::new(Time::Given(|| 0), 0.5, besides).unwrap().costs;
         assert_eq!(costs(0.0), Costs::default());
         let doubt = DOUBT * 10.0;

@@ -1,62 +1,64 @@
-//! What is known of one function: sums from the beginning until its last reading. Pure.
+//! The knowledge about one function: sums from the beginning until its last reading. Pure.
 
 use super::costs::Costs;
 use super::estimate::{Estimated, Rates, Ratio, hidden};
 use super::part::Seen;
 use super::plan::Mode;
 
-/// A moment: since it began, and for how long the program has worked by then, on all processors.
+/// A moment: the time since the profiler began, and how long the program has worked by then, on all
+/// processors.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Moment {
     pub(super) time: f64,
     pub(super) worked: f64,
 }
 
-/// The course of a function.
+/// The course of one function.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Course {
     pub(super) mode: Mode,
-    /// Whether its calls are counted by code of its sites' own.
+    /// Whether the code of its own sites counts its calls.
     pub(super) is_in_place: bool,
-    /// Calls when all functions were surveyed last; and when accounts were made up, with those that
-    /// were delivered.
+    /// Calls at the last survey. (`booked` has the calls and the delivered hits at the last update
+    /// of the accounts.)
     pub(super) surveyed: f64,
     /// Whether it had been called before that survey.
     pub(super) is_known: bool,
     pub(super) booked: (f64, f64),
-    /// Calls a nanosecond, when it was surveyed, or counted, last.
+    /// Calls per nanosecond, when it was last surveyed or counted.
     pub(super) rate: f64,
-    /// `None` while each call was counted, and no hit was delivered: as of most of thousands.
+    /// `None` while all calls were counted and no hit was delivered, as for most of thousands of
+    /// functions.
     measured: Option<Box<Measured>>,
 }
 
-/// The sums of a function whose hits were delivered, or that was in another mode than counted.
+/// The sums of a function whose hits were delivered, or whose mode has changed.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Measured {
     /// The last reading.
     last: Seen,
     /// Calls while each was counted.
     counted: f64,
-    /// Of these, those that were timed while each was to be.
+    /// Calls in the mode [`Mode::Timed`], with their times.
     timed: Times,
-    /// Calls while they were counted in windows only, if they ever were; and for how long the program has
-    /// worked then.
+    /// Calls while they were counted in windows only, if they ever were; and how long the program
+    /// worked meanwhile.
     pub(super) rates: Rates,
     is_sampled: bool,
     worked: f64,
-    /// For how long not each call was timed; and until when that is known.
+    /// How long not every call was timed, and until when that is known.
     untimed: f64,
     from: Moment,
-    /// For how long calls of any function had not been timed, when this one's first were.
+    /// How long calls of any function had gone untimed when this function's first calls were timed.
     others: f64,
-    /// Windows for it, on threads that have hit any.
+    /// Windows for this function, one for each thread that was hit in any window.
     looks: f64,
     /// Times from windows.
     windows: Ratio,
     in_windows: Times,
 }
 
-/// Times of calls, with what hits took of them.
+/// Times of calls, and the hits inside of them.
 #[derive(Clone, Copy, Default, Debug)]
 struct Times {
     begun: f64,
@@ -80,18 +82,18 @@ impl Times {
         new
     }
 
-    /// What hits took of a call.
+    /// The time of hits in a call.
     fn of_hits(&self, costs: Costs) -> f64 {
         costs.inside + self.hits / self.ended.max(1.0) * costs.hit()
     }
 
-    /// The mean, without that.
+    /// The mean time of a call, without the hits.
     fn mean(&self, costs: Costs) -> f64 {
         (self.time / self.ended.max(1.0) - self.of_hits(costs)).max(0.0)
     }
 }
 
-/// What is known of a function.
+/// The knowledge about a function.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Known {
     pub(super) calls: Estimated,
@@ -101,12 +103,12 @@ pub(super) struct Known {
     pub(super) samples: f64,
 }
 
-/// How uncertain it is what hits inside of a call took of it.
+/// Relative uncertainty of the time of hits inside of a call.
 const HITS: f64 = 0.2;
-/// How many times the error of their number, by chance, calls that windows have seen are uncertain by:
-/// some are longer than others.
+/// The uncertainty of the calls that windows have seen, as a multiple of the random error of their
+/// number: some are longer than others.
 const BELOW: f64 = 3.0;
-/// So many tell.
+/// The number of calls that is enough to tell whether they are short.
 const TELLING: f64 = 10.0;
 
 impl Course {
@@ -114,21 +116,22 @@ impl Course {
         Self { is_in_place, ..Self::default() }
     }
 
-    /// The function's sums, made at the first call of this method.
+    /// The function's sums, created by the first call of this method.
     pub(super) fn measured(&mut self) -> &mut Measured {
         self.measured.get_or_insert_default()
     }
 
-    /// Reads on. `weight` is what a call of the last window stands for.
+    /// Adds a reading. `weight` is the number of calls that each call of the last window stands
+    /// for.
     pub(super) fn read(&mut self, seen: Seen, now: Moment, weight: f64) {
         let mode = self.mode;
-        // Else it is read from its beginning when there is more to know.
+        // Otherwise it is read from its beginning once there is more to know.
         if self.measured.is_some() || seen.delivered != 0.0 {
             self.measured().read(mode, seen, now, weight);
         }
     }
 
-    /// Whether calls may have been made since the last survey that were not timed.
+    /// Whether the function may have had untimed calls since the last survey.
     pub(super) fn has_untimed(&self, seen: &Seen) -> bool {
         match self.mode {
             Mode::Timed => false,
@@ -137,8 +140,8 @@ impl Course {
         }
     }
 
-    /// From here on, it is in this mode; it was read in the one before. `others` is for how long calls of
-    /// any function may have been made so far that were not timed.
+    /// Begins a mode, after the function was read in the mode before. `others` is how long calls of
+    /// any function may have gone untimed so far.
     pub(super) fn begin(&mut self, mode: Mode, now: Moment, others: f64) {
         self.mode = mode;
         let measured = self.measured();
@@ -150,17 +153,17 @@ impl Course {
         measured.timed.begun = measured.timed.ended;
     }
 
-    /// Whether its calls may be timed each. Calls of up to so many nanoseconds may not. If timing is
-    /// dear, nor may those of a function that has just been called for the first time: it may have 100
-    /// million calls until the next survey.
+    /// Whether each call may be timed. Calls shorter than `short` nanoseconds may not. If timing is
+    /// expensive, a function that has just been called for the first time may not either: it may
+    /// have 100 million calls until the next survey.
     pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
         !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
     }
 
-    /// All that is known as just read, in a program of so many threads at most. `others` is for how long
-    /// calls of any function were not timed, and the part of that, at most, that may have been inside of
-    /// calls of this one and never seen.
+    /// The knowledge as of the last reading, in a program of at most so many threads. `others` is
+    /// how long calls of any function were untimed, and the largest part of that time that may have
+    /// been unseen inside of calls of this function.
     pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> Known {
         match &self.measured {
             Some(measured) => measured.known(costs, threads, others),
@@ -182,7 +185,7 @@ impl Measured {
         }
         if mode == Mode::Timed {
             let new = self.timed.add(&seen, &self.last);
-            // More than are timed at once.
+            // There were more calls than can be timed at once.
             self.untimed += if new.begun < calls { passed } else { 0.0 };
         } else {
             self.untimed += passed;
@@ -192,19 +195,19 @@ impl Measured {
         self.last = seen;
     }
 
-    /// Whether its calls take less than so many nanoseconds.
+    /// Whether its calls take less than `short` nanoseconds.
     fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
         ended >= TELLING && of_both(|it| it.time) < short * ended
     }
 
-    /// A window for it is over, as just read.
+    /// Notes that a window for this function has ended and was read.
     pub(super) fn looked(&mut self) {
         self.looks += self.last.threads.max(1.0);
     }
 
-    /// Calls so far.
+    /// The number of calls so far.
     fn calls(&self) -> Estimated {
         let least = self.last.calls;
         if !self.is_sampled {
@@ -223,7 +226,7 @@ impl Measured {
         let calls = self.calls();
         let samples = self.timed.ended + self.in_windows.ended;
         let known = Known { calls, samples, ..Known::default() };
-        // Without those that are being timed.
+        // Calls that are being timed have not ended.
         let ended = calls.value - (self.timed.begun - self.timed.ended);
         if samples == 0.0 || ended < 1.0 {
             return known;
@@ -235,13 +238,13 @@ impl Measured {
         let own = self.own(ended, costs).filter(|_| unseen.is_finite());
         let own = own.map(|own| own.or_more(unseen.min(self.timed.ended * self.timed.mean(costs))));
         let own = own.and_then(|own| own.or_more(total.error).or_at_least(own.or_more(sure.error)));
-        // Of more calls than are known of, nothing is the mean.
+        // If the number of calls is unknown, so is the mean.
         let mean = (!calls.is_at_least()).then(|| total.times(1.0 / ended));
         Known { mean, own, total: Some(total), ..known }
     }
 
-    /// The time of all calls that have ended: as those say that were timed, and with what the others
-    /// may have taken.
+    /// The time of all calls that have ended: extrapolated from the timed ones, without and with
+    /// the time that unseen calls may have taken.
     fn total(&self, calls: Estimated, ended: f64, costs: Costs, threads: f64) -> (Estimated, Estimated) {
         let (timed, samples) = (&self.timed, self.timed.ended + self.in_windows.ended);
         let rest = (ended - timed.ended).max(0.0);
@@ -254,7 +257,7 @@ impl Measured {
                 (of_rest, self.hidden())
             }
             None => {
-                // All the time in which they can have been.
+                // The time in which untimed calls can have run.
                 let room = self.untimed * threads + self.last.spanned;
                 let value = (rest * each).min(room);
                 (Estimated { value, error: value }, room - value)
@@ -265,20 +268,20 @@ impl Measured {
         let (value, error) = (timed.ended * each + of_rest.value, doubt.hypot(of_rest.error));
         let by_calls = calls.known_error().unwrap_or_default() * value / ended;
         let sure = Estimated { value, error: error + by_calls };
-        // Calls inside of calls take more than all the time.
+        // Calls inside of each other can take more than all of the time.
         let is_bounded = !calls.is_at_least() && (self.last.nested == 0.0 || rest < 1.0);
         (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
     }
 
-    /// What calls may have taken, at most, that were longer than any that was timed in windows.
+    /// The most time that may have been spent in calls longer than any that windows have timed.
     fn hidden(&self) -> f64 {
         let Seen { windows, threads, .. } = self.last;
         let met = (self.looks - windows).max(0.0);
         hidden(met, self.looks) * self.untimed * threads.max(1.0)
     }
 
-    /// The part of all its calls' time that is in no other function with probes; its error is that of
-    /// what windows have seen inside.
+    /// The part of the time of all calls that is in no other function with probes. Its error is
+    /// that of the calls that windows have seen inside.
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
         let Seen { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
         if whole == 0.0 {
@@ -296,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_only_counted_is_caught_up_on() {
+    fn a_function_that_was_only_counted_is_read_later() {
         let [mut always, mut late] = [(); 2].map(|()| Course::default());
         always.measured();
         for (time, calls, delivered) in [(200.0, 3.0, 0.0), (300.0, 5.0, 0.0), (400.0, 7.0, 1.0)] {
@@ -307,12 +310,12 @@ mod tests {
             }
         }
         assert_eq!(format!("{late:?}"), format!("{always:?}"));
-        // As of each of thousands of functions.
+        // There is one for each of thousands of functions.
         assert!(size_of::<Course>() <= 72);
     }
 
     #[test]
-    fn calls_that_nobody_timed_may_be_inside() {
+    fn untimed_calls_may_be_inside() {
         let own = |others: f64| {
             let mut course = Course::default();
             course.begin(Mode::Timed, Moment::default(), others);
@@ -320,7 +323,8 @@ mod tests {
             course.read(Seen { whole: 1.0, own: 100.0, ..seen }, Moment { time: 200.0, worked: 0.0 }, 1.0);
             course.known(Costs::default(), 1.0, [60.0, 0.5]).own.unwrap()
         };
-        // For so long since it is timed, and half of that.
+        // Calls were untimed for 60, of which 20 were before the function was timed: half of the
+        // rest.
         assert_eq!(own(20.0), Estimated { value: 100.0, error: 20.0 });
         assert_eq!(own(60.0), Estimated::exactly(100.0));
     }

@@ -1,4 +1,4 @@
-//! The thread that looks.
+//! The thread that makes the profiler's looks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::core::Core;
 use crate::error::Error;
 use crate::os::masked::{self, Masked};
 
-/// The thread that looks. It takes none of the program's signals, and ends when this is dropped.
+/// The thread that looks. It receives none of the program's signals, and ends when this is dropped.
 pub(super) struct Daemon {
     core: Arc<Core>,
     thread: Option<JoinHandle<()>>,
@@ -26,7 +26,7 @@ impl Daemon {
                     thread::park_timeout(of_thread.look(true));
                 }
             };
-            // What it has said is on stderr; the program goes on.
+            // The panic hook has printed the message. The program goes on.
             if catch_unwind(AssertUnwindSafe(watch)).is_err() {
                 of_thread.give_up();
             }
@@ -40,13 +40,13 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if !self.core.is_here() {
-            // The thread is the parent's. Who waited for it here would wait for ever.
+            // The thread is the parent's, so waiting for it here would never end.
             std::mem::forget(thread);
             return;
         }
         self.core.is_over.store(true, Ordering::Release);
         thread.thread().unpark();
-        // It does not panic; if it has, it is over.
+        // The thread catches panics, so this can't fail.
         let _ = thread.join();
     }
 }

@@ -1,17 +1,18 @@
 //! Estimates and their errors. Pure.
 //!
-//! - What was counted, or timed, at each call needs none.
-//! - What was counted in windows: the ratio of their calls to the processors' time that the program
-//!   has used in them, times all of that time. Each window stands at a random instant of its own
-//!   stretch of time, so the ratio is right whatever the program does. (Cochran, *Sampling
+//! - Calls that were counted or timed one by one need no estimate.
+//! - Calls that were counted in windows: the estimate is their number per CPU time of the program
+//!   in the windows, times all CPU time of the program. Each window begins at a random instant of
+//!   its own stretch of time, so the ratio is right whatever the program does. (Cochran, *Sampling
 //!   Techniques*, 1977, 6: ratio estimates.)
-//! - What was timed in windows: the ratio of the windows' times to their calls, each weighted by
-//!   what it stands for. (The same, 9: calls of a window are a cluster.)
-//! - Errors come from the spread between windows, as far as Student's distribution says for a third
-//!   of their number, or for as many as would say as much if they were alike: few that are unlike the
-//!   others lean to one side. Too few windows say nothing: then an estimate is a lower bound.
-//! - What no window has seen may be there all the same ([`hidden`]): windows begin at random instants,
-//!   so the part of them that begins inside of calls that are longer than any timed one is the part of
+//! - Calls that were timed in windows: the estimate is the ratio of the windows' times to their
+//!   calls, each window weighted by the calls that it stands for. (The same, 9: the calls of a
+//!   window are a cluster.)
+//! - Errors come from the spread between windows, with Student's distribution for a third of their
+//!   number, or for the number of equal windows that would say as much, if that is less: a few
+//!   unusual windows skew the mean. With too few windows, an estimate is a lower bound.
+//! - Calls that no window has seen may still exist ([`hidden`]). Windows begin at random instants.
+//!   So the part of windows that begins inside of calls longer than any timed one is the part of
 //!   time that such calls take.
 
 /// A number and its error.
@@ -37,10 +38,10 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Estimated {
-    /// The best estimate; of a lower bound, that.
+    /// The best estimate, or a lower bound.
     pub value: f64,
-    /// In 95 of 100 cases, the true number is no farther from the value than this. 0 if it is
-    /// exact; infinite if the value is a lower bound, and nothing is known above.
+    /// In 95 of 100 cases, the true number is no farther from the value than this. 0 if the value
+    /// is exact; infinite if it is a lower bound with no known upper bound.
     pub error: f64,
 }
 
@@ -60,17 +61,17 @@ impl Estimated {
         self.error == 0.0
     }
 
-    /// Whether it is a lower bound, and nothing is known above.
+    /// Whether it is a lower bound, with no known upper bound.
     pub fn is_at_least(self) -> bool {
         self.error == f64::INFINITY
     }
 
-    /// The error, if one is known.
+    /// The error if it is finite.
     pub(in crate::consumers) fn known_error(self) -> Option<f64> {
         Some(self.error).filter(|error| error.is_finite())
     }
 
-    /// The number and its error, for a table.
+    /// Formats the number and its error for a table.
     pub(in crate::consumers) fn cells(self, text: impl Fn(f64) -> String) -> [String; 2] {
         match () {
             () if self.is_exact() => [text(self.value), "exact".to_owned()],
@@ -79,18 +80,19 @@ impl Estimated {
         }
     }
 
-    /// The same in another unit.
+    /// Converts to another unit.
     pub(super) fn times(self, factor: f64) -> Self {
         Self { value: self.value * factor, error: self.error * factor }
     }
 
-    /// The same, or more by so much.
+    /// Adds to the error, since the true number may be larger by this.
     pub(super) fn or_more(self, by: f64) -> Self {
         Self { error: self.error + by, ..self }
     }
 
-    /// What is left of one that may be nothing, or twice as much: what it is at least, as it was
-    /// before it became so uncertain; `None` if that is nothing.
+    /// Returns the estimate if its error is no larger than its value. Otherwise returns a lower
+    /// bound that holds according to the earlier estimate `before`, whose error is smaller; `None`
+    /// if that is not above zero.
     pub(super) fn or_at_least(self, before: Self) -> Option<Self> {
         let least = before.value - before.error;
         match () {
@@ -100,13 +102,13 @@ impl Estimated {
     }
 }
 
-/// The part of time, at most, that is in what `seen` of `looks` at random instants have met: in 95 of
-/// 100 cases. (That is 3 / `looks` if it was never met.)
+/// An upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of `looks` at
+/// random instants have met. (It is 3 / `looks` if none has met it.)
 pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
     if looks > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / looks).min(1.0) } else { 1.0 }
 }
 
-/// How many standard errors it takes to cover 95 of 100 cases, after so many degrees of freedom.
+/// Returns how many standard errors cover 95 of 100 cases, for these degrees of freedom.
 fn reach(freedom: f64) -> f64 {
     const FIRST: [f64; 4] = [12.71, 4.30, 3.18, 2.78];
     if freedom < 4.0 {
@@ -115,29 +117,31 @@ fn reach(freedom: f64) -> f64 {
         let (below, part) = (freedom as usize, freedom.fract());
         return FIRST[below - 1] * (FIRST[below] / FIRST[below - 1]).powf(part);
     }
-    // Within 0.01 of Student's.
+    // Within 0.01 of Student's distribution.
     1.96 + 2.37 / freedom + 2.82 / freedom.powi(2) + 2.56 / freedom.powi(3)
 }
 
-/// Calls that windows have counted, by the time that the program has worked in them.
+/// Calls that windows have counted, per time that the program worked in them.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Rates {
     ratio: Ratio,
     counted: f64,
-    /// By how much hits have made windows longer, of all that they counted.
+    /// The sum over windows of their calls, times the part by which hits have lengthened the
+    /// window.
     disturbed: f64,
 }
 
-/// So many windows, and so many calls in them, are needed for an estimate.
+/// The numbers of windows, and of calls in them, that an estimate needs.
 const LEAST_WINDOWS: f64 = 4.0;
 const LEAST_CALLS: f64 = 10.0;
-/// How uncertain it is by how much hits have disturbed a window, and by how much the switching before
-/// it has: the program's code and data come back to the caches in it.
+/// The relative uncertainty of a window's disturbance by its hits, and that of its calls because of
+/// the switching before it: the program's code and data come back to the caches in the window.
 const DOUBT: f64 = 0.8;
 const DISTURBED: f64 = 0.06;
 
 impl Rates {
-    /// Adds a window. The program has worked in it for `worked`, of which hits took a part.
+    /// Adds a window. The program has worked in it for `worked`, of which `hits` was the time of
+    /// hits.
     pub(super) fn add(&mut self, weight: f64, calls: f64, worked: f64, hits: f64) {
         let left = (worked - hits).max(0.2 * worked);
         if left > 0.0 || calls > 0.0 {
@@ -148,10 +152,10 @@ impl Rates {
         }
     }
 
-    /// Calls while the program has worked for so long; `None` if windows say too little.
+    /// The calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
         let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
-        // Windows of whole calls are no better than their number.
+        // The error is never less than the random error of the number of calls.
         let by_chance = error.max(2.0 * rate / self.counted.sqrt());
         let by_hits = DOUBT * rate * self.disturbed / self.counted;
         let error = by_chance.hypot(by_hits).hypot(DISTURBED * rate);
@@ -159,7 +163,8 @@ impl Rates {
     }
 }
 
-/// A mean from windows, each weighted by what it stands for: of times by calls, or of calls by time.
+/// A mean over windows, each weighted by the number of calls or the time that it stands for: of
+/// times per call, or of calls per time.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Ratio {
     windows: f64,
@@ -171,7 +176,7 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Adds a window, if it has calls.
+    /// Adds a window if it has calls.
     pub(super) fn add(&mut self, weight: f64, calls: f64, time: f64) {
         if calls > 0.0 {
             let (calls, time) = (weight * calls, weight * time);
@@ -191,7 +196,8 @@ impl Ratio {
         }
         let mean = self.time / self.calls;
         let spread = self.time_squared - 2.0 * mean * self.product + mean * mean * self.calls_squared;
-        // How many windows would say as much, if they were alike. (Kish, *Survey Sampling*, 1965, 11.7.)
+        // The number of equal windows that would say as much. (Kish, *Survey Sampling*, 1965,
+        // 11.7.)
         let alike = |sum: f64, squares: f64| if squares > 0.0 { sum * sum / squares } else { 0.0 };
         let alike = alike(self.calls, self.calls_squared).min(alike(self.time, self.time_squared));
         let deviation = (spread.max(0.0) * self.windows / (self.windows - 1.0)).sqrt() / self.calls;
@@ -220,14 +226,15 @@ mod tests {
         for calls in [10.0, 30.0, 20.0] {
             rates.add(25.0, calls, 2.0, 0.0);
         }
-        // In which the program did not work.
+        // The program did not work in this window.
         rates.add(25.0, 0.0, 0.0, 0.0);
         assert_eq!(rates.over(150.0), None, "too few");
         rates.add(25.0, 20.0, 2.0, 0.0);
-        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, and a third of the windows: 10 ± 8.86 * 2.04, and 0.6.
+        // Rates of 5, 15, 10 and 10: a variance of 50 / 3, and a third of the windows:
+        // 10 ± 8.86 * 2.04, and 0.6.
         let Estimated { value, error } = rates.over(200.0).unwrap();
         assert!((value - 2000.0).abs() < 1e-9 && (error / 200.0 - 18.09).abs() < 0.05, "{error}");
-        // Half of a window was hits: it tells of the other half, not well.
+        // Hits took half of each window, so the other half is known less exactly.
         let mut disturbed = Rates::default();
         (0..50).for_each(|_| disturbed.add(5.0, 1e6, 2.0, 1.0));
         let Estimated { value, error } = disturbed.over(500.0).unwrap();
@@ -248,13 +255,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_met_may_be_hidden() {
+    fn calls_never_met_may_be_hidden() {
         assert_eq!([hidden(0.0, 300.0), hidden(25.0, 100.0)], [0.01, 0.38]);
         assert_eq!([hidden(0.0, 0.0), hidden(50.0, 50.0)], [1.0, 1.0]);
     }
 
     #[test]
-    fn what_says_too_little_is_a_lower_bound() {
+    fn too_few_samples_give_a_lower_bound() {
         let sure = Estimated { value: 10.0, error: 2.0 };
         assert_eq!(sure.or_more(8.0).or_at_least(sure), Some(Estimated { value: 10.0, error: 10.0 }));
         assert_eq!(sure.or_more(8.1).or_at_least(sure), Some(Estimated::at_least(8.0)));

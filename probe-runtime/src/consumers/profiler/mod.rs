@@ -51,77 +51,78 @@ use crate::registry::ProbeId;
 /// Counts the calls of all functions, and times them, within a [budget](Self::budget). Safe to
 /// leave on.
 ///
-/// Each call of most functions is counted. Functions that are called seldom, and take 2 µs or more,
-/// are timed at each call, from soon after their first one on. The others are timed in *windows*:
-/// 60 µs in which all calls that begin are timed, to their ends. If counting each call of a function
-/// would exceed the budget, windows count its calls, too. Each stretch of time has one window,
-/// anywhere in it by chance. So windows stand for all time, whatever the program does.
+/// Each call of most functions is counted. Functions that are called seldom and take 2 µs or more
+/// are timed at each call, beginning soon after their first one. The others are timed in *windows*:
+/// 60 µs in which all calls that begin are timed, to their ends. If counting each call of a
+/// function would exceed the budget, windows count its calls, too. Each stretch of time has one
+/// window, at a random place. So windows represent all of the time, whatever the program does.
 ///
-/// Unlike a profiler that samples instants, it sees every function that is called, also short and
-/// rare ones.
+/// Unlike a profiler that samples instants, this one sees every function that is called, including
+/// short and rare ones.
 ///
 /// Select entries and exits (`net::*`, without a `kind`). The attachment prints as a table, with
 /// the function of the most time in itself first. [`profile`](Self::profile) has the same for
 /// programs:
 ///
-/// | column | of |
+/// | column | meaning |
 /// |---|---|
-/// | `calls`, `±` | calls that began, and how sure that is; `exact` if each was counted. A future's call is all of its polls |
-/// | `rate` | calls a second, since it was attached |
-/// | `mean` | a call, from entry to exit; of a future, its polls without the waits between them |
-/// | `self` | all calls, without what they spent in calls of other functions in the table |
-/// | `total`, `±` | all calls that have ended, from entry to exit |
-/// | `samples` | calls that were timed; of a future, polls |
+/// | `calls`, `±` | calls that began, and the error of that; `exact` if each was counted. All polls of a future are one call |
+/// | `rate` | calls per second, since it was attached |
+/// | `mean` | the time of a call, from entry to exit; for a future, of its polls without the waits between them |
+/// | `self` | the time of all calls, without their calls of other functions in the table |
+/// | `total`, `±` | the time of all calls that have ended, from entry to exit |
+/// | `samples` | calls that were timed; for a future, polls |
 /// | `polls`, `±` | polls that began, if there are futures |
 ///
-/// Errors cover the truth in 95 of 100 cases. They come from the spread between windows, from what
-/// hits may take, and from what no window has seen: calls that take long, but seldom. So a run of
-/// some seconds tells more than one of a tenth of a second. Where an error would be as large as its
-/// number, or nothing is known above it, `≥` stands before a lower bound, and `-` where nothing is
-/// known. Calls of a function inside of itself count each; the time of those is a lower bound where
-/// not each was timed.
+/// The true number is within the error in 95 of 100 cases. Errors come from the spread between
+/// windows, from the cost of hits, and from calls that no window has seen because they are long and
+/// rare. So a run of some seconds tells more than one of a tenth of a second. If an error would be
+/// as large as its number, or there is no known upper bound, the table shows a lower bound as
+/// `≥`. It shows `-` if nothing is known. Calls of a function inside of itself each count; unless
+/// each was timed, their time is a lower bound.
 ///
-/// What remains uncertain:
-/// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is known
-///   within some 4 ns, and can be subtracted. Hits of a function that is called seldom have left the
-///   caches by the next time, and take some 100 ns that are not subtracted.
-/// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-` if
-///   there are too many functions for one window (256).
-/// - Calls of a thread that makes only long calls of a function of which others make short ones may
-///   be in no error.
+/// Further uncertainty:
+/// - A call is timed [in order](crate::Consumer::needs_order), so that the time of its hits is
+///   known within some 4 ns, and can be subtracted. If a function is called seldom, the code of its
+///   hits has left the caches, and such a hit takes some 100 ns that are not subtracted.
+/// - The table shows `self` without its error, which [`own`](FunctionProfile::own) has. It is `-`
+///   if there are too many functions for one window (256).
+/// - If one thread makes only long calls of a function and others make short ones, the error may
+///   not cover the long calls.
 /// - Calls are not seen while the attachment is [paused](crate::Attachment::pause), or a probe is
-///   [held](crate::ProbeSet::hold); `rate` goes by all the time.
+///   [held](crate::ProbeSet::hold); `rate` is per second of all the time.
 ///
 /// # Which thread patches, and when
 /// The profiler has a thread of its own, the daemon. It sleeps until a window begins or ends. Hits
-/// never patch, and a window is over for them by the clock. Keep text open for speed
+/// never patch: for them, a window ends by the clock. Keep text open for speed
 /// (`select("**")?.text(TextPolicy::Open)`): otherwise each batch opens and seals it.
 ///
 /// # Budget
-/// It begins with nothing, and grows with the CPU time that the program uses. Attaching, rehearsing,
-/// reading and switching are paid of it, as measured, and hits, by their number and the time that
-/// one takes on this machine. There are at least some three windows a second, so that a budget of
-/// less than some 0.05 % is exceeded. What a surprise has cost (a function that begins to be called
-/// 100 million times a second) is saved afterwards, up to the budget of 5 s: it is looked for at least
-/// three times a second. The table says what profiling has cost, and how
-/// much of the first quarter of a second, if that was more than the budget: attaching to thousands of
+/// The budget is empty at first, and grows with the CPU time that the program uses. It pays for
+/// attaching, rehearsing, reading and switching, as measured, and for hits, by their number and the
+/// time that one takes on this machine. There are at least about three windows a second, so a
+/// budget below about 0.05 % is exceeded.
+///
+/// A surprise can cost more than that: a function may begin to be called 100 million times a second.
+/// The profiler checks for this at least three times a second, and spends less afterwards until the
+/// cost is paid, up to the budget of 5 s. The table shows the cost of profiling. If the first quarter
+/// of a second cost more than its budget, the table shows that, too: attaching to thousands of
 /// functions takes milliseconds at once.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
-/// - A delivered call: some 20 ns a hit, of which 5 are for order; no lock, no locked instruction, no
-///   heap, and no system call.
+/// - A delivered call: some 20 ns per hit, of which 5 are for order; no lock, no locked
+///   instruction, no heap, and no system call.
 /// - A timed call: also two readings of the clock, and an `lfence`.
-/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; and a counter for each
-///   probe.
+/// - Memory: for each thread 4 KiB, and some 150 bytes for each function; a counter for each probe.
 ///
 /// See the figures `profiler` and `coverage`.
 ///
 /// # Forks, and the end
-/// The daemon ends with the attachment: it is gone when that has been dropped. A forked child has no
-/// daemon. The attachment there [has failed](crate::Attachment::failure), its sites are latent, and
-/// its profile is that at the fork; it is empty where another thread was just looking. A profiler that
-/// is [stepped](Self::stepped) goes on in the child, with the same exception.
+/// The daemon ends before dropping the attachment returns. A forked child has no daemon. The
+/// attachment there [has failed](crate::Attachment::failure), its sites are latent, and its profile
+/// is that at the fork. The profile is empty if another thread was looking at the moment of the
+/// fork. A profiler that is [stepped](Self::stepped) goes on in the child, with the same exception.
 ///
 /// ```
 /// use probe_runtime::{Budget, Profiler, probe, select};
@@ -146,12 +147,12 @@ use crate::registry::ProbeId;
 /// ```
 pub struct Profiler {
     options: Options,
-    // Ends before what it looks at.
+    // Dropped before the state that it uses.
     daemon: Mutex<Option<Daemon>>,
     core: Arc<Core>,
     /// The CPU time when attaching began.
     used_before: OnceLock<Used>,
-    /// What else is done at both hits of a call that is timed, in nanoseconds a hit.
+    /// The additional time of a consumer at either hit of a timed call, in nanoseconds.
     besides: OnceLock<f64>,
 }
 
@@ -169,14 +170,14 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// One with the defaults: a budget of 1 % of the CPU time, and a window each 10 ms at most.
+    /// Creates a profiler with a budget of 1 % of the CPU time, and at most one window in 10 ms.
     pub fn new() -> Self {
         Self::with(Time::Machine(Clock::new()))
     }
 
-    /// One that measures, and plans, with this clock, which says nanoseconds that never become
-    /// less, rather than with the machine's; CPU time is the same. For simulations and tests. It is
-    /// called on hits.
+    /// Creates a profiler with this clock instead of the machine's. It returns nanoseconds that
+    /// never decrease, and serves as CPU time as well. Meant for simulations and tests. The clock
+    /// is called on hits.
     pub fn with_clock(nanoseconds: fn() -> u64) -> Self {
         Self::with(Time::Given(nanoseconds))
     }
@@ -188,23 +189,23 @@ impl Profiler {
         Self { options, daemon, core, used_before: OnceLock::new(), besides: OnceLock::new() }
     }
 
-    /// The mean time from window to window, if the budget pays for that; else it is longer. At least
-    /// 3 ms, some eight times as long as a window with all that belongs to it.
+    /// Sets the mean time between windows; it is longer if the budget does not pay for that. At
+    /// least 3 ms, which is about eight times the length of a window with its preparation.
     #[must_use]
     pub fn epoch(mut self, epoch: Duration) -> Self {
         self.options.epoch = epoch.max(Duration::from_millis(3));
         self
     }
 
-    /// What it may cost, of all functions together and with its own work. Attaching fails with
-    /// [`UnusableBudget`] if that is nothing, or more than all CPU time.
+    /// Sets the budget of all functions together, including the profiler's own work. Attaching
+    /// fails with [`UnusableBudget`] if the budget allows nothing, or more than all CPU time.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.options.budget = budget;
         self
     }
 
-    /// Without a thread of its own: the program calls [`look`](Self::look), as often as that asks
+    /// Runs without a daemon: the program calls [`look`](Self::look) instead, as often as that asks
     /// for.
     #[must_use]
     pub fn stepped(mut self) -> Self {
@@ -212,14 +213,13 @@ impl Profiler {
         self
     }
 
-    /// Looks at what was sampled, switches what is to be switched, on this thread, and returns in
-    /// how much time to look again. What a thread of its own does otherwise; not to be called on a
-    /// hit.
+    /// Reads the samples, switches sites that are due, on this thread, and returns the time until
+    /// the next look. By default, the daemon does this. Do not call this on a hit.
     pub fn look(&self) -> Duration {
         self.core.look(false)
     }
 
-    /// What is known so far, also of calls that go on. Not to be called on a hit.
+    /// Everything known so far, including calls that have not ended. Do not call this on a hit.
     pub fn profile(&self) -> Profile {
         Profile::new(&self.core, self.options.budget)
     }
@@ -242,7 +242,7 @@ impl Consumer for Profiler {
         let budget = self.options.budget;
         let unusable = || UnusableBudget { option: "budget", budget };
         budget.problem().map_or(Ok(()), |_| Err(Error::Consumer(Box::new(unusable()))))?;
-        // A consumer is attached once.
+        // A consumer is attached only once.
         let _ = self.used_before.set(self.core.time.used());
         let _ = self.core.sampler.set(Sampler::new(probes, self.core.time)?);
         Ok(())
@@ -272,23 +272,23 @@ impl Consumer for Profiler {
     }
 }
 
-/// For a consumer that measures the same calls in a way of its own: it hands on what it is asked
-/// and told of, and keeps to this one's budget.
+/// For a consumer that measures the same calls in its own way: it passes on all methods of
+/// [`Consumer`] and keeps to this profiler's budget.
 #[cfg(feature = "perf")]
 impl Profiler {
-    /// It takes so many nanoseconds at each of the two hits of a call that is timed. Said once,
-    /// before it is attached.
+    /// Sets the consumer's additional time at each of the two hits of a timed call, in nanoseconds.
+    /// Called once, before attaching.
     pub(super) fn takes_besides(&self, nanoseconds: f64) {
         let _ = self.besides.set(nanoseconds);
     }
 
-    /// A hit; tells if it is one of a call that is timed.
+    /// Handles a hit. Returns whether it is one of a timed call.
     #[inline]
     pub(super) fn sample(&self, event: &Event<'_>) -> Option<Timed> {
         self.core.sampler.get()?.sample(event)
     }
 
-    /// The functions, by the numbers of [`Timed`].
+    /// The functions, indexed by the numbers of [`Timed`].
     pub(super) fn functions(&self) -> &[Function] {
         self.core.sampler.get().map_or(&[], |it| &it.selected.functions)
     }

@@ -1,4 +1,4 @@
-//! One thread's sums of one function. Only the thread writes them; anybody may read.
+//! One thread's sums of one function. Only the thread writes them; other threads may read them.
 
 // Safety: relies on zeroes being no call.
 #![expect(unsafe_code, reason = "see above")]
@@ -9,20 +9,20 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// Declares what is summed of a function: by each thread, and then over all threads.
+/// Declares the sums of a function: for each thread, and over all threads.
 macro_rules! sums {
     ($($(#[$doc:meta])* $name:ident)*) => {
         /// One thread's sums of one function. Times in ticks, as they were measured.
         #[repr(C)]
         pub(super) struct Part {
-            /// The mode, or window, and the generation that `untimed` is of; and the thread.
+            /// The mode or window, with the generation, to which `untimed` belongs; and the thread.
             key: AtomicU64,
             thread: AtomicU64,
             /// Calls under way that are not timed.
             pub(super) untimed: AtomicU64,
             /// Timed calls that have ended.
             ended: AtomicU64,
-            /// The longest of their times, of those that windows have timed.
+            /// The longest of the times that windows have measured.
             longest: AtomicU64,
             $($(#[$doc])* pub(super) $name: AtomicU64,)*
         }
@@ -46,7 +46,7 @@ macro_rules! sums {
                 if part.delivered.load(Relaxed) == 0 {
                     return;
                 }
-                // First: a call that has ended has a time, and was delivered.
+                // Read first: a call that counts as ended has a time, and was delivered.
                 self.ended += part.ended.load(Acquire) as f64;
                 self.threads += f64::from(u8::from(part.windows.load(Relaxed) != 0));
                 $(self.$name += part.$name.load(Relaxed) as f64;)*
@@ -56,29 +56,29 @@ macro_rules! sums {
 }
 
 sums! {
-    /// Delivered hits: calls that began, and polls.
+    /// Delivered hits that begin a call or a poll.
     delivered
-    /// Of these, or of all, polls after a future's first.
+    /// Polls after a future's first one: of the delivered hits, or in `Seen` of all calls.
     resumed
-    /// Timed calls: begun.
+    /// Timed calls that began.
     begun
-    /// The time of those that have ended, and the hits inside.
+    /// The time of timed calls that have ended, and the hits inside.
     time
     hits
-    /// Windows in which it was hit, on a thread, first by a call that began, or by the end of one that
-    /// had gone on for no longer than the longest that was timed.
+    /// Windows in which a thread hit the function, if the first hit began a call, or ended one that
+    /// had been running no longer than the longest call that was timed.
     windows
-    /// Calls that were timed inside of others of the function.
+    /// Calls that were timed inside of another call of the function.
     nested
-    /// How long calls went on for, while each is timed, that had begun before that.
+    /// The time of calls that began before each call was timed, from then until their end.
     spanned
-    /// Calls that were timed with all that is in them, weighted: their number, their time in no
-    /// timed call right inside, and the number of those.
+    /// Calls that were timed with all calls inside, weighted: their number, their time outside of
+    /// timed calls directly inside, and the number of the latter.
     whole
     own
     inside
-    /// Calls right inside that are timed in windows, while this one is always: weighted; and how many
-    /// of them were seen.
+    /// Calls directly inside that windows time, while this function is timed at each call:
+    /// weighted, and their unweighted number.
     below
     below_calls
     below_seen
@@ -88,7 +88,7 @@ sums! {
 unsafe impl Zeroed for Part {}
 
 impl Seen {
-    /// The same with times in nanoseconds; a tick takes `scale` of them.
+    /// Converts times to nanoseconds; a tick takes `scale` of them.
     pub(super) fn scaled(self, scale: f64) -> Self {
         let [time, spanned, own, below] =
             [self.time, self.spanned, self.own, self.below].map(|it| it * scale);
@@ -97,8 +97,8 @@ impl Seen {
 }
 
 impl Part {
-    /// Forgets what was under way in another mode, window or generation, or on another thread; tells
-    /// if that is so.
+    /// Forgets the calls under way in another mode, window or generation, or on another thread.
+    /// Returns whether there was such a change.
     #[inline(always)]
     pub(super) fn belongs_to(&self, key: u64, thread: u64) -> bool {
         let is_new = self.key.load(Relaxed) != key || self.thread.load(Relaxed) != thread;
@@ -110,7 +110,7 @@ impl Part {
         is_new
     }
 
-    /// A window is hit, first by a call that began so long before it.
+    /// Notes that a window was hit, first by a call that began this long before the window.
     #[inline(always)]
     pub(super) fn hit_window(&self, ago: u64) {
         if ago <= self.longest.load(Relaxed) {
@@ -118,7 +118,7 @@ impl Part {
         }
     }
 
-    /// A call ends that is not timed, if there is any.
+    /// Ends an untimed call. Returns whether there was one.
     #[inline(always)]
     pub(super) fn end_untimed(&self) -> bool {
         let untimed = self.untimed.load(Relaxed);
@@ -126,7 +126,7 @@ impl Part {
         untimed != 0
     }
 
-    /// A timed call has ended, with so many hits inside.
+    /// Adds a timed call that has ended, with the number of hits inside.
     #[inline(always)]
     pub(super) fn end_timed(&self, elapsed: u64, hits: u64, is_of_window: bool) {
         add(&self.time, elapsed);

@@ -1,16 +1,17 @@
-//! Which functions are timed at each call, counted at each call, or counted in windows. Pure.
+//! Decides which functions are timed at each call, counted at each call, or counted in windows.
+//! Pure.
 //!
-//! A function's *load* is what its calls cost, as a part of what may be spent: its calls lately, over
-//! the income of the same time. Functions are taken in the order of their loads, the smallest
-//! first, so that as many as can be are measured whole:
+//! A function's *load* is the cost of its recent calls, as a part of the income of the same time.
+//! Functions are taken in the order of their loads, the smallest first, so that as many as possible
+//! are measured completely:
 //!
 //! ```text
 //! loads:  0 … ▸ Timed, while all of them cost at most TIMED of the income
 //!             ▸ Counted, while all of them cost at most COUNTED of it
 //!             ▸ Sampled
 //! ```
-//! One that is to be measured more than it is now needs twice the room, so that none goes to and
-//! fro.
+//! A function that would be measured more than now needs twice the room, so that it does not switch
+//! back and forth.
 
 /// How much of a function is measured.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -24,37 +25,37 @@ pub(super) enum Mode {
     Timed,
 }
 
-/// The parts of the income for what is measured all the time. The rest is for windows, for looking,
-/// and to pay for having begun.
+/// The parts of the income for functions that are timed or counted at each call. The rest is for
+/// windows, for looks, and for the cost of attaching.
 const TIMED: f64 = 0.2;
 const COUNTED: f64 = 0.3;
-/// Calls are forgotten by half in so many nanoseconds, or a quarter of all so far: what happened in the
-/// first millisecond says little of the tenth.
+/// The half-life of calls, in nanoseconds and as a part of all time so far; the smaller one counts.
+/// The first millisecond says little about the tenth.
 const HALF: f64 = 1e9;
 const OF_ALL: f64 = 0.25;
-/// What is left of so little of a call is nothing.
+/// A smaller number of calls is set to zero.
 const FORGOTTEN: f64 = 1e-3;
-/// So many functions that are called in turns drive each other's counters, and the code that counts,
-/// from the nearest cache.
+/// The number of functions that evict each other's counters, and the code that counts, from the
+/// nearest cache if they are called in turns.
 const CACHED: f64 = 256.0;
 
 /// How a function is measured now.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Now {
     pub(super) mode: Mode,
-    /// What it costs to count a call, in units of the budget.
+    /// The cost of counting a call, in units of the budget.
     pub(super) price: f64,
-    /// Whether its calls may be timed each, if that is paid for.
+    /// Whether each call may be timed, if the budget pays for it.
     pub(super) may_be_timed: bool,
 }
 
-/// What functions have cost lately.
+/// The recent costs of functions.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Loads {
     calls: Vec<f64>,
-    /// What has come in while they were called.
+    /// The income while they were called.
     income: f64,
-    /// How far calls drive each other from the nearest cache: from 0 to 1.
+    /// How much the functions evict each other from the nearest cache: from 0 to 1.
     pub(super) crowd: f64,
 }
 
@@ -63,7 +64,7 @@ impl Loads {
         Self { calls: vec![0.0; functions], ..Self::default() }
     }
 
-    /// So much has come in from one moment to the other, while each function had so many calls.
+    /// Adds the income and the calls of each function between two moments.
     pub(super) fn add(&mut self, from: f64, to: f64, income: f64, calls: impl Iterator<Item = f64>) {
         let half = HALF.min(OF_ALL * to).max(1.0);
         let kept = ((from - to) / half).exp2();
@@ -72,8 +73,8 @@ impl Loads {
             let left = *all * kept + calls;
             *all = if left < FORGOTTEN { 0.0 } else { left };
         }
-        // As many functions, if they were called alike, would be as uncertain to be next: the exponential
-        // of the entropy.
+        // The number of functions that would be as unpredictable if all were called equally often:
+        // the exponential of the entropy.
         let called = || self.calls.iter().filter(|it| **it > 0.0);
         let sum: f64 = called().sum();
         let entropy =
@@ -81,19 +82,19 @@ impl Loads {
         self.crowd = (entropy.exp() / CACHED).min(1.0);
     }
 
-    /// Whether a function was called lately.
+    /// Whether a function was called recently.
     pub(super) fn is_called(&self, function: usize) -> bool {
         self.calls[function] > 0.0
     }
 
-    /// How each function is to be measured. `timed` is the price of a call that is timed; so many more
-    /// may be timed than now.
+    /// Chooses the mode of each function. `timed` is the price of a timed call; at most `more`
+    /// functions are newly timed.
     pub(super) fn choose(&self, now: &[Now], timed: f64, more: usize) -> Vec<Mode> {
         let mut chosen: Vec<_> = now.iter().map(|it| it.mode).collect();
         if self.income <= 0.0 {
             return chosen;
         }
-        // What is not called costs nothing, and is last.
+        // Functions that are not called cost nothing, and are last.
         let key = |it: usize| if self.is_called(it) { self.calls[it] } else { f64::INFINITY };
         let mut order: Vec<_> = (0..now.len()).collect();
         crate::order::sort_by(&mut order, |a, b| key(*a).total_cmp(&key(*b)));
@@ -102,8 +103,8 @@ impl Loads {
             let (Now { mode, price, may_be_timed }, calls) = (now[function], self.calls[function]);
             let wary = |than: Mode| if mode < than { 2.0 } else { 1.0 };
             let as_timed = calls * timed / self.income;
-            // As few as it may be called: some calls by chance are no reason to count it in windows ever
-            // after.
+            // A lower estimate of its calls, so that a random burst does not make it count in
+            // windows from then on.
             let as_counted = (calls - 2.0 * calls.sqrt()).max(0.0) * price / self.income;
             let may_be_timed = may_be_timed && (mode == Mode::Timed || left > 0);
             chosen[function] = if may_be_timed && of_timed + as_timed * wary(Mode::Timed) <= TIMED {
@@ -138,8 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_seldom_comes_first() {
-        // 200 for times: four calls; 300 for counts: of 100 there may be 80, of 260 there are 227.
+    fn functions_called_seldom_come_first() {
+        // 200 for times: four calls. 300 for counts: the lower estimate of 100 is 80, and that of
+        // 260 is 227.
         let loads = loads(&[100.0, 2.0, 0.0, 260.0, 2.0, 1.0]);
         let new = chosen(&loads, &[Counted; 6], true, 9);
         assert_eq!(new, [Counted, Counted, Timed, Sampled, Counted, Timed], "twice the room to come in");
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn many_in_turns_drive_each_other_from_the_cache() {
+    fn many_functions_in_turns_evict_each_other_from_the_cache() {
         let crowd = |calls: &[f64]| 256.0 * loads(calls).crowd;
         assert!((crowd(&[16.0; 64]) - 64.0).abs() < 1e-9);
         assert!((crowd(&[16.0; 512]) - 256.0).abs() < 1e-9);
@@ -160,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_long_ago_is_forgotten() {
+    fn calls_of_long_ago_are_forgotten() {
         let mut loads = loads(&[400.0, 0.0]);
-        // Twice a half.
+        // Two half-lives.
         loads.add(1000.0, 2000.0, 1000.0, [0.0, 7.0].into_iter());
         assert!((loads.calls[0] - 100.0).abs() < 1e-9 && loads.is_called(1), "{loads:?}");
         assert!((loads.income - 1250.0).abs() < 1e-9, "{loads:?}");
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_called_once_is_forgotten_within_an_hour() {
+    fn a_single_call_is_forgotten_within_an_hour() {
         let mut loads = loads(&[1.0, 1e6]);
         for survey in 1..36_000 {
             let from = f64::from(survey) * 1e8;

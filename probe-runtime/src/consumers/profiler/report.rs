@@ -1,4 +1,4 @@
-//! What a profiler knows at the moment when it is asked.
+//! The knowledge of a profiler at one moment, as a report.
 
 mod cost;
 mod function;
@@ -18,8 +18,8 @@ pub use function::FunctionProfile;
 
 /// The profiles of all functions, from [`Profiler::profile`](super::Profiler::profile).
 ///
-/// A list, with the function of the most time in itself first. It prints as a table of the functions that were
-/// called, with the cost of profiling below.
+/// A list, with the function of the most time in itself first. It prints as a table of the
+/// functions that were called, with the cost of profiling below.
 ///
 /// ```
 /// use probe_runtime::{Profiler, probe, select};
@@ -49,7 +49,7 @@ impl Profile {
     pub(super) fn new(core: &Core, budget: Budget) -> Self {
         let scale = core.time.nanoseconds_per_tick(false);
         core.with(|sampler, running| {
-            // What was known when it began is right to a thousandth.
+            // The scale at the beginning was accurate to a thousandth.
             let scale = scale / running.scale;
             let elapsed = core.now_for(running) * scale;
             let of = &sampler.selected.functions;
@@ -57,7 +57,7 @@ impl Profile {
             core.known(sampler, running, |known, seen| {
                 functions.push(FunctionProfile::new(&of[functions.len()], known, &seen, scale, elapsed));
             });
-            // Those of the same weight stay in the order of their paths.
+            // Functions of the same weight stay in the order of their paths.
             crate::order::sort_by(&mut functions, |a, b| b.weight().total_cmp(&a.weight()));
             Self {
                 functions,
@@ -78,39 +78,40 @@ impl Profile {
         self.functions.iter().find(|function| function.path() == path)
     }
 
-    /// Functions whose calls are not sampled, since not all of their probes were selected.
+    /// Functions whose calls are not sampled, because not all of their probes were selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Hits that were not counted, since memory was short.
+    /// The number of hits that were not counted, because memory was short.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Sites that could not be switched when the profiler last switched any: the text may be sealed,
-    /// say.
+    /// The number of sites that could not be switched when the profiler last switched any, for
+    /// example because the text is sealed.
     pub fn refused(&self) -> usize {
         self.refused
     }
 
-    /// What profiling has cost so far.
+    /// The cost of profiling so far.
     pub fn cost(&self) -> ProfileCost {
         self.cost
     }
 
     /// All of the profile as JSON: one object, which names the program and the time of measurement.
     ///
-    /// Its `rows` are the functions, with the columns of [`to_csv`](Self::to_csv) as members (`null`
-    /// if nothing was timed). Its other members are the `cost`, the paths of the functions that were
-    /// `left_out`, the number of hits that were `lost`, and the number of sites that were `refused`.
+    /// Its `rows` are the functions, with the columns of [`to_csv`](Self::to_csv) as members
+    /// (`null` if nothing was timed). Its other members are the `cost`, the paths of the functions
+    /// that were `left_out`, the number of hits that were `lost`, and the number of sites that were
+    /// `refused`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180): one line each, under a heading that names
-    /// the units. A cell is empty if nothing is known: a time, if nothing was timed, or the error of a
-    /// lower bound.
+    /// The functions as comma-separated values (RFC 4180): one line each, under a heading that
+    /// names the units. A cell is empty if nothing is known: a time, if nothing was timed, or the
+    /// error of a lower bound.
     pub fn to_csv(&self) -> String {
         FunctionProfile::csv(&self.functions)
     }
@@ -134,7 +135,7 @@ impl Written for Profile {
     }
 }
 
-/// The nearest whole number; 0 of a negative one.
+/// Rounds to a whole number; 0 for negative numbers.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -148,7 +149,7 @@ fn in_nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// A percentage with its sign, of a number from 0 to 1.
+/// Formats a share from 0 to 1 as a percentage.
 fn percent(part: f64) -> String {
     format!("{:.2} %", 100.0 * part)
 }

@@ -1,8 +1,9 @@
-//! Hits of the profiler.
+//! Handles the hits of the profiler.
 //!
-//! While a function is only counted, the runtime does so ([`Switch::count`](crate::Switch::count)),
-//! and no hit comes here. A hit that comes here counts its call, so that each is counted once, and
-//! times it, if the function's [`Mode`] or an open window says so:
+//! While a function is only counted, the runtime counts it
+//! ([`Switch::count`](crate::Switch::count)), and no hit comes here. A hit that comes here counts
+//! its call, so each call is counted once. It also times the call if the function's [`Mode`] or an
+//! open window says so:
 //!
 //! ```text
 //! mode       between windows          in a window: [begin, deadline)    before, and up to its end
@@ -10,12 +11,12 @@
 //! Counted    the runtime counts       timed                             only paired
 //! Sampled    latent                   timed                             only paired
 //! ```
-//! (Before that, the runtime counts for a while what is `Sampled`.)
-//! A window is closed by the clock: whether a call is timed depends on nothing but when it began.
-//! Entries and exits stay active for as long again, so that it can end.
+//! (Before that, the runtime counts `Sampled` functions for a while.) A window ends by the clock,
+//! so only the time of its beginning decides whether a call is timed. Entries and exits stay active
+//! for as long again, so that the call can end.
 //!
-//! All data is the thread's own: no lock, no locked instruction. The clock is read for timed calls,
-//! once at each end, and at exits that belong to none.
+//! All data belongs to the thread: no lock, no locked instruction. The clock is read at both ends
+//! of a timed call, and at exits that belong to no timed call.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -47,7 +48,7 @@ pub(in crate::consumers) enum Timed {
 /// The low bit of a mode's number: whether each call is timed.
 const ALWAYS: u32 = 1;
 
-/// The probes of a function whose hits are of calls: those where calls, or polls, begin are first.
+/// The probes of a function that belong to calls. Probes that begin a call or a poll come first.
 #[derive(Clone, Default, Debug)]
 struct Probes {
     all: Vec<ProbeId>,
@@ -60,29 +61,29 @@ pub(super) fn begins(step: Step) -> bool {
     matches!(step, Step::Begin | Step::Enter | Step::Resume)
 }
 
-/// Whether a call or a poll begins or ends. Dropping a future is neither; its probe stays off, as
+/// Whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays off, as
 /// points do.
 #[inline(always)]
 fn is_of_call(step: Step) -> bool {
     !matches!(step, Step::Nothing | Step::Cancel)
 }
 
-/// The window in which functions are timed that are not always.
+/// The window, in which functions are timed whose calls are not always timed.
 #[derive(Default)]
 struct Window {
-    /// Its number; even.
+    /// Its number, which is even.
     number: AtomicU32,
-    /// Calls that begin in between are timed, in ticks.
+    /// Calls that begin from `begin` until before `deadline` are timed. In ticks.
     begin: AtomicU64,
     deadline: AtomicU64,
-    /// How many calls each of them stands for.
+    /// The number of calls that each timed call stands for.
     weight: AtomicU64,
 }
 
 impl Window {
     #[inline(always)]
     fn span(&self) -> (u64, u64) {
-        // In this order: where the deadline is another window's, so may the beginning be.
+        // In this order: if the deadline is another window's, the beginning may be, too.
         let deadline = self.deadline.load(Acquire);
         (self.begin.load(Relaxed), deadline)
     }
@@ -91,11 +92,11 @@ impl Window {
 /// Samples the hits of the functions of a selection.
 pub(super) struct Sampler {
     pub(super) selected: Selected,
-    /// Of each function.
+    /// Indexed by function.
     probes: Vec<Probes>,
-    /// Of each function: changes with its mode.
+    /// Indexed by function. The number changes with the function's mode.
     modes: Vec<AtomicU32>,
-    /// Since when each is timed.
+    /// Indexed by function: when its mode last began or ceased to be `Timed`.
     since: Vec<AtomicU64>,
     window: Window,
     pub(super) memory: PerThread<Head, Part>,
@@ -131,34 +132,34 @@ impl Sampler {
         Ok(Self { selected, probes, modes, since, window, memory, time, made: Since::now() })
     }
 
-    /// A function's probes where calls begin, and the others.
+    /// A function's probes that begin calls, and the others.
     pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
         let Probes { all, beginning, .. } = &self.probes[function];
         all.split_at(*beginning)
     }
 
-    /// The probes of these functions where calls begin.
+    /// The probes of these functions that begin calls.
     pub(super) fn entries(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).0).copied().collect()
     }
 
-    /// One of these of each function.
+    /// The first such probe of each function.
     pub(super) fn first_entries(&self) -> Vec<ProbeId> {
         self.probes.iter().filter_map(|probes| probes.all.first().copied()).collect()
     }
 
-    /// The others of these functions.
+    /// The other probes of these functions.
     pub(super) fn exits(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()
     }
 
-    /// What a hit of a probe means.
+    /// The effect of a probe's hits on calls.
     pub(super) fn step(&self, probe: ProbeId) -> Step {
         self.selected.acts.get(probe.index()).map_or(Step::Nothing, |act| act.step)
     }
 
-    /// A function's mode from here on. Called by one thread at a time, as all that changes
-    /// something here.
+    /// Sets a function's mode. Like all methods that change the sampler, only one thread at a time
+    /// may call this.
     pub(super) fn set_mode(&self, function: usize, mode: Mode) {
         let low = if mode == Mode::Timed { ALWAYS } else { 0 };
         let last = self.modes[function].load(Relaxed);
@@ -168,7 +169,8 @@ impl Sampler {
         }
     }
 
-    /// Opens a window of so many ticks, in so many ticks, each call of which stands for `weight`.
+    /// Opens a window: it begins in `soon` ticks and takes `length` ticks. Each of its calls stands
+    /// for `weight` calls.
     pub(super) fn open(&self, soon: u64, length: u64, weight: u64) {
         let begin = self.time.now().saturating_add(soon);
         self.window.weight.store(weight, Relaxed);
@@ -177,12 +179,12 @@ impl Sampler {
         self.window.deadline.store(begin.saturating_add(length), Release);
     }
 
-    /// Closes it. Its functions' sites are about to be switched.
+    /// Closes the window. Call this before switching its functions' sites.
     pub(super) fn close(&self) {
         self.window.deadline.store(0, Relaxed);
     }
 
-    /// Hits that were delivered, and calls that were timed, on all threads.
+    /// The number of delivered hits, and of timed calls, on all threads.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn totals(&self) -> [f64; 2] {
         self.memory.iter().fold([0.0; 2], |[hits, timed], local| {
@@ -194,7 +196,8 @@ impl Sampler {
     /// Returns a function that sums up one function's delivered hits over all threads. A tick is
     /// `scale` nanoseconds.
     pub(super) fn seen(&self, scale: f64) -> impl Fn(usize) -> Seen + use<'_> {
-        // Once: slots lie so far apart that their heads share a line of the caches.
+        // Collected once: the heads are spaced so that they compete for the same lines of the
+        // caches.
         let threads: Vec<_> = self.memory.iter().collect();
         move |function| {
             let mut seen = Seen::default();
@@ -255,7 +258,7 @@ impl Sampler {
             );
             let is_nested =
                 part.untimed.load(Relaxed) != 0 || head.find(call.function, call.key, 0).is_some();
-            // As late as possible: the work before is not the call's.
+            // As late as possible: the work above is not part of the call.
             let now = self.time.now_in_order();
             if begin <= now && now < deadline {
                 frame.start.store(now, Relaxed);
@@ -265,7 +268,7 @@ impl Sampler {
                 return Some(depth);
             }
         }
-        // The stack pointer tells the exits of others.
+        // The stack pointer identifies the exits of other calls.
         if call.mark == 0 {
             add(&part.untimed, 1);
         }
@@ -275,7 +278,7 @@ impl Sampler {
     #[inline(always)]
     fn end(&self, call: Call, head: &Head, part: &Part, local: Local<'_, Head, Part>) -> Option<usize> {
         let found = head.find(call.function, call.key, call.mark);
-        // Of a timed call and others, those end first that began after it.
+        // Among a timed call and untimed calls, the one that began last ends first.
         let is_innermost =
             |frame: &Frame| call.mark != 0 || frame.untimed.load(Relaxed) == part.untimed.load(Relaxed);
         if let Some((depth, frame)) = found.filter(|(_, frame)| is_innermost(frame)) {
@@ -284,7 +287,7 @@ impl Sampler {
             self.end_timed(call, frame, now, local, part);
             return Some(depth);
         }
-        // In C code, calls that are not timed are not counted, either: the stack pointer tells.
+        // In C code, untimed calls are not counted: the stack pointer identifies timed ones.
         let began_before = !part.end_untimed() && call.mark == 0;
         let (begin, deadline) = self.window.span();
         if call.is_always() {
@@ -298,7 +301,8 @@ impl Sampler {
                 part.hit_window(now.saturating_sub(begin));
             }
             if began_before || call.mark != 0 || now < deadline {
-                // It began before the window: what was timed in it is none of who is around it.
+                // The call began before the window, so the calls that the window timed inside of it
+                // must not count for its caller.
                 head.pending.drop_of(call.era());
             }
         }
@@ -324,7 +328,7 @@ impl Sampler {
             add_below(&head.pending, local.parts());
             end_whole(1);
         } else if now < deadline {
-            // The longer a call, the fewer are whole in a window.
+            // The longer a call, the less likely it fits a window.
             let length = deadline.saturating_sub(begin);
             let left = length.saturating_sub(elapsed).max(length / 8).max(1);
             end_whole(weight.saturating_mul(length) / left);
@@ -346,14 +350,14 @@ impl Sampler {
         add(&pending.seen, 1);
     }
 
-    /// What calls have in common that can be paired.
+    /// Returns the key that an entry and an exit must share to be paired.
     #[inline(always)]
     fn key(&self, mode: u32, generation: u32) -> u64 {
         let era = if mode & ALWAYS != 0 { mode } else { self.window.number.load(Relaxed) };
         u64::from(era) << 32 | u64::from(generation)
     }
 
-    /// Whether the exit of a call can still come, as of a hit.
+    /// Whether the exit of a call can still come, as of this hit.
     #[inline(always)]
     fn is_current(&self, frame: &Frame, hit: Call) -> bool {
         let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
@@ -363,15 +367,15 @@ impl Sampler {
     }
 }
 
-/// A hit's call.
+/// The call of a hit.
 #[derive(Clone, Copy)]
 struct Call {
     function: usize,
     mode: u32,
     key: u64,
-    /// In C code: the stack pointer; else 0.
+    /// The stack pointer in C code; else 0.
     mark: usize,
-    /// Of its function in this window, on this thread.
+    /// Whether it is the first hit of its function in this window on this thread.
     is_first: bool,
 }
 
@@ -381,13 +385,14 @@ impl Call {
         self.mode & ALWAYS != 0
     }
 
-    /// Its function's mode, or the window.
+    /// The number of its function's mode, or of the window.
     fn era(self) -> u64 {
         self.key >> 32
     }
 }
 
-/// Nobody turned out to be between these calls and the one that is always timed.
+/// Adds the pending calls to the call that is always timed around them: no other call turned out to
+/// be in between.
 #[inline]
 fn add_below(pending: &Pending, parts: &[Part]) {
     let [time, calls, seen] = pending.take();

@@ -1,9 +1,9 @@
 //! The calls that one thread is timing, the innermost last.
 //!
-//! Life: zeroed at the thread's first hit; a call is put on at its entry, and taken off at its
-//! exit. What is no longer *current* is dropped by whoever meets it: a call whose function has
-//! changed its mode since, or whose window is over, has lost its exit. Only the thread writes it.
-//! Cost: 4 KiB a thread.
+//! Life cycle: zeroed at the thread's first hit; a call is pushed at its entry and popped at its
+//! exit. A call is *current* while its function's mode or its window lasts; otherwise it has lost
+//! its exit, and is dropped by the next hit that finds it. Only the thread writes the stack. Cost:
+//! 4 KiB for each thread.
 
 // Safety: relies on zeroes being an empty stack.
 #![expect(unsafe_code, reason = "see above")]
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use crate::calls::add;
 use crate::per_thread::Zeroed;
 
-/// How many calls a thread times at once. Deeper calls are only counted.
+/// The number of calls that a thread times at once. Deeper calls are only counted.
 pub(in crate::consumers) const DEPTH: usize = 64;
 
-/// What a thread keeps for all functions.
+/// The data of a thread for all functions.
 #[repr(C)]
 pub(super) struct Head {
-    /// Hits that were delivered, and calls that were timed.
+    /// The number of hits that were delivered, and of calls that were timed.
     pub(super) hits: AtomicU64,
     pub(super) timed: AtomicU64,
     thread: AtomicU64,
@@ -32,38 +32,38 @@ pub(super) struct Head {
 // SAFETY: atomics only.
 unsafe impl Zeroed for Head {}
 
-/// Calls of a window whose caller is not known yet: it began before the window, and ends in it, or
-/// it is the call that is always timed around them.
+/// Calls of a window whose caller is not known yet: either the caller began before the window and
+/// ends in it, or it is the call around them that is always timed.
 #[repr(C)]
 pub(super) struct Pending {
     pub(super) owner: AtomicUsize,
     pub(super) window: AtomicU64,
     pub(super) time: AtomicU64,
     pub(super) calls: AtomicU64,
-    /// How many of them were seen: each stands for others.
+    /// The unweighted number of these calls.
     pub(super) seen: AtomicU64,
 }
 
 /// A call that is timed.
 #[repr(C)]
 pub(super) struct Frame {
-    /// Its function, and what tells whether it is current.
+    /// The function, and the key that tells whether the call is current.
     pub(super) function: AtomicUsize,
     pub(super) key: AtomicU64,
     pub(super) start: AtomicU64,
-    /// The thread's hits so far.
+    /// The thread's hits at the beginning of the call.
     pub(super) hits: AtomicU64,
-    /// Timed calls right inside, and their time.
+    /// The timed calls directly inside, and their time.
     pub(super) calls: AtomicU64,
     pub(super) inner: AtomicU64,
-    /// Calls of the function under way then that are not timed.
+    /// The function's untimed calls that were under way at the beginning.
     pub(super) untimed: AtomicU64,
-    /// In C code: the stack pointer.
+    /// The stack pointer, in C code.
     mark: AtomicUsize,
 }
 
 impl Head {
-    /// The stack is this thread's from here on.
+    /// Gives the stack to this thread: forgets the calls of another one.
     #[inline(always)]
     pub(super) fn belongs_to(&self, thread: u64) {
         if self.thread.load(Relaxed) != thread {
@@ -73,7 +73,7 @@ impl Head {
         }
     }
 
-    /// Drops the innermost calls that are over; returns the innermost that is not.
+    /// Drops the innermost calls for which `is_over` holds; returns the innermost remaining call.
     #[inline(always)]
     pub(super) fn drop_while(&self, is_over: impl Fn(&Frame) -> bool) -> Option<&Frame> {
         loop {
@@ -86,7 +86,8 @@ impl Head {
         }
     }
 
-    /// Drops calls of C code that a hit with this stack pointer finds over, though no exit was seen.
+    /// Drops calls of C code that are over according to the stack pointer of a hit, although their
+    /// exit was not seen.
     #[inline(always)]
     pub(super) fn drop_dead(&self, stack_pointer: usize, begins: bool) {
         self.drop_while(|top| {
@@ -95,7 +96,7 @@ impl Head {
         });
     }
 
-    /// Where the next call is noted; it is not on the stack before [`push`](Self::push).
+    /// The frame for the next call. The call is on the stack after [`push`](Self::push).
     #[inline(always)]
     pub(super) fn room(&self) -> Option<(usize, &Frame)> {
         let len = self.len.load(Relaxed);
@@ -108,7 +109,8 @@ impl Head {
         add(&self.timed, 1);
     }
 
-    /// The innermost call of this function and key, with its depth; in C code, of this mark.
+    /// Finds the innermost call of this function and key, and in C code of this mark. Returns its
+    /// depth, too.
     #[inline(always)]
     pub(super) fn find(&self, function: usize, key: u64, mark: usize) -> Option<(usize, &Frame)> {
         let is = |frame: &Frame| {
@@ -121,7 +123,7 @@ impl Head {
         Some((at, &frames[at]))
     }
 
-    /// Takes off the call at this depth, and what is inside of it.
+    /// Pops the call at this depth, and all calls inside of it.
     #[inline(always)]
     pub(super) fn cut(&self, depth: usize) {
         self.len.store(depth, Relaxed);
@@ -142,7 +144,7 @@ impl Frame {
 }
 
 impl Pending {
-    /// Forgets them, if they are of this window.
+    /// Forgets the calls if they are of this window.
     #[inline(always)]
     pub(super) fn drop_of(&self, window: u64) {
         if self.window.load(Relaxed) == window {
@@ -150,7 +152,8 @@ impl Pending {
         }
     }
 
-    /// Their time, how many they stand for, and how many were seen.
+    /// Takes the calls out: their time, the number of calls that they stand for, and their own
+    /// number.
     #[inline(always)]
     pub(super) fn take(&self) -> [u64; 3] {
         [&self.time, &self.calls, &self.seen].map(|it| {

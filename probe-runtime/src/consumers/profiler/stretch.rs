@@ -1,4 +1,4 @@
-//! When windows are, and what they are for.
+//! Plans windows: when they are, and which functions they sample.
 //!
 //! ```text
 //!            stretch                                     next stretch
@@ -6,53 +6,55 @@
 //!         warm   count   warm   time   end
 //!         Sampled        Sampled, Counted: calls that begin in `time` are timed, to their ends
 //! ```
-//! Each stretch of time has one window, anywhere in it by chance, but for its end, as likely here as
-//! there, and a window's length depends on nothing that it sees. So what windows have seen stands for
-//! all time, whatever the program does. A stretch is as long as it takes to pay for its window, within
-//! limits, and half of that more or less by chance.
+//! Each stretch of time has one window. Its place is random and uniform, except that it must fit,
+//! and its length does not depend on anything that it sees. So windows represent all of the time,
+//! whatever the program does. A stretch is as long as its window costs, within limits, and randomly
+//! up to half longer or shorter.
 //!
-//! What was just switched takes longer at first, since other processors fetch the code anew: a window
-//! begins a while after its functions' sites were switched.
+//! Sites that were just switched take longer at first, because other processors fetch the code
+//! anew. So a window begins a while after its functions' sites were switched.
 
 use super::course::Moment;
 
-/// The length of a window's parts, in nanoseconds; counting takes several times as long.
+/// The length of a window's parts, in nanoseconds. Counting takes [`COUNTS`] times as long.
 const WINDOW: f64 = 60e3;
 const COUNTS: f64 = 4.0;
-/// The code of hits is warm after this part of one, and so many nanoseconds for each function.
+/// The time until the code of hits is warm: a part of the window, and nanoseconds for each
+/// function.
 const WARM: f64 = 0.3;
 const WARM_EACH: f64 = 300.0;
 /// The longest stretch, in nanoseconds.
 const LONGEST: f64 = 250e6;
 /// The part of the income for windows.
 const WINDOWS: f64 = 0.3;
-/// By how much rarer windows are while much is owed. While much is saved, there are twice as many.
+/// How much rarer windows become with a large debt. With large savings, there are twice as many.
 const RARER: f64 = 3.0;
-/// What switching a function for a window takes, in nanoseconds, before it is known.
+/// A guess for the cost of switching a function for a window, in nanoseconds.
 const SWITCHED: f64 = 1000.0;
-/// At most so many functions in a window: by chance, others in the next.
+/// The largest number of functions in a window, chosen at random.
 pub(super) const MOST: usize = 256;
 
-/// What looks know of stretches and windows.
+/// The state of stretches and windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windows {
     pub(super) phase: Phase,
-    /// How long a stretch is at least.
+    /// The minimum length of a stretch.
     epoch: f64,
-    /// The stretch: from, to; and where its window begins.
+    /// The stretch: its beginning and end, and the beginning of its window.
     from: f64,
     pub(super) to: f64,
     opens: f64,
-    /// What a window costs, in units of the budget.
+    /// The cost of a window, in units of the budget.
     pub(super) cost: f64,
-    /// What had been spent when it began.
+    /// The total that had been spent when the window began.
     pub(super) began_at: f64,
-    /// How long until it is warm, in parts of it.
+    /// The time until the window is warm, in units of [`WINDOW`].
     warm: f64,
-    /// Which functions are in it, and what a call of them stands for.
+    /// The functions in the window, and the number of calls that each of their calls stands for.
     pub(super) inside: Vec<usize>,
     pub(super) weight: f64,
-    /// How many windows have timed calls; and whether there was ever more than one has room for.
+    /// The number of windows that have timed calls, and whether there were ever more functions than
+    /// fit a window.
     pub(super) timed: f64,
     pub(super) is_partial: bool,
     random: u64,
@@ -61,16 +63,16 @@ pub(super) struct Windows {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Phase {
     Rest,
-    /// Since when, as all that follow.
+    /// Since this time, like the following phases.
     Warming(f64),
-    /// And how many calls each had by then.
+    /// With the calls of each function by then.
     Counting(Moment, Vec<f64>),
     Timing(f64),
 }
 
 impl Windows {
-    /// For so many functions; `seed` is any number. `price` says what so much time, and so many calls,
-    /// cost.
+    /// Plans for so many functions; `seed` is any number. `price` returns the cost of a time and a
+    /// number of calls.
     pub(super) fn new(seed: u64, functions: usize, epoch: f64, price: impl Fn(f64, f64) -> f64) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "at most `MOST`")]
         let switching = functions.min(MOST) as f64 * SWITCHED;
@@ -91,7 +93,7 @@ impl Windows {
         }
     }
 
-    /// When there is something to do.
+    /// The time at which the next phase begins.
     pub(super) fn next(&self) -> f64 {
         match self.phase {
             Phase::Rest => self.opens,
@@ -101,29 +103,29 @@ impl Windows {
         }
     }
 
-    /// So many functions were switched.
+    /// Notes that so many functions were switched.
     #[expect(clippy::cast_precision_loss, reason = "a time")]
     pub(super) fn warm_up(&mut self, functions: usize) {
         self.warm = WARM + functions as f64 * WARM_EACH / WINDOW;
     }
 
-    /// How long calls are counted that warm a window up and those in it, in times of the latter.
+    /// How long calls are counted, warming up included, as a multiple of the counting part.
     pub(super) fn counts(&self) -> f64 {
         (self.warm + COUNTS) / COUNTS
     }
 
-    /// How many times as long as a part of it a window lasts in which calls are timed.
+    /// The length of the part that times calls, in units of [`WINDOW`].
     fn lasts(&self) -> f64 {
         self.warm + 2.0
     }
 
-    /// Plans the next stretch: it pays for its window, and for some of what is owed. It has its
-    /// window, whatever happens meanwhile: else windows would not stand for all time.
+    /// Plans the next stretch. Its income pays for its window, and for a part of the debt. The
+    /// window takes place in any case: otherwise windows would not represent all of the time.
     pub(super) fn plan(&mut self, now: f64, income: f64, owed: f64) {
         let income = income.max(f64::MIN_POSITIVE);
         let rarer = if owed > 0.0 { 1.0 + RARER * owed } else { 1.0 / (1.0 - owed) };
         let paid = self.cost / (WINDOWS * income) * rarer;
-        // Not in step with anything that the program does.
+        // Random, so that it is not in step with the program.
         let length = paid.min(LONGEST).max(self.epoch) * (0.5 + self.chance());
         self.from = self.to.max(now - WINDOW);
         self.to = self.from + length;
@@ -131,7 +133,7 @@ impl Windows {
         self.opens = self.from + latest * self.chance();
     }
 
-    /// A stretch's window is due, for some of these functions.
+    /// Begins the window of a stretch, for some of these functions.
     #[expect(clippy::cast_precision_loss, reason = "a weight")]
     pub(super) fn begin(&mut self, all: &[usize]) {
         self.inside = self.some_of(all.to_vec());
@@ -139,14 +141,14 @@ impl Windows {
         self.weight = (share * (self.to - self.from) / WINDOW).max(1.0).round();
     }
 
-    /// In how many ticks, of so many nanoseconds, it is warm, and how many it lasts then; and what a
-    /// call stands for.
+    /// Returns in how many ticks, of `scale` nanoseconds, the window is warm, how many ticks it
+    /// lasts from then on, and the number of calls that each call stands for.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
     pub(super) fn opening(&self, scale: f64) -> [u64; 3] {
         [self.warm * WINDOW / scale, WINDOW / scale, self.weight].map(|it| it as u64)
     }
 
-    /// A number from 0 to 1 (xorshift64*; Vigna, 2016).
+    /// Returns a random number from 0 to 1 (xorshift64*; Vigna, 2016).
     #[expect(clippy::cast_precision_loss, reason = "a chance")]
     fn chance(&mut self) -> f64 {
         self.random ^= self.random >> 12;
@@ -155,7 +157,7 @@ impl Windows {
         (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Some of these, by chance, each as likely.
+    /// Chooses some of these at random, each with the same probability.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -183,7 +185,7 @@ mod tests {
         let mut windows = Windows::new(1, 0, 1e7, |time, _| time);
         let (mut sum, mut least, mut most) = (0.0, f64::MAX, 0.0_f64);
         for round in 1..=1000 {
-            // Late by some: the next stretch begins where the last has ended all the same.
+            // The look is late, but the next stretch begins where the last one ended.
             let end = windows.to;
             windows.plan(end + f64::from(round) % 50_000.0, 1.0, 0.0);
             let length = windows.to - windows.from;
@@ -191,7 +193,7 @@ mod tests {
             let at = (windows.next() - windows.from) / length;
             (sum, least, most) = (sum + at, least.min(at), most.max(at));
         }
-        // A window takes 0.378 ms of them.
+        // A window takes 0.378 ms of the stretch.
         assert!(least < 0.01 && most > 0.95 && most < 0.98, "{least} {most}");
         assert!((sum / 1000.0 - 0.479).abs() < 0.03, "{sum}");
     }
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_stands_for_those_of_its_stretch_and_of_other_functions() {
+    fn a_call_stands_for_its_stretch_and_for_functions_left_out() {
         let mut windows = Windows::new(0, 0, 6e6, |_, _| 0.0);
         windows.to = 6e6;
         windows.begin(&[1, 2]);

@@ -1,7 +1,7 @@
 //! Surveys: all functions are read, and their modes chosen anew ([`plan`](super::plan)).
 //!
-//! From 0.3 ms on, as often as a part of the budget pays for, but ever less often; not while there
-//! is a window.
+//! Surveys begin after 0.3 ms, and are made as often as a part of the budget pays for, but less and
+//! less often. None is made during a window.
 
 use super::core::Running;
 use super::course::Course;
@@ -10,57 +10,58 @@ use super::sampler::Sampler;
 use super::stretch::MOST;
 use crate::patch::Visibility;
 
-/// The first is so many nanoseconds after the beginning, and others are as far apart at least.
+/// The time before the first survey, and the minimum time between two, in nanoseconds.
 const FIRST: f64 = 300e3;
-/// From one to the next is this part of all time so far, or more; so many nanoseconds are enough. A
-/// function that has begun to be called often meanwhile has had no more time than that to cost
-/// something.
+/// The minimum time between two surveys, as a part of all time so far, and its limit in
+/// nanoseconds. So a function that has become hot since the last survey has had only that part of
+/// the time to cost anything.
 const OF_ALL: f64 = 0.05;
 const ENOUGH: f64 = 100e6;
-/// The part of the income that they may cost. It is larger at first, by the ratio of so many
-/// nanoseconds to all time so far: what is hot costs more still.
+/// The part of the income for surveys. It is larger at first, by the ratio of these nanoseconds to
+/// all time so far: a hot function costs more than surveys do.
 const SURVEYS: f64 = 0.1;
 const EARLY: f64 = 20e6;
-/// To wake up and to go to sleep takes some 13 to 28 µs on a virtual machine; to read a function 0.1.
+/// The cost of waking up and going to sleep, which takes some 13 to 28 µs on a virtual machine;
+/// and of reading a function. In nanoseconds.
 const WAKING: f64 = 20e3;
 const READING: f64 = 100.0;
-/// The most from one to the next, in nanoseconds.
+/// The maximum time between two surveys, in nanoseconds.
 const LONGEST: f64 = 4e9;
-/// Calls of so many nanoseconds are not timed each, however few they are: they can become so many by
-/// the next survey that telling them takes as long as they do.
+/// Calls shorter than this, in nanoseconds, are not timed one by one, even if they are few. By the
+/// next survey they may be so many that timing them takes as long as they do.
 const SHORT: f64 = 2e3;
-/// What it takes to switch a function, in nanoseconds, before it is known.
+/// A guess for the cost of switching a function, in nanoseconds.
 const SWITCHED: f64 = 400.0;
 
-/// When surveys are.
+/// The times of surveys.
 #[derive(Clone, Debug)]
 pub(super) struct Surveys {
     pub(super) last: f64,
-    /// For how long, by then, calls may have been made that were not timed.
+    /// How long calls may have gone untimed by then.
     pub(super) untimed: f64,
     between: f64,
-    /// How long the last one took.
+    /// The cost of the last survey.
     took: f64,
 }
 
 impl Surveys {
-    /// Of so many functions.
+    /// Plans surveys of so many functions.
     #[expect(clippy::cast_precision_loss, reason = "a number of functions")]
     pub(super) fn new(functions: usize) -> Self {
         Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
     }
 
-    /// When one is made, whatever else there is to do.
+    /// The latest time of the next survey.
     pub(super) fn next(&self) -> f64 {
         self.last + self.between
     }
 
-    /// Whether the last one was so long ago as is enough.
+    /// Whether the last survey was at least [`ENOUGH`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
         now - self.last >= ENOUGH
     }
 
-    /// One is made. `price` says what so much time costs.
+    /// Notes that a survey is made now. `price` returns the cost of a time.
     fn plan(&mut self, now: f64, income: f64, price: impl Fn(f64) -> f64) {
         let share = SURVEYS * (1.0 + EARLY / now.max(1.0));
         let paid = price(self.took + WAKING) / (share * income).max(f64::MIN_POSITIVE);
@@ -83,7 +84,7 @@ impl Running {
             let before = std::mem::replace(&mut course.surveyed, seen.calls);
             course.is_known = before != 0.0;
             course.read(seen, at, weight);
-            // Else windows say.
+            // For `Sampled` functions, windows give the rate.
             if course.mode != Mode::Sampled {
                 course.rate = (seen.calls - before) / elapsed.max(1.0);
             }
@@ -112,7 +113,7 @@ impl Running {
         self.surveys.took = self.cost.own - own_before;
     }
 
-    /// Gives these functions the modes that were chosen, of all.
+    /// Gives these functions their chosen modes. `chosen` is indexed by all functions.
     pub(super) fn change(&mut self, sampler: &Sampler, changed: &[usize], chosen: &[Mode]) {
         if changed.is_empty() {
             return;
@@ -140,12 +141,13 @@ impl Running {
             &on,
             if delivered.is_empty() { Visibility::Eventual } else { Visibility::Synchronous },
         );
-        // What was seen until now was seen in the mode before.
+        // Everything seen until now was seen in the earlier mode.
         let (now, readings) = self.read_at(sampler, changed);
         for (&function, seen) in changed.iter().zip(readings) {
             sampler.set_mode(function, chosen[function]);
             let course = &mut self.courses[function];
-            // Made before it is read: else `begin` would make it, and forget the calls so far.
+            // Created before it is read: otherwise `begin` would create it without the calls so
+            // far.
             course.measured();
             course.read(seen, now, self.windows.weight);
             course.begin(chosen[function], now, self.surveys.untimed);
@@ -153,7 +155,7 @@ impl Running {
         self.cost.toggles += changed.len() as u64;
     }
 
-    /// Notes which functions windows are for, so that not all are looked at each time.
+    /// Lists the functions that windows sample, so that windows need not look at all functions.
     fn list(&mut self) {
         let (courses, loads) = (&self.courses, &self.loads);
         let is_for = |it: &usize| match courses[*it].mode {

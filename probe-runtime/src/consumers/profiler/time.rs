@@ -1,11 +1,11 @@
-//! The profiler's time: the machine's, or one that is given.
+//! The profiler's time: the machine's, or a given one.
 
 use crate::clock::Clock;
 #[cfg(all(probe_backend = "x86_64", not(miri)))]
 use crate::dispatch::{Slot, slots};
 use crate::os;
 
-/// Each takes a system call.
+/// The largest number of threads whose CPU time is brought up to date. Each takes a system call.
 #[cfg(all(probe_backend = "x86_64", not(miri)))]
 const BOOKED: usize = 64;
 
@@ -34,7 +34,7 @@ impl Time {
         }
     }
 
-    /// The time, in ticks. Code after this begins later.
+    /// The time, in ticks, read before later code begins.
     #[inline(always)]
     pub(super) fn now_in_order(self) -> u64 {
         match self {
@@ -43,8 +43,8 @@ impl Time {
         }
     }
 
-    /// The length of a tick in nanoseconds: well enough to plan with, or as well as can be. It may
-    /// wait, see [`Clock::scale`].
+    /// The length of a tick in nanoseconds: accurate enough for planning if `is_rough`, or as
+    /// accurate as possible. It may wait, see [`Clock::scale`].
     pub(super) fn nanoseconds_per_tick(self, is_rough: bool) -> f64 {
         match self {
             Self::Machine(clock) if is_rough => clock.rough_scale().nanoseconds_per_tick(),
@@ -53,8 +53,8 @@ impl Time {
         }
     }
 
-    /// The same as [`used`](Self::used), with what threads that have hit are using right now: of up
-    /// to [`BOOKED`] threads.
+    /// The same as [`used`](Self::used), brought up to date for threads that are running now: up to
+    /// [`BOOKED`] threads that have hit.
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "x86_64", not(miri)))]
         if let Self::Machine(_) = self {

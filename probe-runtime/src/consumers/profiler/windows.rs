@@ -1,8 +1,8 @@
-//! Windows, step by step ([`stretch`](super::stretch) says when).
+//! Executes windows step by step ([`stretch`](super::stretch) plans them).
 //!
-//! Order of switching: exits are active before entries, all are visible to all threads before the
-//! window opens, and it is closed before anything is made latent. So the exit of each call that is
-//! timed is active for all of that call's life, or the call is forgotten.
+//! Order of switching: exits become active before entries, and all threads see both before the
+//! window opens. The window closes before any site becomes latent. So the exit of each timed call
+//! is active for the whole call, or the call is forgotten.
 
 use super::core::Running;
 use super::course::Moment;
@@ -14,14 +14,14 @@ use super::stretch::Phase;
 use crate::patch::Visibility;
 use crate::registry::ProbeId;
 
-/// The weight of the last window in what is known of windows lately.
+/// The weight of the last window in running means over windows.
 const LATELY: f64 = 0.25;
 
-/// The part of its price that a counted hit takes of a window's time: between 0.2 and 1.6.
+/// The part of its rehearsed cost that a counted hit takes of a window's time: between 0.2 and 1.6.
 const OF_WINDOWS: f64 = 0.9;
 
 impl Running {
-    /// Does what is due.
+    /// Executes the steps that are due.
     pub(super) fn step(&mut self, sampler: &Sampler) {
         let now = self.now();
         let is_resting = self.windows.phase == Phase::Rest;
@@ -43,7 +43,7 @@ impl Running {
         }
     }
 
-    /// When to look again.
+    /// The time of the next look.
     pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
         if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }
@@ -56,7 +56,8 @@ impl Running {
 
     fn begin_window(&mut self, sampler: &Sampler) {
         self.book(sampler);
-        // What costs so much may be a function that is timed at each call, and called often since.
+        // A large debt may come from a function that is timed at each call, and is called often by
+        // now.
         if self.owed() >= 1.0 && self.surveys.is_old(self.now()) {
             self.survey(sampler);
         }
@@ -130,9 +131,9 @@ impl Running {
         self.plan();
     }
 
-    /// For how long calls may have been made that were not timed; and the part of that, at most, that
-    /// may have been inside of calls that are timed each, without any window having seen it: infinite if
-    /// windows can't tell.
+    /// Returns how long calls may have gone untimed; and the largest part of that time that may
+    /// have been inside of calls that are each timed, without a window having seen it. That part is
+    /// infinite if windows can't tell.
     pub(super) fn untimed(&self, sampler: &Sampler, now: f64) -> [f64; 2] {
         let of_mode = |mode| (0..self.courses.len()).filter(move |it| self.courses[*it].mode == mode);
         let is_called = || {
@@ -140,14 +141,14 @@ impl Running {
             let readings = self.read(sampler, &counted);
             counted.iter().zip(readings).any(|(it, seen)| self.courses[*it].has_untimed(&seen))
         };
-        // Most often, nothing has to be read for that.
+        // In most cases, this needs no reading.
         let lately = of_mode(Mode::Sampled).next().is_some() || is_called();
         let untimed = self.surveys.untimed + if lately { now - self.surveys.last } else { 0.0 };
         let part = if self.windows.is_partial { f64::INFINITY } else { hidden(0.0, self.windows.timed) };
         [untimed, part]
     }
 
-    /// What was seen, and when.
+    /// Reads the sums of these functions, with the moment of the reading.
     pub(super) fn read_at<'a>(
         &self,
         sampler: &'a Sampler,

@@ -1,4 +1,4 @@
-//! What profiling has cost.
+//! The cost of profiling.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::super::core::Cost;
 use super::{in_nanoseconds, whole};
 use crate::report::Row;
 
-/// What profiling has cost so far.
+/// The cost of profiling so far.
 ///
 /// ```
 /// use probe_runtime::{Profiler, probe, select};
@@ -22,22 +22,22 @@ use crate::report::Row;
 /// ```
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct ProfileCost {
-    /// The time that hits took: their number, times what one hit takes on this machine, which the
+    /// The time that hits took: their number, times the time of one hit on this machine, which the
     /// profiler measures now and then.
     pub hits: Duration,
     /// The time that the profiler's own thread took, as measured: for looking, switching, waking up
     /// and going to sleep.
     pub own: Duration,
-    /// The CPU time that the process has used meanwhile, all of that included.
+    /// The CPU time that the process used meanwhile, including profiling.
     pub used: Duration,
-    /// The time that has passed meanwhile.
+    /// The time that passed meanwhile.
     pub elapsed: Duration,
     /// Calls that were timed or counted.
     pub calls: u64,
-    /// How often a function's mode was changed, or a window opened for it.
+    /// The number of times that a function's mode changed, or that a window was opened for it.
     pub toggles: u64,
-    /// How long the beginning was, a quarter of a second or so, and the share of the CPU time by
-    /// then; zeros before. It has to pay for attaching.
+    /// The length of the beginning, about a quarter of a second, and the share of the CPU time that
+    /// profiling took in it; zeros until it is over. It includes the cost of attaching.
     pub beginning: (Duration, f64),
 }
 

@@ -33,10 +33,10 @@ pub struct FunctionProfile {
 }
 
 impl FunctionProfile {
-    /// Known times are to be multiplied by `scale`.
+    /// `scale` corrects the known times, which are multiplied by it.
     pub(super) fn new(function: &Function, known: Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
-        // What is known is of entries; those of a future are polls. Of polls that were not seen, nothing
-        // tells which were the first.
+        // Knowledge is about entries; those of a future are polls. Among polls that were not seen,
+        // the number of first ones is unknown.
         let (polls, first_polls) = (known.calls, (seen.calls - seen.resumed).max(0.0));
         let first = if seen.calls == 0.0 { 1.0 } else { first_polls / seen.calls };
         let calls = match () {
@@ -75,39 +75,40 @@ impl FunctionProfile {
         self.polls
     }
 
-    /// Calls a second, since the profiler was attached; a lower bound if [`calls`](Self::calls) is one.
+    /// Calls per second, since the profiler was attached; a lower bound if [`calls`](Self::calls)
+    /// is one.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The mean time of a call, from entry to exit; of a future, of its polls without the waits
-    /// between them. `None` if none was timed.
+    /// The mean time of a call, from entry to exit; for a future, of its polls without the waits
+    /// between them. `None` if no call was timed.
     pub fn mean(&self) -> Option<Estimated> {
         self.known.mean
     }
 
-    /// The time of all calls that have ended, in nanoseconds, without what they spent in calls of
-    /// other functions that are profiled; `None` if no call was timed with all that is in it.
+    /// The time of all calls that have ended, in nanoseconds, without the time of their calls of
+    /// other profiled functions. `None` if no call was timed with all calls inside.
     pub fn own(&self) -> Option<Estimated> {
         self.known.own
     }
 
-    /// The time of all calls that have ended; `None` if none was timed.
+    /// The time of all calls that have ended; `None` if no call was timed.
     pub fn total(&self) -> Option<Estimated> {
         self.known.total
     }
 
-    /// Calls that were counted one by one; of a future, polls.
+    /// Calls that were counted one by one; for a future, polls.
     pub fn counted(&self) -> u64 {
         self.counted
     }
 
-    /// Calls that were timed; of a future, polls.
+    /// Calls that were timed; for a future, polls.
     pub fn samples(&self) -> u64 {
         whole(self.known.samples)
     }
 
-    /// What functions are sorted by.
+    /// The number by which functions are sorted.
     pub(super) fn weight(&self) -> f64 {
         self.known.own.or(self.known.total).unwrap_or_default().value
     }
