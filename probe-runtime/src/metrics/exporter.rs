@@ -1,4 +1,4 @@
-//! The sums that collectors get: of attachments that are watched, and of those that were.
+//! Collects the sums of watched attachments, and of those that were watched before.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,15 +9,15 @@ use super::{Measured, Metrics};
 use crate::control::Attachment;
 use crate::dispatch::lost_hits;
 
-/// Watches attachments, and has their numbers ready for a collector: see the
+/// Watches attachments, and provides their numbers to a collector; see the
 /// [module](crate::metrics).
 ///
 /// Clones share one state. An exporter never calls a consumer's `hit`, and no hit waits for it. Any
 /// number of collectors may ask it, on any thread, as often as they like. (A forked child can ask
 /// its copy only if no thread of the parent was asking at the moment of the fork.)
 ///
-/// Asking costs as much as the consumers' own reports. For `Latency` that is reading 1,408 buckets
-/// of each function on each thread that has called it.
+/// A collection costs as much as the consumers' own reports. For `Latency` that is reading 1,408
+/// buckets of each function on each thread that has called it.
 ///
 /// ```
 /// use probe_runtime::metrics::Exporter;
@@ -42,7 +42,7 @@ struct State {
     watched: Vec<(u64, Weak<dyn Source>)>,
     /// The number of the next watch.
     next: u64,
-    /// The last numbers of attachments that are gone.
+    /// The last numbers of attachments that were dropped.
     gone: Metrics,
     /// The snapshot that was collected last.
     collected: Metrics,
@@ -110,7 +110,8 @@ impl Exporter {
         Watched { attachment, number, exporter: self.clone() }
     }
 
-    /// All numbers as they are now: of attachments that are watched, and of those that were.
+    /// Takes a snapshot of all numbers: of watched attachments, and of those that were watched
+    /// before.
     pub fn collect(&self) -> Metrics {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -128,7 +129,7 @@ impl Exporter {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A consumer of the program's own may have panicked in `measure`; the state is whole.
+        // A program's own consumer may have panicked in `measure`; the state is still consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -174,7 +175,7 @@ impl<C: Measured> Deref for Watched<C> {
 
 impl<C: Measured> Drop for Watched<C> {
     fn drop(&mut self) {
-        // Without the lock, since this waits for hits. No hit comes after it, so none will be
+        // Without the lock, because this waits for hits. No hit comes afterwards, so none is
         // missing.
         self.attachment.pause();
         let mut state = self.exporter.state();

@@ -15,10 +15,10 @@
 //! let exporter = Exporter::new();
 //! let hits = exporter.watch(select("**::handle kind=entry")?.attach(Count::new())?);
 //! handle();
-//! // What an endpoint `/metrics` answers, as `metrics::CONTENT_TYPE`.
+//! // Answer requests for `/metrics` with this, as `metrics::CONTENT_TYPE`.
 //! let text = exporter.collect().to_prometheus();
 //! assert!(text.lines().any(|line| line.starts_with("probe_hits_total{") && line.ends_with("} 1")), "{text}");
-//! // Counters stay, and go on where they were when somebody attaches again.
+//! // Counters stay, and continue when the probes are attached again.
 //! drop(hits);
 //! assert_eq!(exporter.collect().to_prometheus(), text);
 //! # Ok::<(), probe_runtime::Error>(())
@@ -33,10 +33,10 @@
 //! | `probe_busy_seconds_total` | counter | `probe`, `file` | futures: the time of their polls |
 //! | `probe_cancelled_futures_total` | counter | `probe`, `file` | futures that were dropped before their end |
 //! | `probe_pending_futures` | gauge | `probe`, `file` | futures that have not ended |
-//! | `probe_unpaired_hits_total` | counter | `probe`, `file`, `missing` (`entry`, `exit`) | hits that found no partner, where there are some |
-//! | `probe_unmeasured_calls_total` | counter | | calls that were not measured, for want of memory, where there are some |
-//! | `probe_suppressed_hits_total` | counter | | hits that came from inside a consumer, and were not delivered, where there are some |
-//! | `probe_lost_hits_total` | counter | | hits of the whole process that were not counted, for want of memory, where there are some |
+//! | `probe_unpaired_hits_total` | counter | `probe`, `file`, `missing` (`entry`, `exit`) | hits without a partner, if there are any |
+//! | `probe_unmeasured_calls_total` | counter | | calls that were not measured, for want of memory, if there are any |
+//! | `probe_suppressed_hits_total` | counter | | hits from inside a consumer, which were not delivered, if there are any |
+//! | `probe_lost_hits_total` | counter | | hits of the whole process that were not counted, for want of memory, if there are any |
 //!
 //! Your own consumers can add families: [`Measured`].
 //!
@@ -54,8 +54,8 @@
 //! - `Count` makes one series for each probe, hit or not. Entry and exit of a function are two
 //!   probes.
 //! - `Latency` makes four series for each function that was called, and one for each bound: 26 with
-//!   the default bounds. A future has three more. A function with hits that found no partner has
-//!   one more for each missing side, entry or exit.
+//!   the default bounds. A future has three more. A function with unpaired hits has one more for
+//!   each missing side, entry or exit.
 //!
 //! A function's line is not among the labels, since it changes with each edit, and the series would
 //! change with it. Probes that differ only in their lines are one series.
@@ -68,8 +68,8 @@
 //!   collector's `prometheus` receiver): answer with [`to_prometheus`](Metrics::to_prometheus) at
 //!   `/metrics`. If the program has such an answer already, from the crates `prometheus` or
 //!   `metrics-exporter-prometheus`, append this text to it. The result is one valid answer, since
-//!   nobody else uses these names. (An answer of `prometheus-client` ends with `# EOF`: give this
-//!   text an address of its own then.)
+//!   no other library uses these names. (An answer of `prometheus-client` ends with `# EOF`: give
+//!   this text an address of its own then.)
 //! - Jobs that end: `PROBES='net::**=count' PROBES_OUT=/var/lib/node_exporter/job.prom`, for the
 //!   node exporter's textfile collector.
 //! - OTLP: POST [`to_otlp`](Metrics::to_otlp) to the collector's `/v1/metrics` as

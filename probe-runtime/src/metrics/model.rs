@@ -12,7 +12,7 @@ use histogram::BOUNDS;
 pub use histogram::Histogram;
 pub use value::{MetricKind, Value};
 
-/// All that is measured, at one moment; from [`Exporter::collect`](super::Exporter::collect).
+/// All measurements at one moment; from [`Exporter::collect`](super::Exporter::collect).
 ///
 /// ```
 /// use probe_runtime::metrics::Metrics;
@@ -32,9 +32,9 @@ pub use value::{MetricKind, Value};
 #[derive(Clone, PartialEq, Debug)]
 pub struct Metrics {
     bounds: Arc<[u64]>,
-    /// By name.
+    /// Sorted by name.
     families: Vec<Family>,
-    /// When counters began to count. `taken` is when they were read.
+    /// When counters began to count; `taken` is when they were read.
     pub(super) began: SystemTime,
     pub(super) taken: SystemTime,
 }
@@ -120,18 +120,18 @@ impl Metrics {
         }
     }
 
-    /// Where the family of a name is, or would be.
+    /// Finds the family of a name, or the place for it.
     fn find(&self, name: &str) -> Result<usize, usize> {
         self.families.binary_search_by(|family| family.name().cmp(name))
     }
 
-    /// Drops the gauges: the rest stays true after an attachment has gone.
+    /// Drops the gauges. The other numbers stay true after an attachment is dropped.
     pub(super) fn without_gauges(mut self) -> Self {
         self.families.retain(|family| family.kind() != MetricKind::Gauge);
         self
     }
 
-    /// Drops families whose kind conflicts with the one that `told` has of the same name.
+    /// Drops families whose kind conflicts with the family of the same name in `told`.
     pub(super) fn of_the_kinds_of(mut self, told: &Self) -> Self {
         let is_like_told = |family: &Family| match told.find(family.name()) {
             Ok(at) => told.families[at].kind() == family.kind(),
@@ -141,8 +141,8 @@ impl Metrics {
         self
     }
 
-    /// Keeps each number that only grows from falling below what it was, from going and from
-    /// changing its kind.
+    /// Keeps each number that only grows from falling below its former value, from disappearing,
+    /// and from changing its kind.
     pub(super) fn raise(&mut self, before: &Self) {
         for before in before.families.iter().filter(|it| it.kind() != MetricKind::Gauge) {
             match self.find(before.name()) {
@@ -173,14 +173,14 @@ mod tests {
         of(|it| it.histogram(NAME, "", &[("of", "b")], 7, &[(7, 1)]))
     }
 
-    /// The family's kind, and its values.
+    /// Returns the family's kind and its values.
     fn found(metrics: &Metrics) -> (MetricKind, Vec<Value>) {
         let [family] = metrics.families().collect::<Vec<_>>()[..] else { panic!("there is one name") };
         (family.kind(), family.series().map(|it| it.value.clone()).collect())
     }
 
     #[test]
-    fn values_of_a_name_are_of_the_first_one_s_kind() {
+    fn values_of_a_name_have_the_kind_of_the_first_one() {
         let counted = (MetricKind::Counter, vec![Value::Count(3)]);
         let mut added = counter();
         added.add_all(histogram());
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(found(&added), counted);
         added.add_all(counter());
         assert_eq!(found(&added), (MetricKind::Counter, vec![Value::Count(6)]));
-        // What was told before is the first.
+        // The earlier kind counts as the first.
         let mut now = histogram();
         now.raise(&counter());
         assert_eq!(found(&now), counted);

@@ -1,5 +1,5 @@
-//! OTLP, as JSON: an `ExportMetricsServiceRequest` of `opentelemetry.proto.collector.metrics.v1`,
-//! as protobuf's JSON mapping has it. 64-bit numbers are strings there.
+//! OTLP as JSON: an `ExportMetricsServiceRequest` of `opentelemetry.proto.collector.metrics.v1` in
+//! protobuf's JSON mapping, where 64-bit numbers are strings.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -62,7 +62,7 @@ impl Metrics {
 }
 
 fn with_histogram(point: Object, histogram: &Histogram) -> Object {
-    // Each bucket's own there; the last is what is beyond all bounds.
+    // OTLP's buckets are not cumulative. The last one has the times above all bounds.
     let mut below = 0;
     let mut own = |cumulative: u64| {
         let own = cumulative - below;
@@ -85,7 +85,7 @@ fn attributes<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     }))
 }
 
-/// As protobuf's JSON spells them.
+/// Returns protobuf's JSON spelling.
 fn not_finite(number: f64) -> &'static str {
     match number {
         f64::INFINITY => "Infinity",

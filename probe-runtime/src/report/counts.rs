@@ -1,4 +1,4 @@
-//! The form of what an attachment has counted.
+//! The counts of an attachment as a table, as JSON and as CSV.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, 
 use crate::registry::{Counts, ProbeCount};
 
 impl Counts {
-    /// All of it as JSON: an object that says which program this is, and when it was measured, with
-    /// the probes as its `rows`, which have the columns of [`to_csv`](Self::to_csv).
+    /// The counts as JSON: an object with the program, the time of measurement, and the probes as
+    /// `rows`, which have the columns of [`to_csv`](Self::to_csv).
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};
@@ -24,7 +24,7 @@ impl Counts {
         json(self)
     }
 
-    /// The probes as comma-separated values (RFC 4180), a line each under a heading.
+    /// The probes as comma-separated values (RFC 4180): a line each, under a heading.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "hits"]);
         for ProbeCount { probe, hits } in self {
@@ -34,11 +34,11 @@ impl Counts {
         csv.finish()
     }
 
-    /// Writes the table, without what else is noted below it: a row for each probe, or for each that
+    /// Writes the table without footnotes: a row for each probe if `all`, else for each probe that
     /// was hit.
     pub(crate) fn write(&self, all: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rows: Vec<_> = self.iter().filter(|it| all || it.hits != 0).collect();
-        // Equal ones keep their order, by path, kind and place.
+        // Equal rows keep their order, by path, kind and place.
         crate::order::sort_by(&mut rows, |a, b| b.hits.cmp(&a.hits));
         let mut table = Table::new(&["probe", "kind", "sites", "hits"]);
         let labels = labels(rows.iter().map(|it| (&it.probe).into()).collect());

@@ -1,11 +1,11 @@
-//! Comma-separated values, as RFC 4180 has them, but for its line ends: a line feed.
+//! Comma-separated values as in RFC 4180, except that lines end with a line feed only.
 
 use std::fmt::Write;
 
 /// Rows under a heading, written cell by cell.
 pub(crate) struct Csv {
     text: String,
-    /// Whether a row is begun.
+    /// Whether the row has a cell already.
     is_within: bool,
 }
 
@@ -51,14 +51,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_needs_it_is_quoted() {
+    fn cells_are_quoted_if_necessary() {
         let mut csv = Csv::new(&["name", "n"]);
         csv.cell("F<a,b>::\"c\"").number(7).end();
         csv.cell("two\nlines").cell("-1").end();
         assert_eq!(csv.finish(), "name,n\n\"F<a,b>::\"\"c\"\"\",7\n\"two\nlines\",-1\n");
     }
 
-    /// Reads it back, as the RFC says.
+    /// Reads the text back, as the RFC says.
     fn parse(text: &str) -> Vec<Vec<String>> {
         let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
         let mut chars = text.chars().peekable();
@@ -80,7 +80,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(cells: [String; 4]) {
+        fn written_cells_are_read_back(cells: [String; 4]) {
             let [a, b, c, d] = &cells;
             let mut csv = Csv::new(&[a, b]);
             csv.cell(c).cell(d).end();

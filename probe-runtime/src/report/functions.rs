@@ -1,4 +1,5 @@
-//! What was measured of functions, for programs: the same columns as JSON and as CSV. Each row begins with what names the function.
+//! Measurements of functions, for programs: the same columns as JSON and as CSV. Each row begins
+//! with the function's name and place.
 
 use std::borrow::Cow;
 
@@ -6,14 +7,14 @@ use super::csv::Csv;
 use super::row::{Cell, Row};
 use crate::calls::Function;
 
-/// The columns of rows: whose the row is, then its numbers, each with its name.
+/// The columns of rows: the function, then named numbers.
 pub(crate) struct Columns<'a, Of, Name, Number> {
     pub(crate) function: fn(&Of) -> &Function,
-    /// A number's name, and where it comes from.
+    /// Each number's name, and the way to get it.
     pub(crate) numbers: &'a [(Name, Number)],
 }
 
-/// Columns that are always the same.
+/// Columns that do not depend on the measurement.
 pub(crate) type FixedColumns<Of, N> = Columns<'static, Of, &'static str, fn(&Of) -> N>;
 
 impl<Of, N, Name, Number> Columns<'_, Of, Name, Number>
@@ -22,7 +23,7 @@ where
     Name: AsRef<str> + Clone + Into<Cow<'static, str>>,
     Number: Fn(&Of) -> N,
 {
-    /// What names the function, then its numbers.
+    /// Returns a row: the function, then its numbers.
     pub(crate) fn row<'a>(&self, of: &'a Of) -> Row<'a> {
         let function = (self.function)(of);
         let mut row = Row::new().with("function", function.path()).with("file", function.file());
@@ -34,7 +35,7 @@ where
         row
     }
 
-    /// A line each under a heading; a cell is empty where there is no number.
+    /// Writes a heading and a line for each row; a cell is empty if there is no number.
     pub(crate) fn csv(&self, rows: &[Of]) -> String {
         let mut heading = vec!["function", "file", "line", "future"];
         heading.extend(self.numbers.iter().map(|(name, _)| name.as_ref()));

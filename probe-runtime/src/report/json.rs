@@ -1,4 +1,4 @@
-//! JSON, as RFC 8259 has it.
+//! JSON, as specified in RFC 8259.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ impl Object {
         self
     }
 
-    /// What is JSON already.
+    /// Adds a member whose value is JSON already.
     pub(crate) fn json(mut self, name: &str, value: &str) -> Self {
         self.name(name);
         self.0.push_str(value);
@@ -51,7 +51,7 @@ impl Object {
     }
 }
 
-/// An array of elements that are JSON already; a line each.
+/// Returns an array of elements that are JSON already, one per line.
 pub(crate) fn array(elements: impl IntoIterator<Item = String>) -> String {
     let mut array = "[".to_owned();
     elements.into_iter().for_each(|element| push_element(&mut array, &element));
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(array([]), "[\n]");
     }
 
-    /// Reads a string back, as the RFC says; `None` where it is none.
+    /// Reads a string back, as the RFC says; `None` if it is not a string.
     fn parse(json: &str) -> Option<String> {
         let mut chars = json.strip_prefix('"')?.strip_suffix('"')?.chars();
         let mut text = String::new();
@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(text: String) {
+        fn written_text_is_read_back(text: String) {
             let mut json = String::new();
             push_text(&mut json, &text);
             prop_assert_eq!(parse(&json), Some(text));

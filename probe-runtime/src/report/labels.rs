@@ -1,16 +1,16 @@
-//! The names of a table's rows. Definitions that share a path are told apart by file and line.
+//! The names of a table's rows. Definitions that share a path are distinguished by file and line.
 
 use crate::calls::Function;
 use crate::order::sort_by;
 use crate::registry::ProbeInfo;
 
-/// Where a row's function or probe is defined.
+/// The definition of a row's function or probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Defined<'a> {
     pub(crate) path: &'a str,
-    /// Empty of what has none, as a thread.
+    /// Empty for a row without a definition, such as a thread.
     pub(crate) file: &'a str,
-    /// 0 if it is not known.
+    /// 0 if it is unknown.
     pub(crate) line: u32,
 }
 
@@ -26,8 +26,8 @@ impl<'a> From<&'a ProbeInfo> for Defined<'a> {
     }
 }
 
-/// What a table calls its rows: each by its path, and as `path (src/a.rs:12)` if a row of the table has
-/// the same path and is defined elsewhere.
+/// Returns the labels of a table's rows: the path, or `path (src/a.rs:12)` if another row of the
+/// table has the same path and a different definition.
 pub(crate) fn labels(rows: Vec<Defined<'_>>) -> Vec<String> {
     let mut labels: Vec<_> = rows.iter().map(|row| row.path.to_owned()).collect();
     let mut rows: Vec<_> = rows.into_iter().enumerate().collect();
@@ -50,12 +50,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_ambiguous_says_where_it_is() {
+    fn only_ambiguous_paths_have_their_place() {
         let rows = [
             ("app::read", "src/a.rs", 12),
             ("app::read", "src/b.rs", 12),
             ("app::read", "src/b.rs", 30),
-            // Entry and exit of one function, say.
+            // Such as the entry and the exit of one function.
             ("app::write", "src/a.rs", 20),
             ("app::write", "src/a.rs", 20),
             // Without debug information.

@@ -1,7 +1,7 @@
 //! Reports: text tables for people, JSON and CSV for programs.
 //!
-//! JSON and CSV are written here, not by a crate: what is written is flat, and the rules for
-//! escaping are a screen. They are tested against parsers that others wrote.
+//! JSON and CSV are written here and not by a crate: the reports are flat, and the rules for
+//! escaping fit on one screen. They are tested against parsers by other authors.
 
 mod counts;
 mod csv;
@@ -42,7 +42,7 @@ pub(crate) use units::Time;
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 use crate::calls::LeftOut;
 
-/// What is missing from a measurement of calls: a line each, where there is something.
+/// Lines about calls that are missing from a measurement.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -59,7 +59,7 @@ pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     lines
 }
 
-/// The functions that were left out, as reports for programs have them.
+/// The functions that were left out, for reports for programs.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
     left_out.iter().map(LeftOut::row).collect()
@@ -72,7 +72,7 @@ impl LeftOut {
     }
 }
 
-/// What is missing, below a table.
+/// Writes these lines below a table.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) fn missing(lost: u64, left_out: &[LeftOut], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     footnotes(&missing_lines(lost, left_out), f)

@@ -1,4 +1,4 @@
-//! What a reader of a report has to know besides its numbers.
+//! Notes that a reader of a report needs besides its numbers.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use crate::control::Untyped;
 use crate::dispatch::lost_hits;
 use crate::patch::Refusal;
 
-/// A note each, where there is something; that of refused sites has a line of its own for each of them.
+/// Returns one line for each note that applies. The note on refused sites has a further line for
+/// each of them.
 pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
     let mut notes = Vec::new();
     match attachment.suppressed() {
@@ -24,7 +25,7 @@ pub(crate) fn notes(attachment: &Untyped) -> Vec<String> {
     notes
 }
 
-/// Sites that somebody else has written to, a line each, as far as there are few.
+/// Describes sites that other code has written to: a line each, up to a few.
 pub(crate) fn foreign(strays: &[Refusal]) -> Option<String> {
     const SHOWN: usize = 4;
     let sites = match strays.len() {
@@ -40,7 +41,7 @@ pub(crate) fn foreign(strays: &[Refusal]) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// The same for counts: what could not be counted comes first.
+/// Returns the notes on counts, hits that could not be counted first.
 pub(crate) fn notes_of_counts(attachment: &Untyped) -> Vec<String> {
     let mut all: Vec<_> = lost(lost_hits()).into_iter().collect();
     all.append(&mut notes(attachment));
@@ -55,7 +56,7 @@ fn lost(hits: u64) -> Option<String> {
     }
 }
 
-/// Below a table.
+/// Writes notes below a table.
 pub(crate) fn footnotes(notes: &[String], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     notes.iter().try_for_each(|note| write!(f, "\n{note}"))
 }

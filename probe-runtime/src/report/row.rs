@@ -1,4 +1,5 @@
-//! A row of a report, or the members around its rows, before JSON, CSV or a format of `serde` is made of it: so they agree.
+//! The rows of a report, and the members around them. JSON, CSV and the formats of `serde` are made
+//! from these, so they agree.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,19 +10,19 @@ use super::json::{Object, array};
 #[derive(Clone, Debug)]
 #[allow(dead_code, reason = "no feature alone has all of them")]
 pub(crate) enum Cell<'a> {
-    /// Nothing was measured.
+    /// There was no measurement.
     Nothing,
     Text(Cow<'a, str>),
     Number(u64),
     Decimal(f64),
     Flag(bool),
-    /// In seconds.
+    /// Written in seconds.
     Seconds(Duration),
     Row(Row<'a>),
     Rows(Vec<Row<'a>>),
 }
 
-/// Values, each with its name.
+/// Named values.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Row<'a>(pub(crate) Vec<(Cow<'a, str>, Cell<'a>)>);
 
@@ -57,7 +58,7 @@ impl<'a> Row<'a> {
 }
 
 impl Cell<'_> {
-    /// As a cell of CSV; empty where there is nothing.
+    /// Formats a cell of CSV; empty if there is no value.
     pub(super) fn plain(&self) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -72,7 +73,7 @@ impl Cell<'_> {
     }
 }
 
-/// As JSON has numbers, without digits that say nothing.
+/// Formats a number as in JSON, without trailing zeros.
 pub(crate) fn decimal(number: f64) -> String {
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,16 +1,17 @@
-//! Text tables: columns that line up, words to the left, numbers to the right.
+//! Text tables with aligned columns: words to the left, numbers to the right.
 
 use std::{fmt, iter};
 
 /// Rows under a heading.
 pub(crate) struct Table {
     columns: usize,
-    /// All cells, one after the other: a row has some ten, and tables have thousands of rows.
+    /// The text of all cells in one string: a row has about ten cells, and tables have thousands of
+    /// rows.
     text: String,
     cells: Vec<Cell>,
 }
 
-/// Where a cell ends, and how many characters it has.
+/// The end of a cell in the text, and the number of its characters.
 struct Cell {
     end: usize,
     width: usize,
@@ -23,7 +24,7 @@ impl Table {
         table
     }
 
-    /// A row with as many cells as the heading has.
+    /// Adds a row with as many cells as the heading.
     pub(crate) fn row(&mut self, row: Vec<String>) {
         assert_eq!(row.len(), self.columns, "a cell for each column");
         row.into_iter().for_each(|cell| self.cell(&cell));
@@ -34,7 +35,7 @@ impl Table {
         self.cells.push(Cell { end: self.text.len(), width: cell.chars().count() });
     }
 
-    /// The cells' text and width, row by row.
+    /// Iterates over the text and width of all cells, row by row.
     fn cells(&self) -> impl Iterator<Item = (&str, usize)> {
         let mut start = 0;
         self.cells.iter().map(move |cell| {
@@ -45,7 +46,7 @@ impl Table {
     }
 }
 
-/// A number, with or without a unit, or what is at most one; or a dash where there is none.
+/// Whether a cell holds a number, with or without a unit; an upper bound; or a dash.
 fn is_number(cell: &str) -> bool {
     let cell = cell.strip_prefix("≤ ").unwrap_or(cell);
     cell.starts_with(|c: char| c.is_ascii_digit()) || cell == "-"
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_alone_is_words_and_long_names_have_room() {
+    fn a_heading_alone_is_aligned_as_words_and_long_names_fit() {
         assert_eq!(Table::new(&["probe", "hits"]).to_string(), "probe  hits");
         let name = "long_".repeat(20);
         let mut table = Table::new(&["probe", "hits"]);

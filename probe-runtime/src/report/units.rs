@@ -1,12 +1,12 @@
-//! Times as people read them: three digits that count, and a unit.
+//! Times for people: three significant digits and a unit.
 
 use std::fmt;
 
-/// A time in nanoseconds. Shown with the unit that leaves one to three digits before the point.
+/// A time in nanoseconds. It is shown in the unit that leaves one to three digits before the point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Time(pub(crate) u64);
 
-/// From which number of nanoseconds on; how many of them; what it is called.
+/// The length of each unit in nanoseconds, and its name.
 const UNITS: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
 
 impl fmt::Display for Time {
@@ -14,7 +14,7 @@ impl fmt::Display for Time {
         if self.0 < 1000 {
             return f.pad(&format!("{} ns", self.0));
         }
-        // What rounds up to a thousand is one of the next unit.
+        // A number that rounds up to a thousand is shown in the next unit.
         let (unit, name) = UNITS
             .into_iter()
             .find(|(unit, _)| self.0.saturating_add(unit / 2_000) >= *unit)
@@ -27,7 +27,7 @@ impl fmt::Display for Time {
                 _ => format!("{}.{:0decimals$} {name}", scaled / power, scaled % power),
             }
         };
-        // Thresholds as the digits will be after rounding.
+        // Thresholds for the digits after rounding.
         let decimals = match u128::from(self.0) * 1000 / u128::from(unit) {
             ..9_995 => 2,
             9_995..99_950 => 1,

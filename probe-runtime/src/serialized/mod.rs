@@ -1,8 +1,8 @@
-//! Feature `serde`: what users get as values can be serialized, with the names and units of the
-//! JSON reports.
+//! Feature `serde`: values that users get can be serialized, with the names and units of the JSON
+//! reports.
 //!
-//! A report is what its `to_json` writes, and a row is one of its `rows`: both are made of the same
-//! members. Decimals keep all their digits, of which JSON reports have four.
+//! A report serializes to the document that `to_json` writes, and a row to one of its `rows`: both
+//! are made of the same members. Decimals keep all their digits; JSON reports have four.
 
 mod names;
 #[cfg(feature = "std")]

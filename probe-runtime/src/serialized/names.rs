@@ -1,13 +1,13 @@
-//! What is a word in reports, also where there is no `std`.
+//! Types that serialize as a word, also without `std`.
 
 use serde_core::{Serialize, Serializer};
 
 use crate::abi::{Kind, Type};
 
-/// By what its `name` says.
+/// Serializes types as their `name`.
 macro_rules! named {
     ($($named:ty),* $(,)?) => {$(
-        /// As its name.
+        /// Serializes as its name.
         impl Serialize for $named {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.name())
@@ -22,7 +22,7 @@ named!(crate::registry::ProbeState);
 #[cfg(feature = "perf")]
 named!(crate::consumers::PerfEvent);
 
-/// As a word: `u64`, `str`.
+/// Serializes as a word: `u64`, `str`.
 impl Serialize for Type {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(word(*self))

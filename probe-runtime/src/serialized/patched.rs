@@ -1,4 +1,4 @@
-//! What a batch of patches did.
+//! Serializes the outcome of a batch of patches.
 
 use serde_core::{Serialize, Serializer};
 
@@ -22,7 +22,7 @@ fn report(report: &Report) -> Row<'_> {
         .with("unmatched", report.unmatched().iter().map(term).collect::<Cell<'_>>())
 }
 
-/// The site, a word for the reason, what goes with that, and all of it as a sentence. Bytes are
+/// Returns the site, a word for the reason, the details, and a sentence with all of it. Bytes are
 /// hexadecimal.
 pub(super) fn refusal(refusal: &Refusal) -> Row<'_> {
     let row = |reason: &'static str| Row::new().with("site", refusal.site()).with("reason", reason);

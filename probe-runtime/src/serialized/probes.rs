@@ -1,4 +1,4 @@
-//! What is known of a probe: what `PROBES=list` shows of it, and what else [`ProbeInfo`] has.
+//! Serializes a probe: the columns of `PROBES=list`, and the other properties in [`ProbeInfo`].
 
 use serde_core::{Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! Rows and reports, as `serde` has them: as maps.
+//! Serializes rows and reports as maps.
 
 use serde_core::ser::SerializeMap;
 use serde_core::{Serialize, Serializer};
@@ -26,7 +26,7 @@ impl Serialize for Row<'_> {
     }
 }
 
-/// The rows of a report, made one after the other.
+/// The rows of a report, created one after the other.
 struct Rows<'a, Report>(&'a Report);
 
 impl<Report: Written> Serialize for Rows<'_, Report> {
@@ -46,7 +46,7 @@ fn report<S: Serializer>(report: &impl Written, serializer: S) -> Result<S::Ok, 
 
 macro_rules! reports {
     ($($report:ty),*) => {$(
-        /// As the object that `to_json` writes.
+        /// Serializes as the object that `to_json` writes.
         impl Serialize for $report {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 report(self, serializer)
@@ -55,10 +55,10 @@ macro_rules! reports {
     )*};
 }
 
-/// `rows!(Type: what its row is, …)`.
+/// `rows!(Type: function that returns its row, …)`.
 macro_rules! rows {
     ($($of:ty: $row:expr),* $(,)?) => {$(
-        /// As reports for programs have it: a map, times in nanoseconds.
+        /// Serializes as the map that reports for programs have, with times in nanoseconds.
         impl Serialize for $of {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let row: fn(&Self) -> Row<'_> = $row;
@@ -83,7 +83,7 @@ rows!(crate::consumers::FunctionLatency: Self::row, crate::consumers::FunctionSl
 
 #[cfg(feature = "call-tree")]
 reports!(crate::consumers::Tree);
-// Without `parent`: what that counts is the rows of a tree.
+// Without `parent`, which is an index into the rows of a tree.
 #[cfg(feature = "call-tree")]
 rows!(crate::consumers::TreeNode: |node| node.row(None));
 

@@ -1,10 +1,10 @@
-//! The series of one name.
+//! The series with one name.
 
 use std::collections::BTreeMap;
 
 use super::{MetricKind, Value};
 
-/// The series of one name. All of them are of one kind.
+/// The series with one name. All of them are of one kind.
 ///
 /// ```
 /// use probe_runtime::metrics::{MetricKind, Metrics};
@@ -55,7 +55,7 @@ impl Family {
         &self.name
     }
 
-    /// What the family measures, for people.
+    /// A description of the family, for people.
     pub fn help(&self) -> &str {
         &self.help
     }
@@ -87,8 +87,8 @@ impl Family {
         }
     }
 
-    /// Keeps each number that only grows from falling below what it was, and brings series back
-    /// that have gone. A family that was of another kind before stays as it was.
+    /// Keeps each number that only grows from falling below its former value, and brings back
+    /// series that have disappeared. If the family was of another kind before, it stays as it was.
     pub(super) fn raise(&mut self, before: &Self) {
         if self.kind != before.kind {
             self.clone_from(before);

@@ -1,8 +1,8 @@
-//! Calls by the time that they took.
+//! Calls grouped by their time.
 
 use std::sync::Arc;
 
-/// Calls by the time that they took, counted below each of some bounds.
+/// Calls grouped by their time: the number of calls below each of some bounds.
 ///
 /// ```
 /// use probe_runtime::metrics::{Metrics, Value};
@@ -50,13 +50,15 @@ pub(super) const BOUNDS: [u64; 22] = [
 ];
 
 impl Histogram {
-    /// `times` are times in nanoseconds, each with its number of calls, in any order.
+    /// Creates a histogram. `times` are times in nanoseconds, each with its number of calls, in any
+    /// order.
     pub(super) fn new(bounds: Arc<[u64]>, sum: u64, times: &[(u64, u64)]) -> Self {
         let mut cumulative = vec![0; bounds.len()];
         let mut calls = 0;
         for (time, of_it) in times {
             calls += of_it;
-            // The first bound that is not less; a time above the last one is in `calls` only.
+            // The first bound that is not below the time. A time above the last bound counts only
+            // in `calls`.
             if let Some(count) = cumulative.get_mut(bounds.partition_point(|bound| bound < time)) {
                 *count += of_it;
             }
@@ -76,8 +78,8 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// Keeps each number from falling below what it was. The result is cumulative, too: the larger
-    /// one of two ascending sequences, number by number, ascends.
+    /// Keeps each number from falling below its former value. The result is still cumulative: the
+    /// larger of two ascending sequences, number by number, ascends.
     pub(super) fn raise(&mut self, before: &Self) {
         self.cumulative.iter_mut().zip(&before.cumulative).for_each(|(now, it)| *now = (*now).max(*it));
         self.calls = self.calls.max(before.calls);

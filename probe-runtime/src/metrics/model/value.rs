@@ -16,7 +16,7 @@ pub enum MetricKind {
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// Calls by the time that they took.
+    /// Calls grouped by their time.
     Histogram,
 }
 
@@ -39,13 +39,13 @@ pub enum MetricKind {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Value {
-    /// How many there have been so far.
+    /// A number of events so far.
     Count(u64),
     /// A time that only grows, in nanoseconds. Collectors get seconds.
     Nanoseconds(u64),
-    /// A number as it is now.
+    /// The present number.
     Gauge(f64),
-    /// Calls by the time that they took.
+    /// Calls grouped by their time.
     Histogram(Histogram),
 }
 
@@ -68,7 +68,7 @@ impl Value {
         }
     }
 
-    /// Keeps a value that only grows from falling below what it was. Gauges stay as they are.
+    /// Keeps a value that only grows from falling below its former value. Gauges stay as they are.
     pub(super) fn raise(&mut self, before: &Self) {
         match (self, before) {
             (Self::Count(now), Self::Count(before)) | (Self::Nanoseconds(now), Self::Nanoseconds(before)) => {
