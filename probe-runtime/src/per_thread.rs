@@ -1,15 +1,16 @@
 //! A consumer's memory for each thread, without the heap.
 //!
-//! Life: memory is mapped at the thread's first hit of that consumer. When the thread ends, the
-//! memory stays, so that its numbers remain in every sum. A later thread takes it over, as it does
-//! slots. It is unmapped with the [`PerThread`]. It is mapped as a whole, and only the touched
-//! pages take memory: unused room costs addresses only.
-//! Cost: two loads on a hit. The thread's first hit takes the system calls that map memory, as
+//! Life cycle: memory is mapped at the thread's first hit of the consumer. When the thread ends,
+//! its memory stays, so that its numbers remain in every sum, and a later thread takes it over
+//! together with the slot. It is unmapped with the [`PerThread`]. It is mapped as a whole, but only
+//! touched pages take memory: unused room costs addresses only.
+//!
+//! Cost: two loads on a hit. The thread's first hit makes the system calls that map memory, as
 //! every thread's first hit does.
 
-// Safety: relies on `Zeroed`, so that fresh memory holds values; on cells that only this
-// `PerThread` writes, each by the thread that owns the slot; and on `drop` alone unmapping memory,
-// which no borrow from it outlives.
+// Safety: relies on `Zeroed`, so that fresh memory holds valid values; on cells that only this
+// `PerThread` writes, each by the thread that owns the slot; and on memory being unmapped only by
+// `drop`, which no borrow outlives.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -36,13 +37,13 @@ use crate::os;
 /// use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// use probe_runtime::{Consumer, Error, Event, PerThread, Zeroed, probe, select};
 ///
-/// /// What a thread knows of its hits.
+/// /// The hits of one thread.
 /// struct Seen {
 ///     hits: AtomicU64,
 ///     last_line: AtomicU32,
 /// }
 ///
-/// // SAFETY: atomic integers, which zeroes are values of; nothing to drop.
+/// // SAFETY: atomic integers are valid if zeroed, and need no drop.
 /// unsafe impl Zeroed for Seen {}
 ///
 /// struct Watch(PerThread<Seen, ()>);
@@ -72,7 +73,7 @@ pub unsafe trait Zeroed: Sync + 'static {}
 
 macro_rules! zeroed {
     ($($ty:ty),*) => { $(
-        // SAFETY: an atomic integer, of any bits.
+        // SAFETY: an atomic integer is valid for all bits.
         unsafe impl Zeroed for $ty {}
     )* };
 }
@@ -82,16 +83,16 @@ zeroed!(AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize);
 
 // SAFETY: zero is `false`.
 unsafe impl Zeroed for AtomicBool {}
-// SAFETY: no bytes.
+// SAFETY: it has no bytes.
 unsafe impl Zeroed for () {}
-// SAFETY: as its elements, one after the other.
+// SAFETY: it consists of its elements.
 unsafe impl<T: Zeroed, const N: usize> Zeroed for [T; N] {}
-// SAFETY: as its parts; padding may be anything.
+// SAFETY: it consists of its parts; padding may have any value.
 unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 
-/// A head and a number of parts for each thread that hits a consumer's probes, all zero at first.
-/// For consumers, which may take no heap and no lock on a hit. Make it in
-/// [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
+/// Memory for consumers, which must not use the heap or take a lock on a hit: one head and a number
+/// of parts for each thread that hits the consumer's probes. All of it is zero at first. Create it
+/// in [`Consumer::prepare`](crate::Consumer::prepare), where the number of parts is known.
 ///
 /// ```
 /// use std::sync::OnceLock;
@@ -132,28 +133,29 @@ unsafe impl<A: Zeroed, B: Zeroed> Zeroed for (A, B) {}
 /// # Ok::<(), Error>(())
 /// ```
 pub struct PerThread<H: Zeroed, P: Zeroed> {
-    /// For each slot: the address of its memory, and the number of hits that found none.
+    /// For each slot: the address of its memory, and the number of hits for which there was none.
     cells: Cells<2>,
     parts: usize,
     made: PhantomData<fn() -> (H, P)>,
 }
 
-/// The offset of the head in its pages. It differs from that of a slot, whose first bytes each hit
-/// writes. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a load may
-/// wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
+/// The offset of the head in its pages. It differs from the offset of a slot, whose first bytes
+/// each hit writes. That saves 1 % of a call that `Latency` measures (EPYC). The likely cause: a
+/// load may wait for a store 4 KiB away (Intel's optimization manual, "4-KByte aliasing").
 const HEAD_AT: usize = 2048;
 
-/// The first cell if there was no memory; it is no address.
+/// The first cell after memory could not be mapped; it is not a valid address.
 const REFUSED: u64 = 1;
 
 impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
-    /// Memory for a head and `parts` parts, for each thread that will ask for it.
+    /// Creates memory for a head and `parts` parts for each thread; it is mapped when the thread
+    /// asks for it.
     ///
     /// # Errors
-    /// [`Error::OutOfCounters`] if too much is counted already.
+    /// [`Error::OutOfCounters`] if there are no counters left.
     ///
     /// # Panics
-    /// If that is more memory than can be addressed.
+    /// If the size exceeds the address space.
     pub fn new(parts: usize) -> Result<Self, Error> {
         const {
             assert!(!needs_drop::<H>() && !needs_drop::<P>());
@@ -168,7 +170,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         Ok(Self { cells: Cells::take()?, parts, made: PhantomData })
     }
 
-    /// The memory of the thread that makes this hit; `None` if there is none, which is
+    /// Returns the memory of the thread that makes this hit; `None` if there is none, which is
     /// [counted](Self::lost).
     #[inline(always)]
     pub fn of(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
@@ -177,7 +179,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         if known > REFUSED { Some(self.local(slot, known)) } else { self.map(slot, known) }
     }
 
-    /// The memory of a thread that has it already, without a function call.
+    /// Returns the memory of a thread that has asked for it before, without a function call.
     #[inline(always)]
     pub(crate) fn known(&self, event: &Event<'_>) -> Option<Local<'_, H, P>> {
         let slot = event.slot();
@@ -185,7 +187,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         (known > REFUSED).then(|| self.local(slot, known))
     }
 
-    /// The memory of every thread that has asked for it, ended threads included.
+    /// Iterates over the memory of all threads that have asked for it, ended threads included.
     pub fn iter(&self) -> impl Iterator<Item = Local<'_, H, P>> {
         slots().filter_map(|slot| {
             let known = slot.word(self.memory()).load(Ordering::Acquire);
@@ -193,7 +195,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         })
     }
 
-    /// How many hits found no memory.
+    /// The number of hits for which there was no memory.
     pub fn lost(&self) -> u64 {
         slots().map(|slot| slot.count(self.cells.at()[1])).sum()
     }
@@ -205,7 +207,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
 
     #[inline(always)]
     fn local(&self, slot: &'static Slot, known: u64) -> Local<'_, H, P> {
-        // Addresses of this target fit.
+        // Addresses of this target fit in `usize`.
         let start = ptr::with_exposed_provenance::<u8>(usize::try_from(known).unwrap_or_default());
         // SAFETY: memory of `bytes` bytes less `HEAD_AT`, zeroed at first, aligned to that, and
         // unmapped by `drop` only; see `Zeroed`.
@@ -219,7 +221,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
     fn map(&self, slot: &'static Slot, known: u64) -> Option<Local<'_, H, P>> {
         let start = if known == REFUSED { ptr::null_mut() } else { os::memory::zeroed(self.bytes()) };
         if start.is_null() {
-            // Not again at every hit.
+            // Not tried again at every hit.
             slot.word(self.memory()).store(REFUSED, Ordering::Relaxed);
             slot.tally(self.cells.at()[1]);
             return None;
@@ -279,7 +281,7 @@ pub struct Local<'a, H, P> {
 }
 
 impl<'a, H, P> Local<'a, H, P> {
-    /// A part of the head, as the head.
+    /// Returns the memory with a part of the head as its head.
     #[inline(always)]
     pub(crate) fn map<G>(&self, of: impl FnOnce(&'a H) -> &'a G) -> Local<'a, G, ()> {
         Local { slot: self.slot, head: of(self.head), parts: &[] }
@@ -291,34 +293,34 @@ impl<'a, H, P> Local<'a, H, P> {
         self.head
     }
 
-    /// The parts, as many as were asked for.
+    /// The parts; their number is that of [`PerThread::new`].
     #[inline(always)]
     pub fn parts(&self) -> &'a [P] {
         self.parts
     }
 
-    /// The number of the thread that has it, or that was the last to. Threads are counted from 1 in
-    /// the order of their first hits of any probe, and numbers are never used again. A later thread
-    /// finds the values of an earlier one.
+    /// The number of the thread that owns the memory, or that owned it last. Threads are counted
+    /// from 1 in the order of their first hits of any probe, and numbers are never reused. A later
+    /// thread finds the values of an earlier one.
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.slot.thread()
     }
 
-    /// The name of that thread at its first hit; empty if the system does not tell. Do not call
-    /// this on a hit: it takes heap.
+    /// The name of that thread at its first hit; empty if the system does not provide it. Do not
+    /// call this on a hit, because it uses the heap.
     pub fn thread_name(&self) -> String {
         let name = self.thread_name_bytes();
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         String::from_utf8_lossy(&name[..len]).into_owned()
     }
 
-    /// The same as bytes, ended by zeros.
+    /// The thread's name as bytes, padded with zeros.
     pub fn thread_name_bytes(&self) -> [u8; 16] {
         self.slot.thread_name()
     }
 
-    /// Whether that thread has not ended.
+    /// Whether that thread is still running.
     pub fn is_alive(&self) -> bool {
         self.slot.is_owned()
     }

@@ -28,7 +28,7 @@ use crate::per_thread::{Local, Zeroed};
 ///         Some([])
 ///     }
 ///
-///     // A call's note is how deep it is.
+///     // A call's note is its depth.
 ///     fn begin(&self, _: Local<'_, AtomicU64, ()>, _function: usize, outer: u64) -> u64 {
 ///         outer + 1
 ///     }

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_parameter_its_bounds_decide() {
+    fn the_bounds_of_a_type_parameter_decide() {
         assert_eq!(unbounded(7_u8), (Type::Opaque, "(u8)".into()));
         assert_eq!(shown(7_u8), (Type::Format, "7".into()));
         assert_eq!(field(7_u8), (Type::U64, "7".into()));

@@ -1,9 +1,10 @@
-//! How a future that is entered inside learns its own address: with the context of its polls.
+//! Tells a future whose entry is inside of it its own address, through the context of its polls.
 //!
-//! The context is one of our own, made for each poll, with the waker of the poll's: what else
-//! nightly's `Context` carries (`ext`) does not reach the future. It is a field of an [`Entered`];
-//! the address beside it is out of the bounds of the reference that the future gets, so [`address`]
-//! goes there through exposed provenance, which Miri's `-Zmiri-strict-provenance` refuses.
+//! Each poll gets a context that is made for it, with the waker of the poll's own context. So the
+//! extension data of nightly's `Context` (`ext`) does not reach the future. The context is a field
+//! of an [`Entered`], which has the address next to it. The future gets a reference to the context
+//! only, and the address is outside of its bounds. So [`address`] uses exposed provenance, which
+//! Miri's `-Zmiri-strict-provenance` rejects.
 
 // Safety: relies on `address` being awaited in a future that `Probed` polls, which lends an
 // `Entered` to each poll.
@@ -15,7 +16,7 @@ use core::pin::Pin;
 use core::ptr;
 use core::task::{Context, Poll};
 
-/// The context of a poll, and the address of what is polled.
+/// The context of a poll, and the address of the polled future.
 #[repr(C)]
 pub(super) struct Entered<'a> {
     context: Context<'a>,
@@ -29,27 +30,28 @@ impl<'a> Entered<'a> {
         Self { context: Context::from_waker(outer.waker()), at }
     }
 
-    /// The context to poll with; [`address`] finds the rest around it. It is gone when the poll
-    /// ends.
+    /// The context to poll with; [`address`] finds the address next to it. It is valid until the
+    /// poll ends.
     #[inline(always)]
     pub(super) fn lend<'y>(&mut self) -> &mut Context<'y> {
         let whole = &raw mut *self;
         whole.expose_provenance();
-        // SAFETY: `Context` is its first field, borrowed for as long as the whole. Its waker lives
-        // until the poll that it is lent to ends, which can't keep a reference of either lifetime.
+        // SAFETY: `Context` is the first field, borrowed for as long as the whole. Its waker lives
+        // until the end of the poll that borrows it, which can't keep a reference of either
+        // lifetime.
         unsafe { &mut *whole.cast() }
     }
 }
 
-/// A future that is ready at once, with the address of the one that awaits it first of all.
+/// A future that is ready at once, with the address of the outermost future that awaits it.
 #[derive(Debug)]
 pub struct Address(());
 
-/// The address of the future that this is awaited in.
+/// Returns the address of the future in which this is awaited.
 ///
 /// # Safety
-/// It is awaited in a future that [`Probed`](super::Probed) polls, whose sites enter inside, and by
-/// itself: not through another future that polls with a context of its own.
+/// Await it directly in a future that [`Probed`](super::Probed) polls and whose sites enter inside;
+/// not through another future that polls with its own context.
 #[inline(always)]
 pub const unsafe fn address() -> Address {
     Address(())
@@ -61,8 +63,8 @@ impl Future for Address {
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
         let entered = ptr::with_exposed_provenance::<Entered<'_>>((&raw const *context).addr());
-        // SAFETY: `Probed` lends the context of an `Entered` to every poll (the caller's promise);
-        // it has exposed it, and `at` is not borrowed.
+        // SAFETY: `Probed` lends the context of an `Entered` to every poll (the caller's promise).
+        // It has exposed the provenance, and `at` is not borrowed.
         Poll::Ready(unsafe { (&raw const (*entered).at).read() })
     }
 }

@@ -4,14 +4,15 @@
 //! poll ──▶ entry | resume ──▶ the future's own poll ──▶ suspend | exit        drop, suspended ──▶ drop
 //! ```
 //!
-//! Life: a function with `#[probe]` makes it. Its first poll hits `entry`, and each later one
-//! `resume`. A poll that ends without a result hits `suspend`; the poll that ends with it (or with
-//! a panic) hits `exit`. If the future is dropped after its entry and before its exit, it hits
+//! Life cycle: a function with `#[probe]` creates it. Its first poll hits `entry`, and each later
+//! one `resume`. A poll that ends without a result hits `suspend`; the poll that ends with it (or
+//! with a panic) hits `exit`. If the future is dropped after its entry and before its exit, it hits
 //! `drop`.
 //!
 //! Between two hits of one future, a thread is either in it (from `entry` or `resume` to `suspend`
-//! or `exit`) or not. So its time on the processor and its awaited time are known apart. That works
-//! under any executor and through any combinator, since the awaits inside are not involved.
+//! or `exit`) or not. So its time on the processor and its awaited time can be measured separately.
+//! This works under any executor and through any combinator, since the awaits inside are not
+//! involved.
 //!
 //! Every hit has an address in the future as the field `future`. The future of an `async` block
 //! stays at its place from its first poll until it is dropped. So hits with one address belong
@@ -21,10 +22,10 @@
 //! addresses, even if one is inside of the other.
 //!
 //! Cost: the future of an `async` block does not grow. ([`Probed`] is as large as the wrapped
-//! future, since [`stage`] asks that one whether it has begun.) Another future gets one more byte,
-//! and its alignment. There is no allocation and no frame: `poll` is inlined into its caller, and
-//! the wrapped future's `poll` into it. While latent, a poll executes two NOPs and one comparison.
-//! If the entry has arguments, each poll also makes a context, on the stack.
+//! future, since [`stage`] asks that one whether it has begun.) Any other future grows by one byte
+//! and by padding to its alignment. There is no allocation and no frame: `poll` is inlined into its
+//! caller, and the wrapped future's `poll` into it. While latent, a poll executes two NOPs and one
+//! comparison. If the entry has arguments, each poll also makes a context, on the stack.
 
 use core::future::Future;
 
@@ -52,7 +53,7 @@ pub trait Sites {
     /// A poll ends without a result.
     fn suspend(at: usize);
 
-    /// The future is dropped, begun and not ended.
+    /// The future is dropped after its beginning and before its end.
     fn drop(at: usize);
 }
 

@@ -1,7 +1,7 @@
-//! The wrapper around a future.
+//! Wraps a future with probes.
 
-// Safety: relies on structural pinning: `future` is never moved once it is pinned, and has no other
-// way out.
+// Safety: relies on structural pinning: `future` is never moved once it is pinned, and is not
+// accessible in any other way.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::future::Future;
@@ -13,8 +13,8 @@ use core::task::{Context, Poll};
 use super::context::Entered;
 use super::{Sites, Stage};
 
-/// A future whose polls pass probes. As large as `F`, where `G` and `E` are of size 0: `E` always
-/// is, `G` for what an `async` block makes.
+/// A future whose polls pass probes. It is as large as `F` if `G` and `E` have size 0. `E` always
+/// has; `G` has for the future of an `async` block.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Probed<F, S, G, E>
 where
@@ -23,7 +23,7 @@ where
 {
     future: F,
     stage: G,
-    /// The exit's site. Of a panic there is no result.
+    /// The exit's site. It gets no result after a panic.
     exit: E,
     sites: PhantomData<fn() -> S>,
 }
@@ -35,14 +35,14 @@ where
     G: Stage<F>,
     E: Fn(usize, Option<&F::Output>),
 {
-    /// Wraps a future that no poll has begun.
+    /// Wraps a future that has not been polled.
     #[inline(always)]
     pub fn new(_: S, future: F, stage: G, exit: E) -> Self {
         Self { future, stage, exit, sites: PhantomData }
     }
 }
 
-/// A future of its own: its first poll is its entry, however far the one is that it is made of.
+/// A clone is a separate future: its first poll is its entry, however far the original is.
 impl<F, S, G, E> Clone for Probed<F, S, G, E>
 where
     F: Clone,
@@ -71,7 +71,7 @@ where
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: nothing is moved out of it; `future` is polled through a pin of its own.
+        // SAFETY: nothing is moved out of it; `future` is polled through its own pin.
         let Self { future, stage, exit, .. } = unsafe { self.get_unchecked_mut() };
         let at = stage.address(&raw const *future);
         if stage.is_fresh(future) {
@@ -81,7 +81,7 @@ where
             S::resume(at);
         }
         let mut entered;
-        // Each poll has it, whichever is the first: what the future reads does not rest on the
+        // Each poll gets the context, not only the first: the future's read must not depend on the
         // stage.
         let context = if S::ENTERS_INSIDE {
             entered = Entered::new(context, at);
@@ -90,9 +90,10 @@ where
             context
         };
         let panicked = Panicked { at, stage: &mut *stage, exit: &*exit, future: PhantomData::<F> };
-        // SAFETY: it is pinned with the whole, and stays where it is until it is dropped with it.
+        // SAFETY: it is pinned with the whole, and stays in place until it is dropped with the
+        // whole.
         let polled = unsafe { Pin::new_unchecked(future) }.poll(context);
-        // Before the exit's site: a field may panic there, and that is no second exit.
+        // Before the exit's site: if a field panics there, the exit must not be hit a second time.
         mem::forget(panicked);
         match &polled {
             Poll::Ready(result) => {
@@ -105,7 +106,7 @@ where
     }
 }
 
-/// Dropped where a future's own poll panics: the exit without a result.
+/// Hits the exit without a result: dropped when a future's poll panics.
 struct Panicked<'a, F, G, E>
 where
     F: Future,

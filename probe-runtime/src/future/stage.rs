@@ -1,16 +1,16 @@
-//! How far a future is: whether a poll is its first, and a drop a cancellation.
+//! The progress of a future: whether a poll is its first one, and whether a drop cancels it.
 //!
-//! An `async` block knows: which of its awaits it stands at is its discriminant, and
-//! [`mem::discriminant`] reads it. For types that are no enums the value is unspecified, not
-//! undefined; what rustc gives is tested in here: 0 before the first poll, 1 after the end, 2 after
-//! a panic, 3 and more at an await. Other futures have no such thing; beside them stands a byte of
-//! our own.
+//! The future of an `async` block has this state itself: its discriminant says at which await it
+//! is, and [`mem::discriminant`] reads it. For types that are not enums, the value is unspecified,
+//! but not undefined. The tests below check the values that rustc uses: 0 before the first poll, 1
+//! after the end, 2 after a panic, and 3 or more at an await. Other futures have no such state, so
+//! a byte of our own is stored next to them.
 //!
-//! Reading it borrows the whole future, shared, where variables of its own may be borrowed mutably,
-//! across an await. So each such block holds an [`Unfrozen`]: what is borrowed shared may then
-//! change, as far as the future's memory goes, and its own borrows stay valid.
+//! Reading the discriminant takes a shared borrow of the whole future, while variables inside may
+//! be borrowed mutably across an await. So each such block holds an [`Unfrozen`]: memory behind the
+//! shared borrow may then change, and the future's inner borrows stay valid.
 
-// Safety: `Unfrozen` has nothing that could be shared between threads.
+// Safety: `Unfrozen` holds no data that threads could share.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::cell::UnsafeCell;
@@ -18,7 +18,7 @@ use core::hash::{Hash, Hasher};
 use core::mem;
 use core::panic::RefUnwindSafe;
 
-/// What is known of how far a future of type `F` is.
+/// The progress of a future of type `F`.
 pub trait Stage<F: ?Sized> {
     /// Whether no poll has begun.
     fn is_fresh(&self, future: &F) -> bool;
@@ -26,17 +26,18 @@ pub trait Stage<F: ?Sized> {
     /// Whether a poll has begun, and none has ended the future.
     fn is_suspended(&self, future: &F) -> bool;
 
-    /// An address that no other future of this probe has while the two are where they are.
+    /// An address that differs from that of every other future of this probe, while neither is
+    /// moved.
     fn address(&self, future: *const F) -> usize;
 
-    /// Takes note that the first poll begins.
+    /// Notes that the first poll begins.
     fn begin(&mut self);
 
-    /// Takes note that the future has ended.
+    /// Notes that the future has ended.
     fn end(&mut self);
 }
 
-/// The future tells: one that an `async` block makes.
+/// The future itself has its state: it is the future of an `async` block.
 #[derive(Clone, Copy, Debug)]
 pub struct Told;
 
@@ -51,7 +52,7 @@ impl<F> Stage<F> for Told {
         discriminant(future) >= 3
     }
 
-    /// The future's: it is at least the byte of its discriminant.
+    /// The future's own address. Its size is at least one byte, for the discriminant.
     #[inline(always)]
     fn address(&self, future: *const F) -> usize {
         future.addr()
@@ -64,13 +65,14 @@ impl<F> Stage<F> for Told {
     fn end(&mut self) {}
 }
 
-/// A variable of a future that tells, from its first statement on: makes its type one of interior
-/// mutability, at no byte. Borrowed, so that the compiler keeps it across awaits.
+/// A variable in the future of an `async` block, from its first statement on. It gives the future's
+/// type interior mutability, without taking space. It is borrowed, so that the compiler keeps it
+/// across awaits.
 #[derive(Debug)]
 pub struct Unfrozen(UnsafeCell<()>);
 
 impl Unfrozen {
-    /// The variable.
+    /// Creates the variable.
     #[inline(always)]
     #[expect(clippy::new_without_default, reason = "only expansions call it")]
     pub const fn new() -> Self {
@@ -78,12 +80,12 @@ impl Unfrozen {
     }
 }
 
-// SAFETY: of size 0, so no access of it touches memory.
+// SAFETY: its size is 0, so no access touches memory.
 unsafe impl Sync for Unfrozen {}
 
 impl RefUnwindSafe for Unfrozen {}
 
-/// It is noted beside the future.
+/// The state is stored next to the future.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Noted {
     /// No poll has begun.
@@ -94,7 +96,7 @@ pub enum Noted {
     Ended,
 }
 
-/// Whatever the future has done, its clone is another, which no poll has begun.
+/// A clone is a separate future that has not been polled.
 impl Clone for Noted {
     fn clone(&self) -> Self {
         Self::Fresh
@@ -112,7 +114,8 @@ impl<F> Stage<F> for Noted {
         *self == Self::Begun
     }
 
-    /// The byte's own: the future may begin with another future of this probe, and may be of size 0.
+    /// The address of the byte: the future may begin with another future of this probe, and may
+    /// have size 0.
     #[inline(always)]
     fn address(&self, _: *const F) -> usize {
         (&raw const *self).addr()
@@ -129,10 +132,10 @@ impl<F> Stage<F> for Noted {
     }
 }
 
-/// The discriminant as a number.
+/// Returns the discriminant as a number.
 #[inline(always)]
 fn discriminant<F>(future: &F) -> u64 {
-    /// Takes the one integer that a discriminant hashes as.
+    /// Receives the one integer that a discriminant hashes.
     struct Number(u64);
 
     impl Hasher for Number {
@@ -190,7 +193,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "a shared reference to a future that refers to itself: rust-lang/rust#137750")]
-    fn an_async_block_tells() {
+    fn an_async_block_has_its_stage() {
         assert_eq!(stages(async {}), [vec![true, false], vec![false, false]]);
         assert_eq!(stages(yield_now()), [vec![true, false, false], vec![false, true, false]]);
         let three = async {
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "a shared reference to a future that refers to itself: rust-lang/rust#137750")]
-    fn one_that_panics_has_ended() {
+    fn a_future_that_panicked_has_ended() {
         let panics = async {
             yield_now().await;
             panic!("on purpose");

@@ -1,4 +1,4 @@
-//! Which sites the wrapper passes, with sites that write down their names.
+//! Tests which sites the wrapper passes; the sites record their names.
 
 use core::future::{Future, ready};
 use core::pin::pin;
@@ -37,7 +37,7 @@ impl Sites for Names {
     }
 }
 
-/// As without `std`, where nothing contains it.
+/// As without `std`, where panics of fields are not caught.
 #[test]
 fn a_field_of_the_exit_that_panics_passes_it_once() {
     let polled = catch_unwind(AssertUnwindSafe(|| {
