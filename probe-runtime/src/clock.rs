@@ -61,26 +61,26 @@ impl Default for Clock {
 }
 
 impl Clock {
-    /// The best clock of this machine.
+    /// Creates the best clock that this machine has.
     pub fn new() -> Self {
         FIRST.get_or_init(Moment::now);
         Self { is_counter: has_counter() }
     }
 
-    /// Whether ticks are those of the processor's counter, rather than nanoseconds of the system's
-    /// clock.
+    /// Returns whether ticks are those of the processor's counter, rather than nanoseconds of the
+    /// system's clock.
     pub fn is_counter(self) -> bool {
         self.is_counter
     }
 
-    /// The time in ticks, from an arbitrary beginning. Makes no system call.
+    /// Returns the time in ticks, from an arbitrary beginning. Makes no system call.
     #[inline(always)]
     pub fn now(self) -> u64 {
         if self.is_counter { counter() } else { system() }
     }
 
-    /// The time in ticks, read before later instructions begin. (Intel SDM 2B, "RDTSC": `LFENCE`
-    /// immediately after.)
+    /// Returns the time in ticks, read before later instructions begin. (Intel SDM 2B, "RDTSC":
+    /// `LFENCE` immediately after.)
     #[cfg(feature = "profiler")]
     #[inline(always)]
     pub(crate) fn now_in_order(self) -> u64 {
@@ -89,21 +89,21 @@ impl Clock {
         now
     }
 
-    /// The time in ticks if the clock is the processor's counter; takes no function call.
+    /// Returns the time in ticks if the clock is the processor's counter; takes no function call.
     #[inline(always)]
     pub fn counter(self) -> Option<u64> {
         if self.is_counter { Some(counter()) } else { None }
     }
 
-    /// The length of a tick. If the process first used its clock less than 20 ms ago, this waits
-    /// for the rest of that time.
+    /// Returns the length of a tick. If the process first used its clock less than 20 ms ago, this
+    /// waits for the rest of that time.
     pub fn scale(self) -> Scale {
         self.scale_since(*FIRST.get_or_init(Moment::now), APART)
     }
 
-    /// The length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was first used
-    /// over a second ago, the length is measured anew: the machine may have slept since, which not
-    /// all clocks count.
+    /// Returns the length of a tick to a thousandth; waits for at most 0.1 ms. If the clock was
+    /// first used over a second ago, the length is measured anew: the machine may have slept since,
+    /// which not all clocks count.
     #[cfg(feature = "profiler")]
     pub(crate) fn rough_scale(self) -> Scale {
         let first = *FIRST.get_or_init(Moment::now);
@@ -128,7 +128,7 @@ impl Clock {
 }
 
 impl Moment {
-    /// The best of several readings: the one that took the shortest time.
+    /// Returns the best of several readings: the one that took the shortest time.
     fn now() -> Self {
         let look = || {
             let before = counter();
@@ -212,7 +212,7 @@ impl Scale {
         (ticks as f64 * self.nanoseconds_per_tick).round() as u64
     }
 
-    /// The length of a tick in nanoseconds.
+    /// Returns the length of a tick in nanoseconds.
     pub fn nanoseconds_per_tick(self) -> f64 {
         self.nanoseconds_per_tick
     }

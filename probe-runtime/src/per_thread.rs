@@ -195,7 +195,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         })
     }
 
-    /// The number of hits for which there was no memory.
+    /// Returns the number of hits for which there was no memory.
     pub fn lost(&self) -> u64 {
         slots().map(|slot| slot.count(self.cells.at()[1])).sum()
     }
@@ -231,7 +231,7 @@ impl<H: Zeroed, P: Zeroed> PerThread<H, P> {
         Some(self.local(slot, known))
     }
 
-    /// The offset of the parts.
+    /// Returns the offset of the parts.
     const fn parts_at() -> usize {
         size_of::<H>().next_multiple_of(if align_of::<P>() < 64 { 64 } else { align_of::<P>() })
     }
@@ -287,40 +287,40 @@ impl<'a, H, P> Local<'a, H, P> {
         Local { slot: self.slot, head: of(self.head), parts: &[] }
     }
 
-    /// The head.
+    /// Returns the head.
     #[inline(always)]
     pub fn head(&self) -> &'a H {
         self.head
     }
 
-    /// The parts; their number is that of [`PerThread::new`].
+    /// Returns the parts; their number is that of [`PerThread::new`].
     #[inline(always)]
     pub fn parts(&self) -> &'a [P] {
         self.parts
     }
 
-    /// The number of the thread that owns the memory, or that owned it last. Threads are counted
-    /// from 1 in the order of their first hits of any probe, and numbers are never reused. A later
-    /// thread finds the values of an earlier one.
+    /// Returns the number of the thread that owns the memory, or that owned it last. Threads are
+    /// counted from 1 in the order of their first hits of any probe, and numbers are never reused.
+    /// A later thread finds the values of an earlier one.
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.slot.thread()
     }
 
-    /// The name of that thread at its first hit; empty if the system does not provide it. Do not
-    /// call this on a hit, because it uses the heap.
+    /// Returns the name of that thread at its first hit; empty if the system does not provide it.
+    /// Do not call this on a hit, because it uses the heap.
     pub fn thread_name(&self) -> String {
         let name = self.thread_name_bytes();
         let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         String::from_utf8_lossy(&name[..len]).into_owned()
     }
 
-    /// The thread's name as bytes, padded with zeros.
+    /// Returns the thread's name as bytes, padded with zeros.
     pub fn thread_name_bytes(&self) -> [u8; 16] {
         self.slot.thread_name()
     }
 
-    /// Whether that thread is still running.
+    /// Returns whether that thread is still running.
     pub fn is_alive(&self) -> bool {
         self.slot.is_owned()
     }

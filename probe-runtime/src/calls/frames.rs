@@ -74,7 +74,7 @@ impl<const N: usize> Frames<N> {
         self.len.load(Relaxed) as usize
     }
 
-    /// Whether a hit must look for calls that ended without an exit.
+    /// Returns whether a hit must look for calls that ended without an exit.
     pub(super) fn is_watched(&self) -> bool {
         self.watch.load(Relaxed) != UNWATCHED
     }
@@ -85,7 +85,7 @@ impl<const N: usize> Frames<N> {
         self.plain.store(if is_plain { self.generation.load(Relaxed) } else { 0 }, Relaxed);
     }
 
-    /// The call at this depth, from 1.
+    /// Returns the call at this depth, from 1.
     #[inline(always)]
     pub(super) fn at(&self, depth: usize) -> Option<&Frame<N>> {
         self.stack.get(depth.wrapping_sub(1))
@@ -109,8 +109,8 @@ impl<const N: usize> Frames<N> {
         Some((frame, self.at(len)))
     }
 
-    /// The same for a call without a mark. Returns `None` if there is no room or `now` returns
-    /// `None`; it calls no other function.
+    /// Pushes a frame for a call without a mark. Returns `None` if there is no room or `now`
+    /// returns `None`; it calls no other function.
     #[inline(always)]
     pub(super) fn push_plain(
         &self,
@@ -298,7 +298,7 @@ impl<const N: usize> Frame<N> {
         function
     }
 
-    /// Whether the frame belongs to this call.
+    /// Returns whether the frame belongs to this call.
     pub(super) fn is(&self, function: u32, mark: Mark) -> bool {
         let found = self.key.load(Relaxed) & !WATCHED;
         found == key(function, mark) && (mark == 0 || self.mark.load(Relaxed) == mark)

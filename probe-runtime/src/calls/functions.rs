@@ -50,22 +50,23 @@ pub struct Function {
 }
 
 impl Function {
-    /// Module path and name, joined by `::`.
+    /// Returns the module path and the name, joined by `::`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The source file.
+    /// Returns the source file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The source line, from 1.
+    /// Returns the source line, from 1.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// Whether the function is a future: it may be suspended, and resumed on another thread.
+    /// Returns whether the function is a future: it may be suspended, and resumed on another
+    /// thread.
     pub fn is_future(&self) -> bool {
         self.is_future
     }
@@ -229,8 +230,8 @@ impl<'a> Listed<'a> {
         self.path.cmp(other.path).then_with(file).then_with(|| self.of.line().cmp(&other.of.line()))
     }
 
-    /// Whether the probe belongs to a future. The exit of a future has the future's address as its
-    /// first field; that of a plain function has the outcome.
+    /// Returns whether the probe belongs to a future. The exit of a future has the future's address
+    /// as its first field; that of a plain function has the outcome.
     fn is_of_future(&self) -> bool {
         match self.kind {
             Kind::Suspend | Kind::Resume | Kind::Drop => true,

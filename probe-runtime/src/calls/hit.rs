@@ -101,28 +101,29 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
         })
     }
 
-    /// The period from its creation until now.
+    /// Returns the period from its creation until now.
     #[cfg(any(feature = "latency", feature = "call-tree", feature = "perf"))]
     pub(crate) fn period(&self) -> Period {
         self.since.period()
     }
 
-    /// The functions whose calls are paired, ordered by path.
+    /// Returns the functions whose calls are paired, ordered by path.
     pub fn functions(&self) -> &[Function] {
         &self.selected.functions
     }
 
-    /// The functions whose calls are not paired, because not all of their probes were selected.
+    /// Returns the functions whose calls are not paired, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.selected.left_out
     }
 
-    /// Iterates over the meter's part of each thread, with the thread's number.
+    /// Iterates over the meter's data of all threads.
     pub fn heads(&self) -> impl Iterator<Item = Local<'_, M::Head, ()>> {
         self.memory.iter().map(|local| local.map(|head| &head.own))
     }
 
-    /// Iterates over the meter's part of a function, one for each thread.
+    /// Iterates over the meter's data of a function on all threads.
     pub fn parts(&self, function: usize) -> impl Iterator<Item = &M::Part> {
         self.memory.iter().filter_map(move |local| Some(&local.parts().get(function)?.own))
     }

@@ -153,7 +153,7 @@ pub struct Ended<'a, const N: usize, H, P> {
 }
 
 impl<const N: usize, H, P> Ended<'_, N, H, P> {
-    /// The part of `elapsed` that was not spent in calls inside of this one.
+    /// Returns the part of `elapsed` that was not spent in calls inside of this one.
     pub fn own(&self) -> [u64; N] {
         difference(self.elapsed, self.inner)
     }
@@ -201,7 +201,8 @@ pub struct Unpaired {
 }
 
 impl Unpaired {
-    /// The number of hits without a partner: entries without exits, and exits without entries.
+    /// Returns the number of hits without a partner: entries without exits, and exits without
+    /// entries.
     pub fn total(self) -> u64 {
         self.without_entry + self.without_exit
     }

@@ -70,7 +70,7 @@ impl<const N: usize, M: Meter<N>> OnceCalls<N, M> {
         Ok(())
     }
 
-    /// The calls; `None` before they were [prepared](Self::prepare).
+    /// Returns the calls; `None` before they were [prepared](Self::prepare).
     pub fn get(&self) -> Option<&Calls<N, M>> {
         self.0.get()
     }

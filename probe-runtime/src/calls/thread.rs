@@ -89,7 +89,7 @@ impl<'a, const N: usize, M: Meter<N>> Thread<'a, N, M> {
         frame.start(meter.read(self.own()));
     }
 
-    /// The meter's data of the thread.
+    /// Returns the meter's data of the thread.
     #[inline(always)]
     pub(super) fn own(self) -> Local<'a, M::Head, ()> {
         self.local.map(|head| &head.own)

@@ -13,8 +13,8 @@ use {
 #[cfg(feature = "std")]
 static FAILED: AtomicU64 = AtomicU64::new(0);
 
-/// The number of captures that panicked in this process so far: in the expression of a field, or in
-/// its `Debug` or `Display` while a consumer formatted it.
+/// Returns the number of captures that panicked in this process so far: in the expression of a
+/// field, or in its `Debug` or `Display` while a consumer formatted it.
 ///
 /// The program notices nothing but the panic hook's message. If an expression panicked, all fields
 /// of that hit are [`ValueRef::Failed`](crate::ValueRef::Failed), and the hit is delivered and

@@ -17,12 +17,12 @@ use core::ptr;
 use crate::abi::passage::Passage;
 use crate::abi::value::{Field, absent};
 
-/// The largest size, approximately, at which the compiler keeps the parts of a copy in registers.
+/// Whether the compiler keeps the parts of a copy in registers: up to about this size.
 const fn is_copied<T>() -> bool {
     size_of::<T>() <= 64
 }
 
-/// Functions return values of at most two registers in registers.
+/// Whether functions return the value in registers: up to two.
 const fn is_moved<T>() -> bool {
     size_of::<T>() <= 2 * size_of::<usize>()
 }
@@ -98,7 +98,7 @@ impl<'a, T: Copy> Kept<'a, T> {
         Self { original: None, copy: MaybeUninit::new(value) }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline(always)]
     pub fn get(&self) -> &T {
         match self.original {
@@ -239,7 +239,7 @@ impl<'a, T> Moved<'a, T> {
         Self { place, moved }
     }
 
-    /// The result.
+    /// Returns the result.
     #[inline(always)]
     pub fn get(&self) -> &T {
         if is_moved::<T>() {

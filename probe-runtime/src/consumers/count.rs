@@ -57,7 +57,7 @@ impl Consumer for Count {
 }
 
 impl Attachment<Count> {
-    /// The hits of all its probes together.
+    /// Returns the hits of all its probes together.
     pub fn total(&self) -> u64 {
         self.counts().total()
     }

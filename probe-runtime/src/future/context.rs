@@ -30,8 +30,8 @@ impl<'a> Entered<'a> {
         Self { context: Context::from_waker(outer.waker()), at }
     }
 
-    /// The context to poll with; [`address`] finds the address next to it. It is valid until the
-    /// poll ends.
+    /// Returns the context to poll with; [`address`] finds the address next to it. It is valid
+    /// until the poll ends.
     #[inline(always)]
     pub(super) fn lend<'y>(&mut self) -> &mut Context<'y> {
         let whole = &raw mut *self;

@@ -57,8 +57,8 @@ pub trait Sites {
     fn drop(at: usize);
 }
 
-/// The result of an `async fn`, as the type of its first `return`, which never runs. Without it the
-/// compiler would have to infer the type from the body, and could not coerce to it.
+/// Returns the result of an `async fn`, as the type of its first `return`, which never runs.
+/// Without it the compiler would have to infer the type from the body, and could not coerce to it.
 pub fn returned<T>() -> T {
     unreachable!("no code calls it")
 }

@@ -20,14 +20,14 @@ use core::panic::RefUnwindSafe;
 
 /// The progress of a future of type `F`.
 pub trait Stage<F: ?Sized> {
-    /// Whether no poll has begun.
+    /// Returns whether no poll has begun.
     fn is_fresh(&self, future: &F) -> bool;
 
-    /// Whether a poll has begun, and none has ended the future.
+    /// Returns whether a poll has begun, and none has ended the future.
     fn is_suspended(&self, future: &F) -> bool;
 
-    /// An address that differs from that of every other future of this probe, while neither is
-    /// moved.
+    /// Returns an address that differs from that of every other future of this probe, while neither
+    /// is moved.
     fn address(&self, future: *const F) -> usize;
 
     /// Notes that the first poll begins.
@@ -52,7 +52,7 @@ impl<F> Stage<F> for Told {
         discriminant(future) >= 3
     }
 
-    /// The future's own address. Its size is at least one byte, for the discriminant.
+    /// Returns the future's own address. Its size is at least one byte, for the discriminant.
     #[inline(always)]
     fn address(&self, future: *const F) -> usize {
         future.addr()
@@ -114,8 +114,8 @@ impl<F> Stage<F> for Noted {
         *self == Self::Begun
     }
 
-    /// The address of the byte: the future may begin with another future of this probe, and may
-    /// have size 0.
+    /// Returns the address of the byte: the future may begin with another future of this probe, and
+    /// may have size 0.
     #[inline(always)]
     fn address(&self, _: *const F) -> usize {
         (&raw const *self).addr()

@@ -66,15 +66,15 @@ impl Default for Exporter {
 }
 
 impl Exporter {
-    /// An exporter that watches nothing yet, with the default bounds for histograms: 1, 2.5 and 5
-    /// of each decade, from 1 µs to 10 s.
+    /// Creates an exporter that watches nothing yet, with the default bounds for histograms: 1, 2.5
+    /// and 5 of each decade, from 1 µs to 10 s.
     pub fn new() -> Self {
         Self::over(Arc::clone(Metrics::default().bounds()))
     }
 
-    /// An exporter with these bounds for histograms, in any order. Each bound makes one series for
-    /// each function that was called. Give all instances of a program the same bounds, so that
-    /// their histograms can be added up.
+    /// Creates an exporter with these bounds for histograms, in any order. Each bound makes one
+    /// series for each function that was called. Give all instances of a program the same bounds,
+    /// so that their histograms can be added up.
     ///
     /// ```
     /// use std::time::Duration;

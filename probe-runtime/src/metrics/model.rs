@@ -40,7 +40,7 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    /// No families, with the default bounds.
+    /// Creates a snapshot without families, with the default bounds.
     fn default() -> Self {
         Self::new(Arc::new(BOUNDS))
     }
@@ -56,7 +56,7 @@ impl Metrics {
         &self.bounds
     }
 
-    /// The families, by name.
+    /// Iterates over the families, by name.
     pub fn families(&self) -> impl Iterator<Item = &Family> {
         self.families.iter()
     }
@@ -70,17 +70,17 @@ impl Metrics {
         self.add(name, help, labels, Value::Count(count));
     }
 
-    /// The same as [`count`](Self::count) for a time that only grows, in nanoseconds.
+    /// Adds, like [`count`](Self::count), a time that only grows, in nanoseconds.
     pub fn time(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], nanoseconds: u64) {
         self.add(name, help, labels, Value::Nanoseconds(nanoseconds));
     }
 
-    /// The same as [`count`](Self::count) for a number that goes up and down, as it is now.
+    /// Adds, like [`count`](Self::count), the present value of a number that goes up and down.
     pub fn gauge(&mut self, name: &str, help: &str, labels: &[(&'static str, &str)], value: f64) {
         self.add(name, help, labels, Value::Gauge(value));
     }
 
-    /// The same as [`count`](Self::count) for calls by the time that they took.
+    /// Adds, like [`count`](Self::count), calls grouped by their time.
     ///
     /// `sum` is the time of all calls together; `times` are times, each with its number of calls,
     /// in any order. All times are in nanoseconds.

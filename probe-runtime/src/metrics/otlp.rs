@@ -11,7 +11,7 @@ use crate::report::{Object, array};
 const CUMULATIVE: u64 = 2;
 
 impl Metrics {
-    /// The body of a POST to an OpenTelemetry collector's `/v1/metrics`, of the type
+    /// Returns the body of a POST to an OpenTelemetry collector's `/v1/metrics`, of the type
     /// `application/json`. `resource` describes the program: `service.name`, `service.instance.id`.
     ///
     /// Names have neither `_total` nor `_seconds`, and the unit stands beside them; a collector

@@ -19,8 +19,8 @@ use super::{Family, MetricKind, Metrics, Series, Value};
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 impl Metrics {
-    /// The snapshot as Prometheus's text, of the type [`CONTENT_TYPE`]: families by name, series by
-    /// labels. Characters that a name may not hold become underscores.
+    /// Returns the snapshot as Prometheus's text, of the type [`CONTENT_TYPE`]: families by name,
+    /// series by labels. Characters that a name may not hold become underscores.
     pub fn to_prometheus(&self) -> String {
         let mut text = String::new();
         self.families().for_each(|family| push_family(&mut text, family));

@@ -6,8 +6,8 @@ use super::{Csv, Row, Rows, Table, Written, document, footnotes, foreign, json, 
 use crate::registry::{Counts, ProbeCount};
 
 impl Counts {
-    /// The counts as JSON: an object with the program, the time of measurement, and the probes as
-    /// `rows`, which have the columns of [`to_csv`](Self::to_csv).
+    /// Returns the counts as JSON: an object with the program, the time of measurement, and the
+    /// probes as `rows`, which have the columns of [`to_csv`](Self::to_csv).
     ///
     /// ```
     /// use probe_runtime::{Count, probe, select};
@@ -24,7 +24,7 @@ impl Counts {
         json(self)
     }
 
-    /// The probes as comma-separated values (RFC 4180): a line each, under a heading.
+    /// Returns the probes as comma-separated values (RFC 4180): a line each, under a heading.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&["probe", "kind", "file", "line", "sites", "hits"]);
         for ProbeCount { probe, hits } in self {

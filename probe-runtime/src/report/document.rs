@@ -21,7 +21,7 @@ pub(crate) trait Written {
 
     fn rows(&self) -> Rows<'_>;
 
-    /// The members after the rows.
+    /// Returns the members after the rows.
     fn rest(&self) -> Row<'_> {
         Row::new()
     }
@@ -51,7 +51,7 @@ pub(crate) fn heading(what: &str) -> Object {
     object.number("pid", process::id().into()).text("consumer", what)
 }
 
-/// The file name of the program.
+/// Returns the file name of the program.
 pub(crate) fn program() -> String {
     let path = env::current_exe().unwrap_or_default();
     let name = path.file_name().unwrap_or_default().to_string_lossy();

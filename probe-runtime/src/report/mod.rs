@@ -59,7 +59,7 @@ pub(crate) fn missing_lines(lost: u64, left_out: &[LeftOut]) -> Vec<String> {
     lines
 }
 
-/// The functions that were left out, for reports for programs.
+/// Returns the functions that were left out, for reports for programs.
 #[cfg(any(feature = "latency", feature = "call-tree", feature = "profiler"))]
 pub(crate) fn left_out(left_out: &[LeftOut]) -> Cell<'_> {
     left_out.iter().map(LeftOut::row).collect()

@@ -46,7 +46,7 @@ impl Table {
     }
 }
 
-/// Whether a cell holds a number, with or without a unit; an upper bound; or a dash.
+/// Returns whether a cell holds a number, with or without a unit; an upper bound; or a dash.
 fn is_number(cell: &str) -> bool {
     let cell = cell.strip_prefix("≤ ").unwrap_or(cell);
     cell.starts_with(|c: char| c.is_ascii_digit()) || cell == "-"

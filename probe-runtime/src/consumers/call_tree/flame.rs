@@ -67,7 +67,7 @@ pub(super) fn svg(tree: &Tree) -> String {
     )
 }
 
-/// The text that appears when the mouse is on a node.
+/// Returns the text that appears when the mouse is on a node.
 fn tip(node: &TreeNode, all: u64) -> String {
     let (name, total, own) = (node.name(), Time(node.total()), Time(node.own()));
     let share = share(node.total(), all);
@@ -80,8 +80,8 @@ fn tip(node: &TreeNode, all: u64) -> String {
     format!("{name}: {calls}{polls}, {total} ({share}), {own} in itself{remarks}")
 }
 
-/// The hue depends on the module, the lightness on the function; both are the same in all images.
-/// Threads are grey.
+/// Returns the colour of a node. The hue depends on the module, the lightness on the function; both
+/// are the same in all images. Threads are grey.
 fn colour(node: &TreeNode) -> String {
     if node.is_thread() {
         return "#c8ccd4".to_owned();
@@ -90,13 +90,13 @@ fn colour(node: &TreeNode) -> String {
     format!("hsl({hue},65%,{lightness}%)")
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A path without its last segment, or all of a path that has only one. `::` between `<` and `>`
-/// separates no segments.
+/// Returns a path without its last segment, or all of a path that has only one. `::` between `<`
+/// and `>` separates no segments.
 fn module(path: &str) -> &str {
     let mut open = 0_usize;
     for (at, pair) in path.as_bytes().windows(2).enumerate().rev() {
@@ -144,7 +144,7 @@ impl Bar {
     }
 }
 
-/// As much of a name as fits: all of it, its last segment, or the beginning of that.
+/// Returns as much of a name as fits: all of it, its last segment, or the beginning of that.
 fn label(name: &str, letters: f64) -> Option<String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "letters in an image")]
     let room = letters.max(0.0) as usize;

@@ -82,7 +82,7 @@ struct Shape {
 }
 
 impl CallTree {
-    /// A new tree, with the best [`Clock`] of this machine.
+    /// Creates a tree with the best [`Clock`] of this machine.
     pub fn new() -> Self {
         Self::default()
     }
@@ -141,12 +141,12 @@ impl CallTree {
         self
     }
 
-    /// The tree so far, of all threads together, ended threads included.
+    /// Returns the tree so far, merged over all threads, ended threads included.
     pub fn tree(&self) -> Tree {
         self.build(false)
     }
 
-    /// The tree so far, with the threads as its first level, by their names.
+    /// Returns the tree so far, with the threads as its first level, by their names.
     pub fn threads(&self) -> Tree {
         self.build(true)
     }

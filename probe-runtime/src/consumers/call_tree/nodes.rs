@@ -136,7 +136,7 @@ impl Nodes {
         number
     }
 
-    /// The root of the present thread.
+    /// Returns the root of the present thread.
     #[inline]
     fn root(&self, local: Local<'_, Self, ()>) -> u32 {
         if self.thread.load(Relaxed) == local.thread() { self.root.load(Relaxed) } else { self.plant(local) }
@@ -158,12 +158,12 @@ impl Nodes {
         root
     }
 
-    /// The number of calls for which there was no room.
+    /// Returns the number of calls for which there was no room.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
 
-    /// All nodes in order of creation. Parents are indices, from 0.
+    /// Iterates over all nodes in order of creation. Parents are indices, from 0.
     pub(super) fn iter(&self) -> impl Iterator<Item = Found> {
         let len = self.len.load(Acquire) as usize;
         self.all.iter().skip(1).take(len).map(|node| {

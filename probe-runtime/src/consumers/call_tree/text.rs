@@ -65,7 +65,7 @@ fn is_shown(node: &TreeNode, levels: Option<usize>) -> bool {
     levels.is_none_or(|levels| drawn(node) < levels)
 }
 
-/// The level at which a node is drawn.
+/// Returns the level at which a node is drawn.
 fn drawn(node: &TreeNode) -> usize {
     node.depth().min(DRAWN + 1)
 }
@@ -92,7 +92,7 @@ fn heading(has_polls: bool) -> &'static [&'static str] {
     }
 }
 
-/// The cells before a node's name.
+/// Returns the cells before a node's name.
 fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
     let calls = if node.is_thread() { "-".to_owned() } else { node.calls().to_string() };
     let times = [Time(node.total()).to_string(), share(node.total(), all), Time(node.own()).to_string()];
@@ -104,7 +104,7 @@ fn numbers(node: &TreeNode, all: u64, has_polls: bool) -> Vec<String> {
     numbers
 }
 
-/// The width of all columns but the last, with the gap before that.
+/// Returns the width of all columns but the last, with the gap before that.
 fn columns(rows: &[Vec<String>], has_polls: bool) -> usize {
     let heading = heading(has_polls).iter().map(|name| name.len());
     let width = |(column, heading): (usize, usize)| {

@@ -48,50 +48,50 @@ pub struct TreeNode {
 }
 
 impl TreeNode {
-    /// The function's path; for a thread, its name and number.
+    /// Returns the function's path; for a thread, its name and number.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the node is a thread.
+    /// Returns whether the node is a thread.
     pub fn is_thread(&self) -> bool {
         self.is_thread
     }
 
-    /// The number of nodes above it in the tree.
+    /// Returns the number of nodes above it in the tree.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Calls that have ended. All polls of a future are one call, which counts at the place of the
-    /// last poll. 0 for a thread.
+    /// Returns the number of calls that have ended. All polls of a future are one call, which
+    /// counts at the place of the last poll. 0 for a thread.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Polls of a future that have ended. 0 for other functions.
+    /// Returns the number of polls of a future that have ended. 0 for other functions.
     pub fn polls(&self) -> u64 {
         self.polls
     }
 
-    /// Calls made inside of another call at this place: the function is recursive, directly or
-    /// through others.
+    /// Returns the number of calls made inside of another call at this place: the function is
+    /// recursive, directly or through others.
     pub fn recursive_calls(&self) -> u64 {
         self.recursive
     }
 
-    /// The greatest number of recursive calls inside of each other.
+    /// Returns the greatest number of recursive calls inside of each other.
     pub fn recursion_depth(&self) -> usize {
         self.levels
     }
 
-    /// The number of places below it that are not in the tree, because of [its
+    /// Returns the number of places below it that are not in the tree, because of [its
     /// limit](super::CallTree::depth).
     pub fn below(&self) -> usize {
         self.below
     }
 
-    /// The definition, from which reports make a label.
+    /// Returns the definition, from which reports make a label.
     pub(super) fn defined(&self) -> Defined<'_> {
         Defined { path: &self.name, file: &self.file, line: self.line }
     }
@@ -109,12 +109,13 @@ impl TreeNode {
         recursive.into_iter().chain(below)
     }
 
-    /// The time in it and in everything below it, in nanoseconds, of calls that have ended.
+    /// Returns the time in it and in everything below it, in nanoseconds, of calls that have ended.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The time in itself and in nothing below it, in nanoseconds, of calls that have ended.
+    /// Returns the time in itself and in nothing below it, in nanoseconds, of calls that have
+    /// ended.
     pub fn own(&self) -> u64 {
         self.own
     }
@@ -165,23 +166,25 @@ impl Tree {
         Self { period, ..self }
     }
 
-    /// The total time, in nanoseconds.
+    /// Returns the total time, in nanoseconds.
     pub fn total(&self) -> u64 {
         self.nodes.iter().filter(|node| node.depth == 0).map(TreeNode::total).sum()
     }
 
-    /// The number of calls that are not in the tree, for want of room.
+    /// Returns the number of calls that are not in the tree, for want of room.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Functions that are not in the tree, because not all of their probes were selected.
+    /// Returns the functions that are not in the tree, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// The tree as folded stacks, for tools that draw flame graphs. A line has `caller;callee
-    /// nanoseconds`, for each place with time of its own. A semicolon in a name becomes a colon.
+    /// Returns the tree as folded stacks, for tools that draw flame graphs. A line has
+    /// `caller;callee nanoseconds`, for each place with time of its own. A semicolon in a name
+    /// becomes a colon.
     pub fn to_folded(&self) -> String {
         let mut folded = String::new();
         for (stack, node) in self.stacks() {
@@ -194,23 +197,24 @@ impl Tree {
         folded
     }
 
-    /// The tree as a flame graph, an SVG file for browsers: callers above, each bar as wide as its
-    /// time, in the colour of its module. A click zooms in, the mouse shows calls and times, and
-    /// names can be searched. The file is self-contained; without scripts, it shows the whole tree.
+    /// Returns the tree as a flame graph, an SVG file for browsers: callers above, each bar as wide
+    /// as its time, in the colour of its module. A click zooms in, the mouse shows calls and times,
+    /// and names can be searched. The file is self-contained; without scripts, it shows the whole
+    /// tree.
     pub fn to_svg(&self) -> String {
         flame::svg(self)
     }
 
-    /// The tree as JSON: an object with the program, the time of measurement, and the nodes as
-    /// `rows` in the order of the tree. It also has the paths of the functions that were
+    /// Returns the tree as JSON: an object with the program, the time of measurement, and the nodes
+    /// as `rows` in the order of the tree. It also has the paths of the functions that were
     /// `left_out`, and the number of calls that were `lost`. A row's `parent` is the index of
     /// another row; roots have none.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The nodes as comma-separated values (RFC 4180), a line each, under a heading. The column
-    /// `stack` has the names from the outermost caller on, joined by semicolons.
+    /// Returns the nodes as comma-separated values (RFC 4180), a line each, under a heading. The
+    /// column `stack` has the names from the outermost caller on, joined by semicolons.
     pub fn to_csv(&self) -> String {
         let mut csv = Csv::new(&[
             "stack",

@@ -104,8 +104,8 @@ impl Latency {
         Self::default()
     }
 
-    /// Everything measured so far, on all threads, including ended ones. Every call that ended
-    /// before this is included; other threads keep measuring meanwhile. After a
+    /// Returns everything measured so far, on all threads, including ended ones. Every call that
+    /// ended before this is included; other threads keep measuring meanwhile. After a
     /// [reset](Self::reset), only later measurements are included.
     pub fn latencies(&self) -> Latencies {
         self.began.now(|| self.all_latencies(), Latencies::since)
@@ -139,7 +139,7 @@ impl Latency {
         self.began.reset(|| self.all_latencies(), Latencies::since)
     }
 
-    /// Everything measured since attaching, regardless of resets. Collectors get this.
+    /// Returns everything measured since attaching, regardless of resets. Collectors get this.
     pub(crate) fn all_latencies(&self) -> Latencies {
         self.calls.get().map_or_else(Latencies::default, |calls| Latencies::new(calls, self.clock.scale()))
     }

@@ -58,58 +58,59 @@ impl FunctionLatency {
         Self::new(self.function.clone(), unpaired, sums, self.scale)
     }
 
-    /// The function's path.
+    /// Returns the function's path.
     pub fn path(&self) -> &str {
         self.function.path()
     }
 
-    /// Path, file and line of the function, and whether it is a future.
+    /// Returns the path, file and line of the function, and whether it is a future.
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// Calls that have ended. For a future, cancelled calls are not included.
+    /// Returns the number of calls that have ended. For a future, cancelled calls are not included.
     pub fn calls(&self) -> u64 {
         self.times.calls()
     }
 
-    /// Polls of a future that have ended, including those of calls that have not ended. 0 for other
-    /// functions.
+    /// Returns the number of polls of a future that have ended, including those of calls that have
+    /// not ended. 0 for other functions.
     pub fn polls(&self) -> u64 {
         self.sums.polls
     }
 
-    /// The time of all calls, from entry to exit. Calls of the function inside of itself count
-    /// twice.
+    /// Returns the time of all calls, from entry to exit. Calls of the function inside of itself
+    /// count twice.
     pub fn total(&self) -> u64 {
         self.scale.nanoseconds(self.sums.total)
     }
 
-    /// The time of all polls of a future, including futures that have not ended or were cancelled.
-    /// For other functions the same as [`total`](Self::total). (The time of other threads on the
-    /// same processor is included.)
+    /// Returns the time of all polls of a future, including futures that have not ended or were
+    /// cancelled. For other functions the same as [`total`](Self::total). (The time of other
+    /// threads on the same processor is included.)
     pub fn busy(&self) -> u64 {
         self.scale.nanoseconds(self.sums.busy)
     }
 
-    /// The part of [`busy`](Self::busy) in the function itself, and in no other measured function.
+    /// Returns the part of [`busy`](Self::busy) in the function itself, and in no other measured
+    /// function.
     pub fn own(&self) -> u64 {
         self.scale.nanoseconds(self.sums.own)
     }
 
-    /// The mean time of a call; 0 if none has ended.
+    /// Returns the mean time of a call; 0 if none has ended.
     pub fn mean(&self) -> u64 {
         self.total().checked_div(self.calls()).unwrap_or_default()
     }
 
-    /// The time of the shortest call; 0 if none has ended. It is exact, except in a
+    /// Returns the time of the shortest call; 0 if none has ended. It is exact, except in a
     /// [difference](Latencies::since), where it is exact only if it is shorter than all earlier
     /// calls. Otherwise it is a lower bound there, and the shortest call took at most 3.2 % more.
     pub fn min(&self) -> u64 {
         self.scale.nanoseconds(self.sums.shortest.ticks)
     }
 
-    /// The time of the longest call; 0 if none has ended. It is exact, except in a
+    /// Returns the time of the longest call; 0 if none has ended. It is exact, except in a
     /// [difference](Latencies::since), where it is exact only if it is longer than all earlier
     /// calls. Otherwise it is an upper bound there, which tables show as `≤ 1.02 ms`, and the
     /// longest call took at most 3.2 % less.
@@ -117,7 +118,8 @@ impl FunctionLatency {
         self.scale.nanoseconds(self.sums.longest.ticks)
     }
 
-    /// The time within which this part of the calls ended (0.5: half of them), at most 1.7 % off.
+    /// Returns the time within which this part of the calls ended (0.5: half of them). It is at
+    /// most 1.7 % off.
     pub fn quantile(&self, part: f64) -> u64 {
         if self.calls() == 0 {
             0
@@ -126,20 +128,20 @@ impl FunctionLatency {
         }
     }
 
-    /// A histogram of the calls' times from entry to exit, in nanoseconds: to analyse, to merge
-    /// with others, or to store.
+    /// Returns a histogram of the calls' times from entry to exit, in nanoseconds: to analyse, to
+    /// merge with others, or to store.
     pub fn histogram(&self) -> &Histogram<u64> {
         self.times.histogram()
     }
 
-    /// The buckets with calls: a time in nanoseconds, and the number of calls that took that long,
-    /// within 1.6 %. Times ascend. [`histogram`](Self::histogram) is built from them at its first
-    /// call.
+    /// Returns the buckets with calls: a time in nanoseconds, and the number of calls that took
+    /// that long, within 1.6 %. Times ascend. [`histogram`](Self::histogram) is built from them at
+    /// its first call.
     pub fn buckets(&self) -> &[(u64, u64)] {
         self.times.buckets()
     }
 
-    /// Hits without a partner.
+    /// Returns the hits without a partner.
     pub fn unpaired(&self) -> Unpaired {
         self.unpaired
     }
@@ -248,30 +250,31 @@ impl Latencies {
         .sorted()
     }
 
-    /// The function with this path.
+    /// Returns the function with this path.
     pub fn function(&self, path: &str) -> Option<&FunctionLatency> {
         self.functions.iter().find(|function| function.path() == path)
     }
 
-    /// Functions whose calls are not measured, because not all of their probes were selected.
+    /// Returns the functions whose calls are not measured, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// Calls that were not measured, see [`Calls::lost`].
+    /// Returns the number of calls that were not measured, see [`Calls::lost`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The report as JSON: an object with the program, the time of measurement, and the functions
-    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the paths of the
-    /// functions that were `left_out`, and the number of calls that were `lost`.
+    /// Returns the report as JSON: an object with the program, the time of measurement, and the
+    /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the
+    /// paths of the functions that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180): a line each, under a heading that names
-    /// the units.
+    /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading
+    /// that names the units.
     pub fn to_csv(&self) -> String {
         COLUMNS.csv(&self.functions)
     }

@@ -54,7 +54,7 @@ impl PerfEvent {
     /// The kernel's events that are most useful if the processor's are unavailable.
     pub const SOFTWARE: [Self; 3] = [Self::TaskClock, Self::PageFaults, Self::ContextSwitches];
 
-    /// The name of the event in reports, in `PROBES`, and in `perf stat`.
+    /// Returns the name of the event in reports, in `PROBES`, and in `perf stat`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
@@ -68,12 +68,12 @@ impl PerfEvent {
         }
     }
 
-    /// Whether the processor counts the event.
+    /// Returns whether the processor counts the event.
     pub const fn is_hardware(self) -> bool {
         matches!(self, Self::Cycles | Self::Instructions | Self::CacheMisses | Self::BranchMisses)
     }
 
-    /// The event as `perf_event_open(2)` numbers it.
+    /// Returns the event as `perf_event_open(2)` numbers it.
     pub(super) fn wanted(self, user_mode_only: bool) -> Wanted {
         const HARDWARE: u32 = 0;
         const SOFTWARE: u32 = 1;
@@ -90,8 +90,8 @@ impl PerfEvent {
         Wanted { of_type, config, user_mode_only }
     }
 
-    /// Whether the event can be opened without permission to count the kernel's work. The kernel
-    /// switches threads, so switches and migrations can't.
+    /// Returns whether the event can be opened without permission to count the kernel's work. The
+    /// kernel switches threads, so switches and migrations can't.
     pub(super) fn has_user_mode(self) -> bool {
         !matches!(self, Self::ContextSwitches | Self::Migrations)
     }
@@ -146,17 +146,17 @@ impl MissingEvent {
         Self { event, error }
     }
 
-    /// The event.
+    /// Returns the event.
     pub fn event(&self) -> PerfEvent {
         self.event
     }
 
-    /// The error number from `perf_event_open(2)`.
+    /// Returns the error number from `perf_event_open(2)`.
     pub fn error(&self) -> i32 {
         self.error
     }
 
-    /// The reason, and a way to solve it if there is one.
+    /// Returns the reason, and a way to solve it if there is one.
     pub fn reason(&self) -> String {
         reason(self.error)
     }

@@ -38,65 +38,68 @@ pub struct FunctionEvents {
 }
 
 impl FunctionEvents {
-    /// The function's path.
+    /// Returns the function's path.
     pub fn path(&self) -> &str {
         self.function.path()
     }
 
-    /// Path, file and line of the function, and whether it is a future.
+    /// Returns the path, file and line of the function, and whether it is a future.
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// Calls that have ended; exact. If calls are [sampled](super::Perf::sampled), an estimate of
-    /// the calls that began.
+    /// Returns the number of calls that have ended; exact. If calls are
+    /// [sampled](super::Perf::sampled), it is an estimate of the calls that began.
     pub fn calls(&self) -> Estimated {
         self.calls
     }
 
-    /// Calls whose events were counted. All sums are sums over these calls.
+    /// Returns the number of calls whose events were counted. All sums are sums over these calls.
     pub fn counted(&self) -> u64 {
         self.sums.calls
     }
 
-    /// Calls whose events could not be read, for example on threads without events.
+    /// Returns the number of calls whose events could not be read, for example on threads without
+    /// events.
     pub fn uncounted(&self) -> u64 {
         self.sums.uncounted
     }
 
-    /// The sum of an event over all [counted](Self::counted) calls, from entry to exit. `None` if
-    /// the event is not counted. Calls of a function inside of itself count twice.
+    /// Returns the sum of an event over all [counted](Self::counted) calls, from entry to exit.
+    /// `None` if the event is not counted. Calls of a function inside of itself count twice.
     pub fn total(&self, event: PerfEvent) -> Option<u64> {
         Some(self.sums.total[self.place(event)?])
     }
 
-    /// The part of [`total`](Self::total) in no other measured function; for futures including
-    /// polls of calls that have not ended. `None` if the event is not counted, or if calls are
-    /// sampled.
+    /// Returns the part of [`total`](Self::total) in no other measured function; for futures
+    /// including polls of calls that have not ended. `None` if the event is not counted, or if
+    /// calls are sampled.
     pub fn own(&self, event: PerfEvent) -> Option<u64> {
         let place = self.place(event)?;
         self.has_own.then_some(self.sums.own[place])
     }
 
-    /// The mean of an event per call, from entry to exit. `None` if no call was counted, or the
-    /// event is not counted.
+    /// Returns the mean of an event per call, from entry to exit. `None` if no call was counted, or
+    /// the event is not counted.
     pub fn mean(&self, event: PerfEvent) -> Option<f64> {
         self.per_call(self.total(event)?)
     }
 
-    /// The mean of [`own`](Self::own) per call.
+    /// Returns the mean of [`own`](Self::own) per call.
     pub fn mean_own(&self, event: PerfEvent) -> Option<f64> {
         self.per_call(self.own(event)?)
     }
 
-    /// Instructions per cycle, from entry to exit. `None` unless both events are counted.
+    /// Returns the instructions per cycle, from entry to exit. `None` unless both events are
+    /// counted.
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     pub fn ipc(&self) -> Option<f64> {
         let (instructions, cycles) = (self.total(PerfEvent::Instructions)?, self.total(PerfEvent::Cycles)?);
         (cycles != 0).then(|| instructions as f64 / cycles as f64)
     }
 
-    /// Hits without a partner. If calls are sampled, hits are not paired, and there are none.
+    /// Returns the hits without a partner. If calls are sampled, hits are not paired, and there are
+    /// none.
     pub fn unpaired(&self) -> Unpaired {
         self.unpaired
     }
@@ -110,7 +113,8 @@ impl FunctionEvents {
         self.events.iter().position(|it| *it == event)
     }
 
-    /// The first event in the function itself, as far as it is known. Tables are sorted by it.
+    /// Returns the count of the first event in the function itself, as far as it is known. Tables
+    /// are sorted by it.
     #[expect(clippy::cast_precision_loss, reason = "to compare")]
     pub(super) fn weight(&self) -> f64 {
         if self.has_own {

@@ -250,7 +250,7 @@ impl Group {
         self.owner.compare_exchange(owner, 0, AcqRel, Relaxed).is_ok().then_some(left)
     }
 
-    /// The outcome for the threads that had this memory.
+    /// Returns the outcome for the threads that had this memory.
     pub(super) fn threads(&self) -> Threads {
         let time = |at: usize| self.times[at].load(Relaxed) + self.times_before[at].load(Relaxed);
         Threads {

@@ -195,21 +195,21 @@ impl Perf {
         self
     }
 
-    /// The profiler that chooses the calls, if they are [sampled](Self::sampled): to
+    /// Returns the profiler that chooses the calls, if they are [sampled](Self::sampled): to
     /// [step](Profiler::look) it, or for its own [profile](Profiler::profile), whose times include
     /// the readings.
     pub fn profiler(&self) -> Option<&Profiler> {
         self.sampled.as_ref().map(|sampled| &sampled.profiler)
     }
 
-    /// Everything counted so far, on all threads, including ended ones. Every call that ended
-    /// before this is included; other threads keep counting meanwhile.
+    /// Returns everything counted so far, on all threads, including ended ones. Every call that
+    /// ended before this is included; other threads keep counting meanwhile.
     pub fn event_counts(&self) -> EventCounts {
         self.close_ended();
         EventCounts::new(self)
     }
 
-    /// The groups of all threads.
+    /// Iterates over the groups of all threads.
     fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
         let whole = self.calls.get().into_iter().flat_map(Calls::heads);
         whole.chain(self.sampled.iter().flat_map(Sampled::groups))

@@ -21,8 +21,8 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Whether the kernel's work is left out. The time on processors always includes it, because
-    /// that is the time for which the group was enabled.
+    /// Returns whether the kernel's work is left out. The time on processors always includes it,
+    /// because that is the time for which the group was enabled.
     pub(super) fn leaves_kernel_out(self) -> bool {
         self.user_mode_only && self.event != PerfEvent::TaskClock
     }

@@ -114,62 +114,63 @@ impl EventCounts {
         self.period = profile.period;
     }
 
-    /// The function with this path.
+    /// Returns the function with this path.
     pub fn function(&self, path: &str) -> Option<&FunctionEvents> {
         self.functions.iter().find(|function| function.path() == path)
     }
 
-    /// The events that are counted.
+    /// Iterates over the events that are counted.
     pub fn events(&self) -> impl ExactSizeIterator<Item = PerfEvent> {
         self.counted.iter().map(|it| it.event)
     }
 
-    /// The requested events that are not counted, with the reasons.
+    /// Returns the requested events that are not counted, with the reasons.
     pub fn missing(&self) -> &[MissingEvent] {
         &self.missing
     }
 
-    /// Whether an event is counted in user mode only. [`PerfEvent::TaskClock`] never is.
+    /// Returns whether an event is counted in user mode only. [`PerfEvent::TaskClock`] never is.
     pub fn is_user_mode_only(&self, event: PerfEvent) -> bool {
         self.counted.iter().any(|it| it.event == event && it.leaves_kernel_out())
     }
 
-    /// Whether any hit made a system call to read counts.
+    /// Returns whether any hit made a system call to read counts.
     pub fn takes_system_calls(&self) -> bool {
         self.threads.by_system_call != 0
     }
 
-    /// The time that reading all events took on the attaching thread, in nanoseconds: the least of
-    /// several readings.
+    /// Returns the time that reading all events took on the attaching thread, in nanoseconds: the
+    /// least of several readings.
     pub fn cost_of_reading(&self) -> f64 {
         self.cost_of_reading
     }
 
-    /// The part of the threads' time, from 0 to 1, in which events were counted. It is less than 1
-    /// if events had to take turns; sums are too low by about that factor.
+    /// Returns the part of the threads' time, from 0 to 1, in which events were counted. It is less
+    /// than 1 if events had to take turns; sums are too low by about that factor.
     #[expect(clippy::cast_precision_loss, reason = "a part")]
     pub fn share(&self) -> f64 {
         let times = self.threads.times;
         if times.enabled == 0 { 1.0 } else { times.running as f64 / times.enabled as f64 }
     }
 
-    /// The number of threads that could not get events. Their calls are
+    /// Returns the number of threads that could not get events. Their calls are
     /// [uncounted](FunctionEvents::uncounted).
     pub fn threads_without_events(&self) -> u64 {
         self.threads.refused
     }
 
-    /// Functions whose calls are not counted, because not all of their probes were selected.
+    /// Returns the functions whose calls are not counted, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// The number of calls that were not measured, see [`Calls::lost`].
+    /// Returns the number of calls that were not measured, see [`Calls::lost`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The cost of sampling, if calls are [sampled](Perf::sampled).
+    /// Returns the cost of sampling, if calls are [sampled](Perf::sampled).
     pub fn cost(&self) -> Option<ProfileCost> {
         self.budget.map(|(cost, _)| cost)
     }

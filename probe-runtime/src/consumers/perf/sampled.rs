@@ -65,18 +65,18 @@ impl Sampled {
         }
     }
 
-    /// The groups of all threads.
+    /// Iterates over the groups of all threads.
     pub(super) fn groups(&self) -> impl Iterator<Item = Local<'_, Group, ()>> {
         self.memory.get().into_iter().flat_map(PerThread::iter).map(|local| local.map(|head| &head.group))
     }
 
-    /// The counts of a function, one for each thread.
+    /// Iterates over the counts of a function on all threads.
     pub(super) fn parts(&self, function: usize) -> impl Iterator<Item = &Counts> {
         let memory = self.memory.get().into_iter().flat_map(PerThread::iter);
         memory.filter_map(move |local| local.parts().get(function))
     }
 
-    /// The number of hits for which there was no memory.
+    /// Returns the number of hits for which there was no memory.
     pub(super) fn lost(&self) -> u64 {
         self.memory.get().map_or(0, PerThread::lost)
     }

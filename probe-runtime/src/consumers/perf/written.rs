@@ -11,17 +11,17 @@ use crate::report::{
 };
 
 impl EventCounts {
-    /// The report as JSON: an object with the program, the time of measurement, and the functions
-    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv) (`null` if there is no
-    /// number). It also has the `missing` events with their reasons, the paths of the functions
+    /// Returns the report as JSON: an object with the program, the time of measurement, and the
+    /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv) (`null` if there is
+    /// no number). It also has the `missing` events with their reasons, the paths of the functions
     /// that were `left_out`, and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180): a line each, under a heading. For each
-    /// event there is its sum over the `counted` calls, from entry to exit and in the function
-    /// itself. A cell is empty if there is no number.
+    /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading.
+    /// For each event there is its sum over the `counted` calls, from entry to exit and in the
+    /// function itself. A cell is empty if there is no number.
     pub fn to_csv(&self) -> String {
         of_functions(&columns(self.events())).csv(&self.functions)
     }
@@ -73,7 +73,7 @@ impl EventCounts {
     }
 }
 
-/// The columns of all functions, for these events.
+/// Returns the columns of all functions, for these events.
 fn columns(events: impl IntoIterator<Item = PerfEvent>) -> Vec<Column> {
     let mut columns: Vec<Column> = vec![
         ("calls".to_owned(), Box::new(|it| it.calls.value.into())),

@@ -30,22 +30,23 @@ impl Budget {
     /// No limit.
     pub const UNLIMITED: Self = Self(Limit::Unlimited);
 
-    /// A percentage of the CPU time that all threads of the process use: more than 0, at most 100.
+    /// Creates a budget of a percentage of the CPU time that all threads of the process use: more
+    /// than 0, at most 100.
     pub const fn percent(percent: f64) -> Self {
         Self(Limit::Percent(percent))
     }
 
-    /// A number of calls per second, timed or only counted: more than 0.
+    /// Creates a budget of calls per second, timed or only counted: more than 0.
     pub const fn calls_per_second(calls: f64) -> Self {
         Self(Limit::Calls(calls))
     }
 
-    /// Whether this part of the CPU time exceeds the budget.
+    /// Returns whether this part of the CPU time exceeds the budget.
     pub(super) fn is_less_than(self, share: f64) -> bool {
         matches!(self.0, Limit::Percent(percent) if 100.0 * share > percent)
     }
 
-    /// The reason why the budget can't be used; `None` if it can.
+    /// Returns the reason why the budget can't be used; `None` if it can.
     pub(crate) fn problem(self) -> Option<&'static str> {
         match self.0 {
             Limit::Percent(number) | Limit::Calls(number) if number.is_nan() || number <= 0.0 => {
@@ -149,7 +150,7 @@ impl Bucket {
         self.limit == Limit::Unlimited
     }
 
-    /// The income while so many nanoseconds pass on the clock, and on processors.
+    /// Returns the income while so many nanoseconds pass on the clock, and on processors.
     pub(super) fn income(&self, elapsed: f64, cpu: f64) -> f64 {
         match self.limit {
             Limit::Percent(percent) => cpu * percent / 100.0,
@@ -165,7 +166,7 @@ impl Bucket {
         self.level = (self.level + income - spent).clamp(-OWED * a_nanosecond, SAVED * a_nanosecond);
     }
 
-    /// The price of work: a thread's time, or a number of calls.
+    /// Returns the price of work: a thread's time, or a number of calls.
     pub(super) fn price(&self, time: f64, calls: f64) -> f64 {
         if let Limit::Calls(_) = self.limit { calls } else { time }
     }

@@ -120,7 +120,7 @@ impl Core {
         Some(act(self.sampler.get()?, self.running()?.as_mut()?))
     }
 
-    /// Whether this is the process in which the profiler was made, and not a forked child.
+    /// Returns whether this is the process in which the profiler was made, and not a forked child.
     pub(super) fn is_here(&self) -> bool {
         self.process == process()
     }
@@ -156,7 +156,8 @@ impl Core {
         });
     }
 
-    /// The time. In a forked child whose daemon is the parent's, it is that of the last accounts.
+    /// Returns the time. In a forked child whose daemon is the parent's, it is that of the last
+    /// accounts.
     pub(super) fn now_for(&self, running: &Running) -> f64 {
         if running.has_daemon && !self.is_here() { running.asked } else { running.now() }
     }
@@ -241,8 +242,8 @@ impl Running {
         self.time.now().saturating_sub(self.began) as f64 * self.scale
     }
 
-    /// The costs of hits, as far as they are known. A counted hit costs more if many functions take
-    /// turns.
+    /// Returns the costs of hits, as far as they are known. A counted hit costs more if many
+    /// functions take turns.
     pub(super) fn costs(&self) -> Costs {
         let costs = self.rehearsed.costs;
         Costs { counted: costs.counted + costs.cold * self.loads.crowd, ..costs }
@@ -315,25 +316,25 @@ impl Running {
         self.spend(of_all, time);
     }
 
-    /// The CPU time of the process so far.
+    /// Returns the CPU time of the process so far.
     pub(super) fn used_until(&self, now: Used) -> f64 {
         self.cost.used + (now.by_all - self.used.by_all).max(0.0)
     }
 
-    /// The program's part of the CPU time: without the profiler's part, as of the last update of
-    /// the accounts.
+    /// Returns the program's part of the CPU time: without the profiler's part, as of the last
+    /// update of the accounts.
     fn worked(&self, now: Used) -> f64 {
         self.used_until(now) - self.cost.own
     }
 
-    /// The present moment. Call this on the thread that looks.
+    /// Returns the present moment. Call this on the thread that looks.
     pub(super) fn moment(&self) -> Moment {
         let used = self.time.used_now();
         let own = used.by_this_thread - self.used.by_this_thread;
         Moment { time: self.now(), worked: self.worked(used) - own }
     }
 
-    /// The debt: 1 for the income of [`OWED`] or more, and -1 for as much of savings.
+    /// Returns the debt: 1 for the income of [`OWED`] or more, and -1 for as much of savings.
     pub(super) fn owed(&self) -> f64 {
         (-self.bucket.level / (self.income * OWED).max(f64::MIN_POSITIVE)).clamp(-1.0, 1.0)
     }

@@ -58,17 +58,17 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// The time of a hit of a timed call.
+    /// Returns the time of a hit of a timed call.
     pub(super) fn hit(self) -> f64 {
         self.delivered + self.reading
     }
 
-    /// The time of a timed call's two hits that belongs to its caller.
+    /// Returns the time of a timed call's two hits that belongs to its caller.
     pub(super) fn outside(self) -> f64 {
         2.0 * self.hit() - self.inside
     }
 
-    /// The time of a counted hit, counted in place or by the shared code.
+    /// Returns the time of a counted hit, counted in place or by the shared code.
     pub(super) fn counted(self, is_in_place: bool) -> f64 {
         if is_in_place { self.counted } else { self.shared }
     }
@@ -116,7 +116,7 @@ impl Rehearsed {
         Ok(new)
     }
 
-    /// Whether the costs have been measured at least once.
+    /// Returns whether the costs have been measured at least once.
     pub(super) fn is_known(&self) -> bool {
         self.alone.is_none() || !self.last.is_empty()
     }

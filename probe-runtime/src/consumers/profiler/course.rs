@@ -82,12 +82,12 @@ impl Times {
         new
     }
 
-    /// The time of hits in a call.
+    /// Returns the time of hits in a call.
     fn of_hits(&self, costs: Costs) -> f64 {
         costs.inside + self.hits / self.ended.max(1.0) * costs.hit()
     }
 
-    /// The mean time of a call, without the hits.
+    /// Returns the mean time of a call, without the hits.
     fn mean(&self, costs: Costs) -> f64 {
         (self.time / self.ended.max(1.0) - self.of_hits(costs)).max(0.0)
     }
@@ -116,7 +116,7 @@ impl Course {
         Self { is_in_place, ..Self::default() }
     }
 
-    /// The function's sums, created by the first call of this method.
+    /// Returns the function's sums, created by the first call of this method.
     pub(super) fn measured(&mut self) -> &mut Measured {
         self.measured.get_or_insert_default()
     }
@@ -131,7 +131,7 @@ impl Course {
         }
     }
 
-    /// Whether the function may have had untimed calls since the last survey.
+    /// Returns whether the function may have had untimed calls since the last survey.
     pub(super) fn has_untimed(&self, seen: &Seen) -> bool {
         match self.mode {
             Mode::Timed => false,
@@ -153,17 +153,17 @@ impl Course {
         measured.timed.begun = measured.timed.ended;
     }
 
-    /// Whether each call may be timed. Calls shorter than `short` nanoseconds may not. If timing is
-    /// expensive, a function that has just been called for the first time may not either: it may
-    /// have 100 million calls until the next survey.
+    /// Returns whether each call may be timed. Calls shorter than `short` nanoseconds may not. If
+    /// timing is expensive, a function that has just been called for the first time may not either:
+    /// it may have 100 million calls until the next survey.
     pub(super) fn may_be_timed(&self, short: f64, is_dear: bool) -> bool {
         let is_short = self.measured.as_ref().is_some_and(|it| it.is_short(short));
         !is_short && (self.is_known || self.mode == Mode::Timed || !is_dear)
     }
 
-    /// The knowledge as of the last reading, in a program of at most so many threads. `others` is
-    /// how long calls of any function were untimed, and the largest part of that time that may have
-    /// been unseen inside of calls of this function.
+    /// Returns the knowledge as of the last reading, in a program of at most so many threads.
+    /// `others` is how long calls of any function were untimed, and the largest part of that time
+    /// that may have been unseen inside of calls of this function.
     pub(super) fn known(&self, costs: Costs, threads: f64, others: [f64; 2]) -> Known {
         match &self.measured {
             Some(measured) => measured.known(costs, threads, others),
@@ -195,7 +195,7 @@ impl Measured {
         self.last = seen;
     }
 
-    /// Whether its calls take less than `short` nanoseconds.
+    /// Returns whether its calls take less than `short` nanoseconds.
     fn is_short(&self, short: f64) -> bool {
         let of_both = |of: fn(&Times) -> f64| of(&self.timed) + of(&self.in_windows);
         let ended = of_both(|it| it.ended);
@@ -207,7 +207,7 @@ impl Measured {
         self.looks += self.last.threads.max(1.0);
     }
 
-    /// The number of calls so far.
+    /// Returns the number of calls so far.
     fn calls(&self) -> Estimated {
         let least = self.last.calls;
         if !self.is_sampled {
@@ -243,8 +243,8 @@ impl Measured {
         Known { mean, own, total: Some(total), ..known }
     }
 
-    /// The time of all calls that have ended: extrapolated from the timed ones, without and with
-    /// the time that unseen calls may have taken.
+    /// Returns the time of all calls that have ended: extrapolated from the timed ones, without and
+    /// with the time that unseen calls may have taken.
     fn total(&self, calls: Estimated, ended: f64, costs: Costs, threads: f64) -> (Estimated, Estimated) {
         let (timed, samples) = (&self.timed, self.timed.ended + self.in_windows.ended);
         let rest = (ended - timed.ended).max(0.0);
@@ -273,15 +273,16 @@ impl Measured {
         (sure, sure.or_more(if is_bounded { more } else { f64::INFINITY }))
     }
 
-    /// The most time that may have been spent in calls longer than any that windows have timed.
+    /// Returns the most time that may have been spent in calls longer than any that windows have
+    /// timed.
     fn hidden(&self) -> f64 {
         let Seen { windows, threads, .. } = self.last;
         let met = (self.looks - windows).max(0.0);
         hidden(met, self.looks) * self.untimed * threads.max(1.0)
     }
 
-    /// The part of the time of all calls that is in no other function with probes. Its error is
-    /// that of the calls that windows have seen inside.
+    /// Returns the part of the time of all calls that is in no other function with probes. Its
+    /// error is that of the calls that windows have seen inside.
     fn own(&self, ended: f64, costs: Costs) -> Option<Estimated> {
         let Seen { whole, own, inside, below, below_calls, below_seen, .. } = self.last;
         if whole == 0.0 {

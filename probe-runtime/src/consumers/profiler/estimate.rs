@@ -46,27 +46,27 @@ pub struct Estimated {
 }
 
 impl Estimated {
-    /// A number without an error.
+    /// Creates an estimate without an error.
     pub(crate) fn exactly(value: f64) -> Self {
         Self { value, error: 0.0 }
     }
 
-    /// A lower bound.
+    /// Creates a lower bound.
     pub(super) fn at_least(value: f64) -> Self {
         Self { value, error: f64::INFINITY }
     }
 
-    /// Whether it is exact.
+    /// Returns whether it is exact.
     pub fn is_exact(self) -> bool {
         self.error == 0.0
     }
 
-    /// Whether it is a lower bound, with no known upper bound.
+    /// Returns whether it is a lower bound, with no known upper bound.
     pub fn is_at_least(self) -> bool {
         self.error == f64::INFINITY
     }
 
-    /// The error if it is finite.
+    /// Returns the error if it is finite.
     pub(in crate::consumers) fn known_error(self) -> Option<f64> {
         Some(self.error).filter(|error| error.is_finite())
     }
@@ -102,8 +102,8 @@ impl Estimated {
     }
 }
 
-/// An upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of `looks` at
-/// random instants have met. (It is 3 / `looks` if none has met it.)
+/// Returns an upper bound, in 95 of 100 cases, for the part of time in a state that `seen` of
+/// `looks` at random instants have met. (It is 3 / `looks` if none has met it.)
 pub(super) fn hidden(seen: f64, looks: f64) -> f64 {
     if looks > 0.0 { ((seen + 2.0 * seen.sqrt() + 3.0) / looks).min(1.0) } else { 1.0 }
 }
@@ -152,7 +152,7 @@ impl Rates {
         }
     }
 
-    /// The calls while the program worked for this time; `None` if windows say too little.
+    /// Returns the calls while the program worked for this time; `None` if windows say too little.
     pub(super) fn over(&self, worked: f64) -> Option<Estimated> {
         let Estimated { value: rate, error } = self.ratio.mean().filter(|_| self.counted >= LEAST_CALLS)?;
         // The error is never less than the random error of the number of calls.
@@ -189,7 +189,7 @@ impl Ratio {
         }
     }
 
-    /// The mean; `None` if windows say too little.
+    /// Returns the mean; `None` if windows say too little.
     pub(super) fn mean(&self) -> Option<Estimated> {
         if self.windows < LEAST_WINDOWS {
             return None;

@@ -103,11 +103,11 @@ use crate::registry::ProbeId;
 /// time that one takes on this machine. There are at least about three windows a second, so a
 /// budget below about 0.05 % is exceeded.
 ///
-/// A surprise can cost more than that: a function may begin to be called 100 million times a second.
-/// The profiler checks for this at least three times a second, and spends less afterwards until the
-/// cost is paid, up to the budget of 5 s. The table shows the cost of profiling. If the first quarter
-/// of a second cost more than its budget, the table shows that, too: attaching to thousands of
-/// functions takes milliseconds at once.
+/// A surprise can cost more than that: a function may begin to be called 100 million times a
+/// second. The profiler checks for this at least three times a second, and spends less afterwards
+/// until the cost is paid, up to the budget of 5 s. The table shows the cost of profiling. If the
+/// first quarter of a second cost more than its budget, the table shows that, too: attaching to
+/// thousands of functions takes milliseconds at once.
 ///
 /// # Cost
 /// - A counted call: the same as with [`Count`](crate::Count).
@@ -219,7 +219,8 @@ impl Profiler {
         self.core.look(false)
     }
 
-    /// Everything known so far, including calls that have not ended. Do not call this on a hit.
+    /// Returns everything known so far, including calls that have not ended. Do not call this on a
+    /// hit.
     pub fn profile(&self) -> Profile {
         Profile::new(&self.core, self.options.budget)
     }
@@ -288,7 +289,7 @@ impl Profiler {
         self.core.sampler.get()?.sample(event)
     }
 
-    /// The functions, indexed by the numbers of [`Timed`].
+    /// Returns the functions, indexed by the numbers of [`Timed`].
     pub(super) fn functions(&self) -> &[Function] {
         self.core.sampler.get().map_or(&[], |it| &it.selected.functions)
     }

@@ -82,7 +82,7 @@ impl Loads {
         self.crowd = (entropy.exp() / CACHED).min(1.0);
     }
 
-    /// Whether a function was called recently.
+    /// Returns whether a function was called recently.
     pub(super) fn is_called(&self, function: usize) -> bool {
         self.calls[function] > 0.0
     }

@@ -73,33 +73,35 @@ impl Profile {
         .unwrap_or_default()
     }
 
-    /// The function with this path.
+    /// Returns the function with this path.
     pub fn function(&self, path: &str) -> Option<&FunctionProfile> {
         self.functions.iter().find(|function| function.path() == path)
     }
 
-    /// Functions whose calls are not sampled, because not all of their probes were selected.
+    /// Returns the functions whose calls are not sampled, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// The number of hits that were not counted, because memory was short.
+    /// Returns the number of hits that were not counted, because memory was short.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The number of sites that could not be switched when the profiler last switched any, for
-    /// example because the text is sealed.
+    /// Returns the number of sites that could not be switched when the profiler last switched any,
+    /// for example because the text is sealed.
     pub fn refused(&self) -> usize {
         self.refused
     }
 
-    /// The cost of profiling so far.
+    /// Returns the cost of profiling so far.
     pub fn cost(&self) -> ProfileCost {
         self.cost
     }
 
-    /// All of the profile as JSON: one object, which names the program and the time of measurement.
+    /// Returns the profile as JSON: one object, which names the program and the time of
+    /// measurement.
     ///
     /// Its `rows` are the functions, with the columns of [`to_csv`](Self::to_csv) as members
     /// (`null` if nothing was timed). Its other members are the `cost`, the paths of the functions
@@ -109,9 +111,9 @@ impl Profile {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180): one line each, under a heading that
-    /// names the units. A cell is empty if nothing is known: a time, if nothing was timed, or the
-    /// error of a lower bound.
+    /// Returns the functions as comma-separated values (RFC 4180): one line each, under a heading
+    /// that names the units. A cell is empty if nothing is known: a time, if nothing was timed, or
+    /// the error of a lower bound.
     pub fn to_csv(&self) -> String {
         FunctionProfile::csv(&self.functions)
     }

@@ -55,14 +55,14 @@ struct Probes {
     beginning: usize,
 }
 
-/// Whether a call or a poll begins; otherwise one ends.
+/// Returns whether a call or a poll begins; otherwise one ends.
 #[inline(always)]
 pub(super) fn begins(step: Step) -> bool {
     matches!(step, Step::Begin | Step::Enter | Step::Resume)
 }
 
-/// Whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays off, as
-/// points do.
+/// Returns whether a call or a poll begins or ends. Dropping a future does neither. Its probe stays
+/// off, as points do.
 #[inline(always)]
 fn is_of_call(step: Step) -> bool {
     !matches!(step, Step::Nothing | Step::Cancel)
@@ -119,7 +119,7 @@ impl Sampler {
         Self::of(selected, of_functions, time)
     }
 
-    /// A sampler of a single function, with the entry as probe 0 and the exit as probe 1.
+    /// Creates a sampler of a single function, with the entry as probe 0 and the exit as probe 1.
     pub(super) fn rehearsed(time: Time) -> Result<Self, Error> {
         Self::of(Selected::rehearsed(), vec![Probes::default()], time)
     }
@@ -132,28 +132,28 @@ impl Sampler {
         Ok(Self { selected, probes, modes, since, window, memory, time, made: Since::now() })
     }
 
-    /// A function's probes that begin calls, and the others.
+    /// Returns a function's probes that begin calls, and the others.
     pub(super) fn probes(&self, function: usize) -> (&[ProbeId], &[ProbeId]) {
         let Probes { all, beginning, .. } = &self.probes[function];
         all.split_at(*beginning)
     }
 
-    /// The probes of these functions that begin calls.
+    /// Returns the probes of these functions that begin calls.
     pub(super) fn entries(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).0).copied().collect()
     }
 
-    /// The first such probe of each function.
+    /// Returns the first such probe of each function.
     pub(super) fn first_entries(&self) -> Vec<ProbeId> {
         self.probes.iter().filter_map(|probes| probes.all.first().copied()).collect()
     }
 
-    /// The other probes of these functions.
+    /// Returns the other probes of these functions.
     pub(super) fn exits(&self, functions: &[usize]) -> Vec<ProbeId> {
         functions.iter().flat_map(|function| self.probes(*function).1).copied().collect()
     }
 
-    /// The effect of a probe's hits on calls.
+    /// Returns the effect of a probe's hits on calls.
     pub(super) fn step(&self, probe: ProbeId) -> Step {
         self.selected.acts.get(probe.index()).map_or(Step::Nothing, |act| act.step)
     }
@@ -184,7 +184,7 @@ impl Sampler {
         self.window.deadline.store(0, Relaxed);
     }
 
-    /// The number of delivered hits, and of timed calls, on all threads.
+    /// Returns the number of delivered hits, and of timed calls, on all threads.
     #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52")]
     pub(super) fn totals(&self) -> [f64; 2] {
         self.memory.iter().fold([0.0; 2], |[hits, timed], local| {
@@ -357,7 +357,7 @@ impl Sampler {
         u64::from(era) << 32 | u64::from(generation)
     }
 
-    /// Whether the exit of a call can still come, as of this hit.
+    /// Returns whether the exit of a call can still come, as of this hit.
     #[inline(always)]
     fn is_current(&self, frame: &Frame, hit: Call) -> bool {
         let mode = self.modes[frame.function.load(Relaxed)].load(Relaxed);
@@ -385,7 +385,7 @@ impl Call {
         self.mode & ALWAYS != 0
     }
 
-    /// The number of its function's mode, or of the window.
+    /// Returns the number of its function's mode, or of the window.
     fn era(self) -> u64 {
         self.key >> 32
     }

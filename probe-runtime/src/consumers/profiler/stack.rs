@@ -96,7 +96,7 @@ impl Head {
         });
     }
 
-    /// The frame for the next call. The call is on the stack after [`push`](Self::push).
+    /// Returns the frame for the next call. The call is on the stack after [`push`](Self::push).
     #[inline(always)]
     pub(super) fn room(&self) -> Option<(usize, &Frame)> {
         let len = self.len.load(Relaxed);

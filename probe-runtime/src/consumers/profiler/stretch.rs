@@ -93,7 +93,7 @@ impl Windows {
         }
     }
 
-    /// The time at which the next phase begins.
+    /// Returns the time at which the next phase begins.
     pub(super) fn next(&self) -> f64 {
         match self.phase {
             Phase::Rest => self.opens,
@@ -109,12 +109,12 @@ impl Windows {
         self.warm = WARM + functions as f64 * WARM_EACH / WINDOW;
     }
 
-    /// How long calls are counted, warming up included, as a multiple of the counting part.
+    /// Returns how long calls are counted, warming up included, as a multiple of the counting part.
     pub(super) fn counts(&self) -> f64 {
         (self.warm + COUNTS) / COUNTS
     }
 
-    /// The length of the part that times calls, in units of [`WINDOW`].
+    /// Returns the length of the part that times calls, in units of [`WINDOW`].
     fn lasts(&self) -> f64 {
         self.warm + 2.0
     }

@@ -51,12 +51,12 @@ impl Surveys {
         Self { last: 0.0, untimed: 0.0, between: FIRST, took: functions as f64 * READING }
     }
 
-    /// The latest time of the next survey.
+    /// Returns the latest time of the next survey.
     pub(super) fn next(&self) -> f64 {
         self.last + self.between
     }
 
-    /// Whether the last survey was at least [`ENOUGH`] ago.
+    /// Returns whether the last survey was at least [`ENOUGH`] ago.
     pub(super) fn is_old(&self, now: f64) -> bool {
         now - self.last >= ENOUGH
     }

@@ -25,7 +25,7 @@ pub(super) struct Used {
 }
 
 impl Time {
-    /// The time, in ticks.
+    /// Returns the time, in ticks.
     #[inline(always)]
     pub(super) fn now(self) -> u64 {
         match self {
@@ -34,7 +34,7 @@ impl Time {
         }
     }
 
-    /// The time, in ticks, read before later code begins.
+    /// Returns the time, in ticks, read before later code begins.
     #[inline(always)]
     pub(super) fn now_in_order(self) -> u64 {
         match self {
@@ -43,8 +43,8 @@ impl Time {
         }
     }
 
-    /// The length of a tick in nanoseconds: accurate enough for planning if `is_rough`, or as
-    /// accurate as possible. It may wait, see [`Clock::scale`].
+    /// Returns the length of a tick in nanoseconds: accurate enough for planning if `is_rough`, or
+    /// as accurate as possible. It may wait, see [`Clock::scale`].
     pub(super) fn nanoseconds_per_tick(self, is_rough: bool) -> f64 {
         match self {
             Self::Machine(clock) if is_rough => clock.rough_scale().nanoseconds_per_tick(),
@@ -53,7 +53,7 @@ impl Time {
         }
     }
 
-    /// The same as [`used`](Self::used), brought up to date for threads that are running now: up to
+    /// Returns [`used`](Self::used), brought up to date for threads that are running now: up to
     /// [`BOOKED`] threads that have hit.
     pub(super) fn used_now(self) -> Used {
         #[cfg(all(probe_backend = "x86_64", not(miri)))]

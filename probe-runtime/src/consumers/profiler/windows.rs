@@ -43,7 +43,7 @@ impl Running {
         }
     }
 
-    /// The time of the next look.
+    /// Returns the time of the next look.
     pub(super) fn next(&self) -> f64 {
         let next = self.windows.next();
         if self.windows.phase == Phase::Rest { next.min(self.surveys.next()) } else { next }

@@ -82,7 +82,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// The last position to cut a text at, up to this byte.
+/// Returns the last position to cut a text at, up to this byte.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

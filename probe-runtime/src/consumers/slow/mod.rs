@@ -92,23 +92,23 @@ pub struct SlowCall<'a> {
 }
 
 impl<'a> SlowCall<'a> {
-    /// The function's path.
+    /// Returns the function's path.
     pub fn path(&self) -> &'a str {
         self.path
     }
 
-    /// The time that it took, from entry to exit.
+    /// Returns the time that it took, from entry to exit.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// The fields of its entry as text, `table = users, ms = 20`, 120 bytes at most; empty if there
-    /// are none.
+    /// Returns the fields of its entry as text, `table = users, ms = 20`, 120 bytes at most; empty
+    /// if there are none.
     pub fn fields(&self) -> &'a str {
         self.fields
     }
 
-    /// The thread on which it ended, as [`Event::thread`] counts them.
+    /// Returns the thread on which it ended, as [`Event::thread`] counts them.
     pub fn thread(&self) -> u64 {
         self.thread
     }
@@ -143,7 +143,7 @@ thread_local! {
 }
 
 impl Slow {
-    /// A consumer with these options, `over` and `at_most`.
+    /// Creates a consumer with these options, `over` and `at_most`.
     pub(crate) fn with_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError> {
         let (mut over, mut at_most) = (None, None);
         for it in settings {
@@ -162,7 +162,7 @@ impl Slow {
         })
     }
 
-    /// A consumer that reports calls that take longer than this, on stderr.
+    /// Creates a consumer that reports calls that take longer than this, on stderr.
     pub fn over(limit: Duration) -> Self {
         Self {
             over: limit,
@@ -194,8 +194,8 @@ impl Slow {
         self
     }
 
-    /// The numbers of calls and of slow calls of each function, on all threads, ended threads
-    /// included.
+    /// Returns the numbers of calls and of slow calls of each function, on all threads, ended
+    /// threads included.
     ///
     /// ```
     /// use probe_runtime::{Slow, probe, select};

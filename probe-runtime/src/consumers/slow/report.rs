@@ -39,27 +39,27 @@ pub struct FunctionSlow {
 }
 
 impl FunctionSlow {
-    /// The function's path.
+    /// Returns the function's path.
     pub fn path(&self) -> &str {
         self.function.path()
     }
 
-    /// Path, file and line of the function, and whether it is a future.
+    /// Returns the path, file and line of the function, and whether it is a future.
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// The number of calls that have ended.
+    /// Returns the number of calls that have ended.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// The number of calls that took longer than the limit.
+    /// Returns the number of calls that took longer than the limit.
     pub fn slow(&self) -> u64 {
         self.slow
     }
 
-    /// The time of the longest call, in nanoseconds.
+    /// Returns the time of the longest call, in nanoseconds.
     pub fn longest(&self) -> u64 {
         self.longest
     }
@@ -110,31 +110,33 @@ impl SlowCalls {
         Self { functions, left_out: calls.left_out().to_vec(), lost: calls.lost(), unsaid, period }
     }
 
-    /// The number of slow calls that were not reported, because there were too many in a second.
+    /// Returns the number of slow calls that were not reported, because there were too many in a
+    /// second.
     pub fn unsaid(&self) -> u64 {
         self.unsaid
     }
 
-    /// The number of calls that were not measured, see [`Calls::lost`].
+    /// Returns the number of calls that were not measured, see [`Calls::lost`].
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Functions whose calls are not measured, because not all of their probes were selected.
+    /// Returns the functions whose calls are not measured, because not all of their probes were
+    /// selected.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.left_out
     }
 
-    /// The report as JSON: an object with the program, the time of measurement, and the functions
-    /// as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the number of
-    /// slow calls that were `unsaid`, the paths of the functions that were `left_out`, and the
-    /// number of calls that were `lost`.
+    /// Returns the report as JSON: an object with the program, the time of measurement, and the
+    /// functions as `rows`, which have the columns of [`to_csv`](Self::to_csv). It also has the
+    /// number of slow calls that were `unsaid`, the paths of the functions that were `left_out`,
+    /// and the number of calls that were `lost`.
     pub fn to_json(&self) -> String {
         json(self)
     }
 
-    /// The functions as comma-separated values (RFC 4180): a line each, under a heading that names
-    /// the units.
+    /// Returns the functions as comma-separated values (RFC 4180): a line each, under a heading
+    /// that names the units.
     pub fn to_csv(&self) -> String {
         COLUMNS.csv(&self.functions)
     }

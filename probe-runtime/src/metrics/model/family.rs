@@ -49,23 +49,23 @@ impl Family {
         Self { name: name.to_owned(), help: help.to_owned(), kind, series: BTreeMap::new() }
     }
 
-    /// The name as Prometheus spells it: counters end in `_total`, and times name their unit,
-    /// `_seconds`.
+    /// Returns the name as Prometheus spells it: counters end in `_total`, and times name their
+    /// unit, `_seconds`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A description of the family, for people.
+    /// Returns a description of the family, for people.
     pub fn help(&self) -> &str {
         &self.help
     }
 
-    /// The kind of its values.
+    /// Returns the kind of its values.
     pub fn kind(&self) -> MetricKind {
         self.kind
     }
 
-    /// The series, by their labels.
+    /// Iterates over the series, by their labels.
     pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
         self.series.iter().map(|(labels, value)| Series { labels, value })
     }

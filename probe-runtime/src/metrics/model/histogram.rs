@@ -86,18 +86,18 @@ impl Histogram {
         self.sum = self.sum.max(before.sum);
     }
 
-    /// Each bound in nanoseconds, ascending, with the number of calls that took at most that long.
-    /// A call is counted at each bound that it stays below.
+    /// Iterates over the bounds in nanoseconds, ascending, with the number of calls that took at
+    /// most that long. A call is counted at each bound that it stays below.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.bounds.iter().copied().zip(self.cumulative.iter().copied())
     }
 
-    /// The number of all calls, those above the last bound included.
+    /// Returns the number of all calls, those above the last bound included.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// The time of all calls together, in nanoseconds.
+    /// Returns the time of all calls together, in nanoseconds.
     pub fn sum(&self) -> u64 {
         self.sum
     }

@@ -55,7 +55,8 @@ impl ProfileCost {
         }
     }
 
-    /// Hits and own time as a share of the CPU time that the process has used, from 0 to 1.
+    /// Returns the time of hits and the profiler's own time as a share of the CPU time that the
+    /// process has used, from 0 to 1.
     pub fn share(&self) -> f64 {
         if self.used.is_zero() { 0.0 } else { (self.hits + self.own).as_secs_f64() / self.used.as_secs_f64() }
     }

@@ -33,7 +33,7 @@ pub struct FunctionProfile {
 }
 
 impl FunctionProfile {
-    /// `scale` corrects the known times, which are multiplied by it.
+    /// Creates a profile. `scale` corrects the known times, which are multiplied by it.
     pub(super) fn new(function: &Function, known: Known, seen: &Seen, scale: f64, elapsed: f64) -> Self {
         // Knowledge is about entries; those of a future are polls. Among polls that were not seen,
         // the number of first ones is unknown.
@@ -55,60 +55,62 @@ impl FunctionProfile {
         }
     }
 
-    /// The function's path.
+    /// Returns the function's path.
     pub fn path(&self) -> &str {
         self.function.path()
     }
 
-    /// Path, file and line of the function, and whether it is a future.
+    /// Returns the path, file and line of the function, and whether it is a future.
     pub fn function(&self) -> &Function {
         &self.function
     }
 
-    /// Calls that began since the profiler was attached. A call of a future is all of its polls.
+    /// Returns the number of calls that began since the profiler was attached. A call of a future
+    /// is all of its polls.
     pub fn calls(&self) -> Estimated {
         self.known.calls
     }
 
-    /// Polls that began since the profiler was attached; `None` unless the function is a future.
+    /// Returns the number of polls that began since the profiler was attached; `None` unless the
+    /// function is a future.
     pub fn polls(&self) -> Option<Estimated> {
         self.polls
     }
 
-    /// Calls per second, since the profiler was attached; a lower bound if [`calls`](Self::calls)
-    /// is one.
+    /// Returns the calls per second, since the profiler was attached; a lower bound if
+    /// [`calls`](Self::calls) is one.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The mean time of a call, from entry to exit; for a future, of its polls without the waits
-    /// between them. `None` if no call was timed.
+    /// Returns the mean time of a call, from entry to exit; for a future, of its polls without the
+    /// waits between them. `None` if no call was timed.
     pub fn mean(&self) -> Option<Estimated> {
         self.known.mean
     }
 
-    /// The time of all calls that have ended, in nanoseconds, without the time of their calls of
-    /// other profiled functions. `None` if no call was timed with all calls inside.
+    /// Returns the time of all calls that have ended, in nanoseconds, without the time of their
+    /// calls of other profiled functions. `None` if no call was timed with all calls inside.
     pub fn own(&self) -> Option<Estimated> {
         self.known.own
     }
 
-    /// The time of all calls that have ended; `None` if no call was timed.
+    /// Returns the time of all calls that have ended; `None` if no call was timed.
     pub fn total(&self) -> Option<Estimated> {
         self.known.total
     }
 
-    /// Calls that were counted one by one; for a future, polls.
+    /// Returns the number of calls that were counted one by one; for a future, polls.
     pub fn counted(&self) -> u64 {
         self.counted
     }
 
-    /// Calls that were timed; for a future, polls.
+    /// Returns the number of calls that were timed; for a future, polls.
     pub fn samples(&self) -> u64 {
         whole(self.known.samples)
     }
 
-    /// The number by which functions are sorted.
+    /// Returns the number by which functions are sorted.
     pub(super) fn weight(&self) -> f64 {
         self.known.own.or(self.known.total).unwrap_or_default().value
     }
