@@ -89,7 +89,7 @@ impl<const N: usize, M: Meter<N>> Calls<N, M> {
     /// Prepares for the hits of these probes.
     ///
     /// # Errors
-    /// [`Error::OutOfCounters`] if too much is counted already.
+    /// [`Error::OutOfCounters`] if there are no counters left.
     pub fn new(probes: &ProbeSet) -> Result<Self, Error> {
         let selected = Selected::of(probes);
         let memory = PerThread::new(selected.functions.len())?;

@@ -43,7 +43,7 @@ impl<'a> Entered<'a> {
     }
 }
 
-/// A future that is ready at once, with the address of the outermost future that awaits it.
+/// A future that is ready at once. Its output is the address of the future that awaits it.
 #[derive(Debug)]
 pub struct Address(());
 

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! # The families
-//! | name | kind | labels | of |
+//! | name | kind | labels | meaning |
 //! |---|---|---|---|
 //! | `probe_hits_total` | counter | `probe`, `kind`, `file` | [`Count`](crate::Count): hits of the probe |
 //! | `probe_latency_seconds` | histogram | `probe`, `file` | `Latency`: calls that have ended, by their time from entry to exit |

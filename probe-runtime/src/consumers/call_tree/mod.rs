@@ -23,15 +23,16 @@ use crate::per_thread::Local;
 /// Builds the tree of calls of the selected functions, from the nesting of entries and exits: for
 /// each thread, and merged.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`net::*`, without a
-/// `kind`). The attachment prints as a text tree; `format!("{attachment:100}")` keeps it within 100
-/// columns. [`tree`](Self::tree) also has it as folded stacks, a flame graph, JSON and CSV.
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`net::*`,
+/// without a `kind`). The attachment prints as a text tree; `format!("{attachment:100}")` keeps it
+/// within 100 columns. [`tree`](Self::tree) also has it as folded stacks, a flame graph, JSON and
+/// CSV.
 ///
-/// | column | of |
+/// | column | meaning |
 /// |---|---|
-/// | `total` | the time in the function and all below it; of a future, in its polls |
+/// | `total` | the time in the function and everything below it; for a future, in its polls |
 /// | `share` | the part of all time |
-/// | `self` | the time in the function, and in no other of the tree |
+/// | `self` | the time in the function, and in no other function of the tree |
 /// | `calls` | calls that have ended; all polls of a future are one call, counted at the place of the last poll |
 /// | `polls` | polls of futures that have ended, below the function that polled them; only if there are any |
 ///

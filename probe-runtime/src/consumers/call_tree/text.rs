@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn the_text_of_a_deep_chain_grows_with_its_nodes() {
         let bytes = |len| chain(len).to_string().len();
-        // Above 1000, depths have four digits.
+        // From 1000 on, depths have four digits.
         let [one, two, three] = [2_000, 4_000, 6_000].map(bytes);
         assert_eq!(two - one, three - two);
         assert!((two - one) / 2_000 < 400);

@@ -41,8 +41,8 @@ use crate::per_thread::{Local, Zeroed};
 /// | `unpaired` | hits without a partner, which are in no other column |
 /// | `cancelled`, `pending` | futures that were dropped before their end, and futures that have not ended yet |
 ///
-/// Sums and extremes are exact to the clock's tick. Quantiles come from values that are at most 1.6
-/// % off. After a [reset](Self::reset), extremes may be bounds, as in any
+/// Sums and extremes are exact to the clock's tick. Quantiles come from values with an error of at
+/// most 1.6 %. After a [reset](Self::reset), extremes may be bounds, as in any
 /// [difference](Latencies::since). The cost of measuring is not subtracted: about half of a pair of
 /// hits (figure `latency`) is in the call's own time, and all of it in the caller's.
 ///

@@ -156,7 +156,7 @@ impl MissingEvent {
         self.error
     }
 
-    /// Returns the reason, and a way to solve it if there is one.
+    /// Returns the reason, with a remedy if there is one.
     pub fn reason(&self) -> String {
         reason(self.error)
     }
@@ -209,7 +209,7 @@ impl fmt::Display for NoEvents {
 
 impl std::error::Error for NoEvents {}
 
-/// Explains an error number of `perf_event_open(2)`, with a way to solve it if there is one.
+/// Explains an error number of `perf_event_open(2)`, with a remedy if there is one.
 pub(super) fn reason(error: i32) -> String {
     // Linux's numbers, on other systems as well.
     const EPERM: i32 = 1;

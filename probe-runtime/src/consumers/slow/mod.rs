@@ -29,9 +29,9 @@ use crate::syntax::{ParseError, Setting, interval};
 /// of its entry, the thread. A report is a line on stderr, or goes [to a closure](Self::to). The
 /// attachment prints as a table of the functions, with the number of their slow calls.
 ///
-/// Entries and exits are paired as [`calls`](crate::calls) says; select both (`db::*`, without a
-/// `kind`). A future's time is from its entry to its exit. Its fields are reported if it had only
-/// one poll.
+/// Entries and exits are paired as described in [`calls`](crate::calls); select both (`db::*`,
+/// without a `kind`). A future's time is from its entry to its exit. Its fields are reported if it
+/// had only one poll.
 ///
 /// At most [`at_most`](Self::at_most) calls a second are reported, a hundred by default. The others
 /// are [counted](SlowCalls::unsaid). The first 120 bytes of fields are kept, for a thread's
