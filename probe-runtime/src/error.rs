@@ -1,4 +1,4 @@
-//! What can go wrong, for whoever asked.
+//! The crate's error type.
 
 use std::borrow::Cow;
 use std::error;
@@ -9,7 +9,8 @@ use std::ops::Range;
 use crate::patch::{ALIAS_WORKS, Report, TextPolicy};
 use crate::selector::{SelectorError, pointed};
 
-/// Why a request could not be met. Its `Debug` is its `Display`, so that `main` may return it.
+/// The reason why a request failed. `Debug` prints the same text as `Display`, so `main` may return
+/// it.
 ///
 /// ```
 /// use probe_runtime::{Error, select};
@@ -18,7 +19,7 @@ use crate::selector::{SelectorError, pointed};
 ///     Err(Error::NoMatch { .. }) => {}
 ///     other => panic!("{other:?}"),
 /// }
-/// // Prints what was asked for, and the nearest probes.
+/// // Prints the selector and the nearest probes.
 /// println!("{}", select("no::such::function").unwrap_err());
 /// ```
 #[non_exhaustive]
@@ -29,97 +30,99 @@ pub enum Error {
     NoMatch {
         /// The selector.
         selector: String,
-        /// How many probes there are.
+        /// Number of probes in the program.
         probes: usize,
-        /// Selectors like it that name some, what was probably meant first; and how many each
-        /// names.
+        /// Similar selectors that match some probes, the likeliest first, each with its number of
+        /// probes.
         wider: Vec<(String, usize)>,
-        /// The paths of those that were probably meant, best first.
+        /// Paths of the likeliest probes, best first.
         nearest: Vec<String>,
-        /// Objects with probes of a later version, see [`unread_objects`](crate::unread_objects).
+        /// Objects whose probes have a later version, see
+        /// [`unread_objects`](crate::unread_objects).
         unread: Vec<String>,
     },
-    /// The selector names nothing but functions that blocks with `#[probe]` have left out.
+    /// The selector names only functions that a block with `#[probe]` has left out.
     Skipped {
         /// The selector.
         selector: String,
-        /// Their paths, and why: see [`ProbeInfo::skipped`](crate::ProbeInfo::skipped).
+        /// Path of each function, and the reason: see
+        /// [`ProbeInfo::skipped`](crate::ProbeInfo::skipped).
         skipped: Vec<(String, String)>,
     },
-    /// Not one site could be activated.
+    /// No site could be activated.
     Refused(Box<Report>),
-    /// Not every site of the function could be activated, so it was not replaced. (While that was
-    /// tried, some of its calls may have been.)
+    /// Not every site of the function could be activated, so it was not replaced. Some calls may
+    /// have run the replacement during the attempt.
     NotReplaced(Box<Report>),
-    /// The program was built without probes (`--cfg probe_off`, or for a target that has none), so
-    /// nothing can be replaced.
+    /// The program was built without probes (`--cfg probe_off`, or a target without support), so no
+    /// function can be replaced.
     WithoutProbes,
     /// The system does not let text stay writable.
     TextProtected {
-        /// The text's addresses.
+        /// Address range of the text.
         text: Range<usize>,
         /// The system's reason.
         error: io::Error,
-        /// The text policy to ask for instead, where one was tried and found to work:
+        /// The text policy to ask for instead, if it was tried and found to work:
         /// [`TextPolicy::Alias`].
         alternative: Option<TextPolicy>,
     },
-    /// There are not as many counters left as the consumer needs.
+    /// The consumer needs more counters than are left.
     OutOfCounters {
-        /// How many it needs.
+        /// Number of counters that the consumer needs.
         wanted: usize,
     },
-    /// There is a growing attachment already, and there can be one:
+    /// There is a growing attachment already, and only one may exist:
     /// [`finstrument::attach`](crate::finstrument::attach).
     #[cfg(feature = "finstrument")]
     Growing,
-    /// Patching does not work on this machine, or in this process:
+    /// Patching does not work on this machine or in this process:
     /// [`self_test`](crate::self_test()).
     SelfTest {
-        /// Which instruction: `aligned` or `straddling`.
+        /// The instruction that failed: `aligned` or `straddling`.
         path: &'static str,
-        /// What went wrong.
+        /// The failure.
         problem: String,
     },
-    /// The object that holds this copy of the crate, a plugin's say, can't be kept loaded, though
-    /// sites would enter it.
+    /// The dynamic linker can't keep the object loaded that holds this copy of the crate, for
+    /// example a plugin. Active sites would jump into it.
     Unpinned {
-        /// Its file.
+        /// The object's file.
         object: String,
         /// The dynamic linker's reason.
         reason: String,
     },
-    /// The consumer can't do what it was asked for, and says why: an error of its own. Those of this
-    /// crate's consumers are `UnusableBudget` and `NoEvents`; ask with
+    /// The consumer refused the request with an error of its own. The consumers of this crate
+    /// return `UnusableBudget` and `NoEvents`; test for them with
     /// [`downcast_ref`](trait@error::Error#method.downcast_ref).
     Consumer(Box<dyn error::Error + Send + Sync>),
-    /// A thread that the consumer needs could not be started.
+    /// The system could not start a thread that the consumer needs.
     Thread(io::Error),
     /// A consumer can't be [registered](crate::register).
     Register {
-        /// Its name.
+        /// The consumer's name.
         name: &'static str,
-        /// What keeps it from being named, and what to do.
+        /// The reason why it can't be named, and a remedy.
         problem: String,
     },
     /// A [`Spec`](crate::Spec) is malformed.
     Spec {
-        /// Its text.
+        /// The spec's text.
         spec: String,
-        /// The byte where the mistake is.
+        /// Byte offset of the mistake.
         at: usize,
-        /// What is wrong there, and what would be right.
+        /// The mistake, and the correct form.
         problem: String,
     },
     /// An environment variable is malformed.
     Environment {
-        /// Its name.
+        /// Name of the variable.
         variable: &'static str,
-        /// Its value.
+        /// Value of the variable.
         value: String,
-        /// The byte where the mistake is.
+        /// Byte offset of the mistake in the value.
         at: usize,
-        /// What is wrong there, and what would be right.
+        /// The mistake, and the correct form.
         problem: String,
     },
 }
@@ -210,7 +213,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The beginning of a selector that is longer than anybody reads.
+/// Returns the selector, cut to a length that people still read.
 pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
     const SHOWN: usize = 200;
     match selector.char_indices().nth(SHOWN) {
@@ -219,7 +222,7 @@ pub(crate) fn shortened(selector: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is wrong with a text, and where.
+/// Writes the mistake in a text and points at its place.
 fn mistaken(what: &str, text: &str, at: usize, problem: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let column = text[..at].chars().count() + 1;
     writeln!(f, "{what}, column {column}: {problem}")?;

@@ -1,10 +1,10 @@
-//! Latent probes: one 5-byte NOP in the code, until somebody attaches.
+//! Latent probes: one 5-byte NOP in the code until a consumer attaches.
 //!
 //! Put `#[probe]` on functions and `probe!("name", field = expr)` into them; ship the program.
-//! While nobody is attached, each site is one NOP: no branch, no load, no spill, and no argument is
-//! evaluated. At run time, [`select`] names probes, and [`ProbeSet::attach`] puts a [`Consumer`] on
-//! them: their sites are patched in place, one by one or by the million, while all threads run.
-//! Dropping the [`Attachment`] makes them latent again.
+//! While no consumer is attached, each site is one NOP: no branch, no load, no spill, and no
+//! argument is evaluated. At run time, [`select`] names probes, and [`ProbeSet::attach`] attaches a
+//! [`Consumer`] to them: the runtime patches their sites in place, one by one or by the million,
+//! while all threads run. Dropping the [`Attachment`] makes the probes latent again.
 //!
 //! ```
 //! use probe_runtime::{Count, probe, select};
@@ -24,7 +24,7 @@
 //!
 //! # Without a change of code
 //! A program whose `main` holds the guard of [`init_from_env`] takes its consumers from the
-//! environment, and reports on stderr when it ends, or into a file that `PROBES_OUT` names:
+//! environment. It reports when it ends, on stderr or to the file that `PROBES_OUT` names:
 //!
 //! ```text
 //! PROBES='net::**=latency' ./app
@@ -45,9 +45,9 @@
 //! | the values of fields, or whatever else | a [`Consumer`] of your own | | |
 //! | counts and latencies for Prometheus or OpenTelemetry | `metrics::Exporter` | `PROBES_OUT=….prom` | `metrics` |
 //!
-//! Your own consumers can use the building blocks of these: [`calls`] pairs entries with exits,
-//! [`PerThread`] is memory for each thread without the heap, [`Clock`] tells time in a few
-//! nanoseconds.
+//! Your own consumers can use the same building blocks: [`calls`] pairs entries with exits,
+//! [`PerThread`] keeps memory for each thread without the heap, and [`Clock`] reads the time in a
+//! few nanoseconds.
 //!
 //! # Features
 //! | feature | |
@@ -56,24 +56,24 @@
 //! | `latency`, `call-tree`, `profiler`, `perf`, `metrics` | consumers, see above |
 //! | `finstrument` | probes in C and C++ objects that were compiled with `-finstrument-functions` |
 //! | `serde` | `serde::Serialize` for [`Counts`], `Latencies` and all other reports, with the members of their `to_json`; for their rows, [`ProbeInfo`] and [`Report`] |
-//! | `off` | makes nothing of all sites, in whatever crate of the program; for applications only |
+//! | `off` | removes all sites from the program, in every crate; for applications only |
 //!
-//! # Where it runs
-//! x86-64 Linux patches sites in place. Other targets have the same API over a flag and a branch.
-//! With `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites leave nothing. So a library
-//! may put a probe anywhere.
+//! # Platforms
+//! On x86-64 Linux, sites are patched in place. Other targets have the same API over a flag and a
+//! branch. With `--cfg probe_off` in `RUSTFLAGS`, or the feature `off`, sites compile to nothing. A
+//! library may therefore put a probe anywhere.
 //!
 //! The oldest supported Rust is 1.88, also for the code that the macros expand to.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![deny(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// The macros name this crate by its path, also here.
+// The macros name this crate by its path, inside it too.
 extern crate self as probe_runtime;
 
 pub use probe_macros::probe;
 
-// For tools that read sites, and tests of the format: `docs/abi.md` describes it.
+// For tools that read sites and for tests of the format, which `docs/abi.md` describes.
 #[doc(hidden)]
 pub mod abi;
 mod arch;
@@ -158,11 +158,11 @@ pub use consumers::{CallTree, Tree, TreeNode};
 pub use consumers::{EventCounts, FunctionEvents, MissingEvent, NoEvents, Perf, PerfEvent};
 #[cfg(feature = "latency")]
 pub use consumers::{FunctionLatency, FunctionSlow, Latencies, Latency, Slow, SlowCall, SlowCalls};
-/// Of [`FunctionLatency::histogram`].
+/// The crate that [`FunctionLatency::histogram`] takes its type from.
 #[cfg(feature = "latency")]
 pub use hdrhistogram;
 
-// `docs` is a link to the repository's folder, which packages hold as files. Its examples are
+// `docs` is a link to the repository's folder; packages hold copies of its files. The examples are
 // compiled and run.
 #[cfg(all(doctest, feature = "latency", feature = "call-tree", not(probe_backend = "off")))]
 #[doc = include_str!("../docs/recipes.md")]
@@ -176,7 +176,7 @@ mod shipping_latent_probes {}
 #[doc = include_str!("../docs/reports-and-metrics.md")]
 mod reports_and_metrics {}
 
-/// What the macros expand to. Not public API: it changes with the ABI's version only.
+/// The items that macro expansions name. Not public API: it changes only with the ABI's version.
 #[doc(hidden)]
 pub mod __private {
     pub mod v1;

@@ -1,8 +1,8 @@
-//! The macros that those of `probe-macros` expand to. The site itself is the backend's part
+//! The macros that the expansions of `probe-macros` call. The backend provides the site itself
 //! (`arch/*/site.rs`).
 //!
-//! Expansions reach everything here through `__private::v1`, by `$crate` alone: user code may
-//! rename this crate and shadow `core`. Nothing here is public API.
+//! Expansions reach everything here through `__private::v1` by `$crate` alone: user code may rename
+//! this crate and shadow `core`. Nothing here is public API.
 
 mod future;
 
@@ -16,9 +16,9 @@ mod future;
 ///
 /// Fields are evaluated only while the probe is active. Numbers, `bool`, `char`, text and bytes are
 /// recorded as they are, and other values through `?` ([`Debug`](core::fmt::Debug)) or `%`
-/// ([`Display`](core::fmt::Display)). A field with `?` or `%` is copied, if it is `Copy` and small.
+/// ([`Display`](core::fmt::Display)). A field with `?` or `%` is copied if it is `Copy` and small.
 /// Otherwise it borrows its variable, which then has an address. Other fields are read in place. A
-/// field that panics changes nothing in the program:
+/// panic in a field does not reach the program:
 #[cfg_attr(feature = "std", doc = "see [`failed_captures`](crate::failed_captures).")]
 #[cfg_attr(not(feature = "std"), doc = "with the feature `std`, it is contained and counted.")]
 ///
@@ -27,8 +27,9 @@ mod future;
 /// in `probe!("handle::parsed")`.
 ///
 /// Cost while latent: one 5-byte NOP and at most 4 bytes of padding. A point inside a loop also
-/// keeps the compiler from unrolling or vectorising that loop, since control may leave it there.
-/// Three fields or more inside a loop may cost an address computed ahead of it.
+/// keeps the compiler from unrolling or vectorising that loop, since control may leave the loop
+/// there. Inside a loop, three or more fields may cost an address that is computed ahead of the
+/// loop.
 ///
 /// ```
 /// fn read(input: &[u8]) -> usize {
@@ -42,15 +43,15 @@ macro_rules! point {
     ($($input:tt)*) => { $crate::__private::v1::expand_point! { $crate; $($input)* } };
 }
 
-/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site, on every way out. Where
-/// neither has fields, both are the backend's `entry_and_exit!`.
+/// `#[probe]`: the entry's site, and a guard whose drop is the exit's site on every way out. If
+/// neither has fields, the backend's `entry_and_exit!` expands to both.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_function {
     ($probe:tt) => {
         $crate::__private::v1::entry_and_exit! { $probe }
         // Clippy would blame the user for items at the beginning of the body, which now stand after
-        // a statement; it stops looking at the first item that comes from a macro.
+        // a statement. It stops looking at the first item that comes from a macro.
         use $crate::__private::v1::{};
     };
     ($probe:tt $($contained:ident)?; $($entry:tt)*) => {
@@ -62,8 +63,8 @@ macro_rules! __probe_v1_function {
 }
 
 /// `#[probe(ret)]`: the entry's site; the body, as a closure that is called at once; the exit's
-/// site, where the result has the name that `exit` begins with. A guard's drop is the exit's site
-/// on the way out by a panic.
+/// site, with the result under the name that `exit` begins with. When a panic unwinds, the drop of
+/// a guard is the exit's site.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_returning {
@@ -94,8 +95,8 @@ macro_rules! __probe_v1_returning {
     }};
 }
 
-/// The exit's site after a return, of the probe that `define!` has defined in a surrounding block.
-/// The result, a mutable variable, has another name in the fields, by which it is borrowed.
+/// The exit's site after a return, for the probe that `define!` has defined in a surrounding block.
+/// The fields borrow the result, a mutable variable, under another name.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_exit_site {
@@ -106,7 +107,7 @@ macro_rules! __probe_v1_exit_site {
     };
 }
 
-/// The exit's site on the way out by a panic: the outcome, and no other value.
+/// The exit's site when a panic unwinds. It records only the outcome.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_unwound {
@@ -115,8 +116,8 @@ macro_rules! __probe_v1_unwound {
     };
 }
 
-/// The first statement of a closure that takes these variables by value, although its body may only
-/// borrow them.
+/// The first statement of a closure: moves these variables into it, even if its body only borrows
+/// them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_moving {
@@ -129,8 +130,8 @@ macro_rules! __probe_v1_moving {
     };
 }
 
-/// `probe!`: one site, its fields evaluated in the cold block. `contained` says that the fields may
-/// panic.
+/// `probe!`: one site, whose fields are evaluated in the cold block. `contained` says that the
+/// fields may panic.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_point {
@@ -141,7 +142,7 @@ macro_rules! __probe_v1_point {
     };
 }
 
-/// One site, and its probe. The backend's `define!` makes the probe, its `place!` the site.
+/// One site and its probe. The backend's `define!` makes the probe, and its `place!` the site.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_site {
@@ -151,7 +152,7 @@ macro_rules! __probe_v1_site {
     }};
 }
 
-/// What an active site does: the captures, then the hit, which is the backend's `deliver!`.
+/// The code of an active site: the captures, then the hit, which the backend's `deliver!` makes.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -174,8 +175,9 @@ macro_rules! __probe_v1_capture {
     };
 }
 
-/// A function in a block with `#[probe]` that has no probe: a definition without sites, whose note
-/// says why. In its body, or, where that holds no statements, beside it.
+/// A function without a probe in a block with `#[probe]`: a definition without sites, whose note
+/// gives the reason. It stands in the function's body, or beside a function whose body can't hold
+/// statements.
 #[cfg(all(not(probe_backend = "off"), probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
@@ -193,7 +195,7 @@ macro_rules! __probe_v1_skipped {
     };
 }
 
-/// Where nothing collects definitions, one without sites would be seen by nobody.
+/// Without a list of definitions, no reader could find a definition that has no sites.
 #[cfg(not(all(not(probe_backend = "off"), probe_definitions = "linked")))]
 #[doc(hidden)]
 #[macro_export]
@@ -201,8 +203,8 @@ macro_rules! __probe_v1_skipped {
     ($probe:tt $(inside)?) => {};
 }
 
-/// The definition of a probe, as a static named `__PROBE_DEFINITION`. A probe is named by
-/// `("name", "notes")`.
+/// The definition of a probe, as a static named `__PROBE_DEFINITION`. `("name", "notes")` names the
+/// probe.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -216,7 +218,7 @@ macro_rules! __probe_v1_definition {
     };
 }
 
-/// A definition's value, or values: by `Definition::$new`.
+/// The value of one or several definitions, made by `Definition::$new`.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -239,9 +241,9 @@ macro_rules! __probe_v1_described {
     };
 }
 
-/// Has the linker collect a definition: an element of the slice, as `linkme` places it. By hand,
-/// since `linkme` adds a function with a closure to each, to check the type, which is fixed here: a
-/// good third of what the compiler took for a probe.
+/// Adds a definition to the list that the linker collects, as an element of `linkme`'s slice. The
+/// element is written by hand: `linkme` adds a function with a closure to each element to check its
+/// type, which is fixed here. Those took over a third of the time to compile a probe.
 #[cfg(all(probe_backend = "x86_64", probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
@@ -254,7 +256,7 @@ macro_rules! __probe_v1_collect {
     };
 }
 
-/// Has the linker collect a definition, where sections have other names.
+/// Adds a definition to the linker's list, on targets whose sections have other names.
 #[cfg(all(probe_backend = "portable", probe_definitions = "linked"))]
 #[doc(hidden)]
 #[macro_export]
@@ -266,7 +268,7 @@ macro_rules! __probe_v1_collect {
     };
 }
 
-/// Nothing collects definitions; see `registry/seen.rs`.
+/// Does nothing where the linker keeps no list of definitions; see `registry/seen.rs`.
 #[cfg(all(not(probe_backend = "off"), probe_definitions = "seen"))]
 #[doc(hidden)]
 #[macro_export]
@@ -276,7 +278,7 @@ macro_rules! __probe_v1_collect {
     };
 }
 
-/// One field's value, from a borrow of its expression, for the given passage.
+/// The value of one field, from a borrow of its expression, for the given passage.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_pass {
@@ -289,7 +291,7 @@ macro_rules! __probe_v1_pass {
     ($passage:ty, display, $value:expr) => {
         $crate::__private::v1::shown_as_display($value).keep().display::<$passage>()
     };
-    // By its type, whatever that is.
+    // The type decides how the value is recorded.
     ($passage:ty, any, $value:expr) => {
         $crate::__private::v1::Captured::pass::<$passage>(
             &$crate::__private::v1::Capturing::new($value).capture(),

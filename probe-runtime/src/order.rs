@@ -1,12 +1,15 @@
-//! Sorting of what is shown and looked up, compiled once for all types: the standard library's sorts
-//! take some 8 KB of text for each type and order. Patching, where time counts, uses those.
+//! Sorting for reports and look-ups, compiled once for all types: the standard library's sorts take
+//! about 8 KB of text for each type and order. Patching uses the standard ones, since it must be
+//! fast.
 
 use std::cmp::Ordering;
 
-/// Sorts; what compares equal keeps its order. Costs a list of indices and a call through a pointer for each comparison.
+/// Sorts the list; equal elements keep their order. Costs a list of indices, and a call through a
+/// pointer for each comparison.
 pub(crate) fn sort_by<T>(list: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
     let mut order = order(list.len(), &mut |a, b| compare(&list[a], &list[b]));
-    // Place `at` gets what was at `order[at]`: along each cycle of the permutation, one swap brings one to its place.
+    // Place `at` gets the element of place `order[at]`. Along each cycle of the permutation, each
+    // swap brings one element to its place.
     for start in 0..list.len() {
         let mut at = start;
         loop {
@@ -20,8 +23,8 @@ pub(crate) fn sort_by<T>(list: &mut [T], mut compare: impl FnMut(&T, &T) -> Orde
     }
 }
 
-/// Sorted pairs: what a map is for that is made once, and then only read. The standard library's
-/// maps take some 5 KB of text for each type of their keys.
+/// A list of pairs sorted by key, in place of a map that is built once and then only read. The
+/// standard library's maps take about 5 KB of text for each key type.
 pub(crate) struct Sorted<Key, Value>(Vec<(Key, Value)>);
 
 impl<Key: Ord, Value> Sorted<Key, Value> {
@@ -32,7 +35,7 @@ impl<Key: Ord, Value> Sorted<Key, Value> {
 }
 
 impl<Key: Ord, Value> FromIterator<(Key, Value)> for Sorted<Key, Value> {
-    /// Of keys that are all different.
+    /// Collects pairs whose keys are all different.
     fn from_iter<Pairs: IntoIterator<Item = (Key, Value)>>(pairs: Pairs) -> Self {
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         sort_by(&mut pairs, |(a, _), (b, _)| a.cmp(b));

@@ -1,9 +1,9 @@
-//! When something was measured: since when, for how long.
+//! Start and length of a measurement.
 
 use std::fmt;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A moment, by the calendar and by a clock that is never set.
+/// A moment, on the calendar and on a monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since {
     calendar: SystemTime,
@@ -15,13 +15,14 @@ impl Since {
         Self { calendar: SystemTime::now(), clock: Instant::now() }
     }
 
-    /// From then until now.
+    /// Returns the period from this moment until now.
     pub(crate) fn period(self) -> Period {
         Period { start: self.calendar, duration: self.clock.elapsed() }
     }
 }
 
-/// When something was measured. It tells no measurement from another: all periods are equal.
+/// The period of a measurement. All periods compare equal, so that they don't tell measurements
+/// apart.
 #[derive(Clone, Copy)]
 pub(crate) struct Period {
     pub(crate) start: SystemTime,
@@ -29,24 +30,25 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Whether both began at the same moment: with the same attachment, or at the same reset of it.
+    /// Returns whether both periods began at the same moment: with the same attachment or the same
+    /// reset of it.
     pub(crate) fn begins_with(self, other: Self) -> bool {
         self.start == other.start
     }
 
-    /// What of it comes after the end of an earlier one, which began together with it.
+    /// Returns the part of this period after the end of `earlier`, which began at the same moment.
     pub(crate) fn after(self, earlier: Self) -> Self {
         let start = earlier.start.checked_add(earlier.duration).unwrap_or(self.start);
         Self { start, duration: self.duration.saturating_sub(earlier.duration) }
     }
 
-    /// When it began, as RFC 3339 writes it, in UTC, to the microsecond.
+    /// Returns the start in UTC, as RFC 3339 writes it, to the microsecond.
     pub(crate) fn start(self) -> Rfc3339 {
         Rfc3339(self.start)
     }
 }
 
-/// Of nothing, now.
+/// An empty period that starts now.
 impl Default for Period {
     fn default() -> Self {
         Self { start: SystemTime::now(), duration: Duration::ZERO }
@@ -85,16 +87,16 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// Year, month and day of this day after 1970-01-01, in the Gregorian calendar. Years are counted
-/// from March on, so that the day that leap years have more is the last; four centuries have
+/// Returns year, month and day of a day after 1970-01-01, in the Gregorian calendar. Years are
+/// counted from March on, so that the leap day is the last day of a year. Four centuries have
 /// 146,097 days.
 fn date(days: u64) -> (u64, u64, u64) {
-    // 0000-03-01 was so many days before.
+    // Days from 0000-03-01 to 1970-01-01.
     let days = days + 719_468;
     let (centuries, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    // Months from March on have 31, 30, 31, 30, 31 days, again and again: 153 in five.
+    // From March on, months have 31, 30, 31, 30, 31 days, repeatedly: 153 days in five months.
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (year, month) = if month < 10 { (year, month + 3) } else { (year + 1, month - 9) };

@@ -1,41 +1,41 @@
-//! What functions that have `#[probe(replace)]` call, beside their sites.
+//! Functions and macros that the expansion of `#[probe(replace)]` uses, beside its sites.
 //!
 //! ```text
-//! fn price(item, n)         site ▸ body                    latent, and active while nobody replaces it, but for a call more
+//! fn price(item, n)         site ▸ body                    latent, or active without a replacement: one call more
 //!                           └▶ cold block ▸ stub ▸ price_replaced(item, n)
 //! price_replaced(item, n)   asks for the wrappers ▸ price_run(all, item, n)
-//! price_run(left, item, n)  the first one left, handed `price_run` of the rest; or the body
+//! price_run(left, item, n)  the first wrapper left, which gets `price_run` of the rest; or the body
 //! ```
-//! The body is inlined into the function, behind its site, and stands a second time where
-//! `original` leads. The cold block moves nothing: it ends in a call with the function's own
-//! arguments, which are where they were, so the way past a latent site is that of the plain
-//! function.
+//! The body is inlined into the function behind its site. A second copy of it is where `original`
+//! leads. The cold block moves no arguments: it ends in a call with the function's own arguments,
+//! which are still in their places. So the path past a latent site is that of the plain function.
 //!
-//! Which wrapper a call may run is decided by types alone: a wrapper is stored as `dyn Any`, and
-//! found by the type that the function's signature makes, and that of the `impl` it stands in, in
-//! the one copy of the function it was installed through.
+//! Types alone decide which wrapper a call may run. A wrapper is stored as `dyn Any`. A call finds
+//! it by the type that the function's signature makes, and by the type of the `impl` that the
+//! function is in. Only the copy of the function through which the wrapper was installed has these
+//! types.
 
 use crate::abi::Definition;
 
-/// What a function's site says, or, asked, which probe's it is.
+/// The answer of a function's site: its state, or its probe if the caller asks for that.
 #[derive(Clone, Copy)]
 pub enum Passed {
-    /// The site is latent, or there is none.
+    /// The site is latent, or the function has none.
     Latent,
     /// The site is active.
     Active,
-    /// The site's probe.
+    /// The site's probe, for a caller that asked for it.
     Probe(&'static Definition),
 }
 
 impl Passed {
-    /// Whether the site is active.
+    /// Returns whether the site is active.
     #[inline(always)]
     pub const fn is_active(self) -> bool {
         matches!(self, Self::Active)
     }
 
-    /// The probe; `None` where there are no sites.
+    /// Returns the probe; `None` without sites.
     #[cfg(feature = "std")]
     pub(crate) fn definition(self) -> Option<&'static Definition> {
         match self {
@@ -53,12 +53,12 @@ mod chain {
     use crate::abi::Definition;
     use crate::dispatch::{self, Wrapper};
 
-    /// A share of all that is to run instead of a function, kept for one call of it.
+    /// A share of all wrappers of a function, kept for one call of it.
     #[derive(Clone)]
     pub struct Share(Option<(&'static Definition, dispatch::Wrappers)>);
 
     impl Passed {
-        /// What is to run instead of the function, at present.
+        /// Returns the wrappers that are installed now.
         pub fn share(self) -> Share {
             let definition = self.definition();
             Share(definition.and_then(|definition| Some((definition, dispatch::wrappers(definition)?))))
@@ -66,19 +66,19 @@ mod chain {
     }
 
     impl Share {
-        /// All of it.
+        /// Returns all wrappers of the share.
         pub fn left(&self) -> Left<'_> {
             Left(self.0.as_ref().map(|(definition, wrappers)| (*definition, &**wrappers)))
         }
     }
 
-    /// What is left to run.
+    /// Wrappers that this call has not run yet.
     #[derive(Clone, Copy)]
     pub struct Left<'a>(Option<(&'static Definition, &'a [Arc<Wrapper>])>);
 
     impl<'a> Left<'a> {
-        /// The first one left that is for the function of `O` and of its own type, and what is left
-        /// then.
+        /// Returns the first wrapper left that belongs to the function of `O` and has type `W`, and
+        /// the wrappers after it.
         pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             let (definition, mut left) = self.0?;
             loop {
@@ -92,19 +92,19 @@ mod chain {
     }
 }
 
-/// Without an application's part, nothing can be installed.
+/// Without `std`, no wrapper can be installed.
 #[cfg(not(feature = "std"))]
 mod chain {
     use core::marker::PhantomData;
 
     use super::Passed;
 
-    /// Nothing.
+    /// The empty share.
     #[derive(Clone, Copy)]
     pub struct Share;
 
     impl Passed {
-        /// Nothing is to run instead of the function.
+        /// Returns the empty share.
         #[inline(always)]
         pub fn share(self) -> Share {
             Share
@@ -112,7 +112,7 @@ mod chain {
     }
 
     impl Share {
-        /// Nothing.
+        /// Returns the empty list.
         #[expect(clippy::unused_self, reason = "as where something can be installed")]
         #[inline(always)]
         pub fn left(&self) -> Left<'_> {
@@ -120,13 +120,13 @@ mod chain {
         }
     }
 
-    /// Nothing.
+    /// The empty list of wrappers.
     #[derive(Clone, Copy)]
     pub struct Left<'a>(PhantomData<&'a ()>);
 
     impl<'a> Left<'a> {
-        /// Nothing, which the compiler is not to know: it would find out that the function and what
-        /// may run instead of it are the same, and use that ahead of the site.
+        /// Returns `None`, hidden from the compiler. If the compiler knew, it would see that the
+        /// function and its replacement are the same, and merge them ahead of the site.
         #[inline(always)]
         pub fn next<O: ?Sized + 'static, W: ?Sized + 'static>(self) -> Option<(&'a W, Self)> {
             core::hint::black_box(None)
@@ -136,8 +136,8 @@ mod chain {
 
 pub use chain::Left;
 
-/// The site of a function that may be replaced; the body of a function that answers with `Passed`.
-/// Asked, it names the probe, and is no site.
+/// The body of a function that answers with `Passed`, with the site of a function that may be
+/// replaced. If `$asked` is true, the function names the probe and passes no site.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -155,7 +155,7 @@ macro_rules! __probe_v1_replace_site {
     };
 }
 
-/// The site of a function that may be replaced, which is not there.
+/// The same without a site.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]
 #[macro_export]
@@ -165,7 +165,7 @@ macro_rules! __probe_v1_replace_site {
     };
 }
 
-/// The function that installs, where something can be installed.
+/// Emits the function that installs a wrapper.
 #[cfg(feature = "std")]
 #[doc(hidden)]
 #[macro_export]
@@ -173,7 +173,7 @@ macro_rules! __probe_v1_installer {
     ($($item:tt)*) => { $($item)* };
 }
 
-/// Nothing can be installed.
+/// Emits nothing: without `std`, no wrapper can be installed.
 #[cfg(not(feature = "std"))]
 #[doc(hidden)]
 #[macro_export]

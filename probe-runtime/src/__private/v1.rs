@@ -1,4 +1,4 @@
-//! Everything that expansions name, under one path.
+//! All items that macro expansions name, under one path.
 
 pub use core::future::Future;
 pub use core::marker::{PhantomData, Send, Sync};

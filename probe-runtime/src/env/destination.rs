@@ -1,14 +1,15 @@
-//! `PROBES_OUT`: which file each report goes to, and in what format. Pure.
+//! `PROBES_OUT`: the file and the format of each report. Pure.
 //!
 //! ```text
-//! /var/log/probes-%p.json      one file a process; the ending says the format
-//! /tmp/%e/%n-%c.csv            %e the program's name, %n the number of the consumer in `PROBES`, %c its name, %% a percent sign
+//! /var/log/probes-%p.json      one file per process; the ending chooses the format
+//! /tmp/%e/%n-%c.csv            %e program name, %n number of the consumer in `PROBES`, %c its name, %% percent sign
 //! /tmp/reports/                a folder: program-process-number-consumer.txt
 //! -                            stderr, as without the variable
 //! ```
-//! Texts of several consumers stand one after the other in one file, if the name doesn't tell them apart; of other formats that would
-//! be no file of that format, and is refused. A forked child whose name for a file would be its parent's has `-process` before the ending;
-//! not so where that is a stream, which both write to.
+//! If several consumers have the same file name, their text reports follow each other in one file.
+//! In other formats the result would be malformed, so such a name is refused. If a forked child's
+//! file would be its parent's, `-process` is added before the ending. Streams are not renamed:
+//! parent and child write to the same one.
 
 use std::path::{PathBuf, is_separator};
 
@@ -16,10 +17,10 @@ use crate::order::sort_by;
 use crate::spec::{Format, endings};
 use crate::syntax::ParseError;
 
-/// The name of a file in a folder.
+/// Name of a report's file in a folder.
 const IN_A_FOLDER: &str = "%e-%p-%n-%c.txt";
 
-/// Where reports go.
+/// The destination of reports.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Destination {
     Stderr,
@@ -31,7 +32,8 @@ pub(super) enum Destination {
 pub(super) struct Pattern {
     parts: Vec<Part>,
     pub(super) format: Format,
-    /// Where the ending begins in the variable, with its dot; the variable's length if it has none.
+    /// Byte offset of the ending in the variable, including the dot; the variable's length without
+    /// an ending.
     pub(super) at: usize,
 }
 
@@ -44,10 +46,10 @@ enum Part {
     Consumer,
 }
 
-/// Which run of the program it is: what placeholders stand for.
+/// The run of the program, which the placeholders describe.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// The folder in which the program began: it may go elsewhere.
+    /// The program's working directory at its start.
     pub(super) base: PathBuf,
     pub(super) program: String,
     pub(super) process: u32,
@@ -55,7 +57,8 @@ pub(super) struct Run {
 }
 
 impl Destination {
-    /// Reads the variable. A path that is there, and a folder, is one whether it ends with a slash or not.
+    /// Parses the variable. `is_folder` says that the path is an existing folder; it then needs no
+    /// slash at the end.
     pub(super) fn parse(value: &str, is_folder: bool) -> Result<Self, ParseError> {
         if value.is_empty() || value == "-" {
             return Ok(Self::Stderr);
@@ -120,7 +123,7 @@ impl Pattern {
         Ok(Self { parts, format, at })
     }
 
-    /// The file of each of these consumers: their numbers and names.
+    /// Returns the file of each consumer, given by number and name.
     pub(super) fn paths(&self, run: &Run, consumers: &[(usize, &str)]) -> Vec<PathBuf> {
         consumers.iter().map(|(number, name)| run.base.join(self.path(run, *number, name))).collect()
     }
@@ -146,7 +149,8 @@ impl Pattern {
         path
     }
 
-    /// Whether each of these consumers, with its number, its name, and the formats that it has, can report so.
+    /// Checks that each consumer, given by number, name and formats, can report to this
+    /// destination.
     pub(super) fn check(&self, run: &Run, consumers: &[(usize, &str, &[Format])]) -> Result<(), ParseError> {
         let mistake = |problem| Err(ParseError { at: self.at, problem });
         for (_, consumer, formats) in consumers {
@@ -179,14 +183,14 @@ impl Pattern {
     }
 }
 
-/// What follows the last dot of a file's name.
+/// Returns the part of the file name after its last dot.
 fn ending(text: &str) -> Option<&str> {
     let name = text.rsplit(is_separator).next().unwrap_or(text);
     name.rsplit_once('.').map(|(_, ending)| ending)
 }
 
-/// The places of equal paths in a list, ascending, for each path: in the order of the paths. Not
-/// compared each with each, since `PROBES` may name thousands of consumers.
+/// Groups the indices of equal paths, each group ascending; groups are in the order of the paths.
+/// Sorts instead of comparing each pair, since `PROBES` may name thousands of consumers.
 pub(super) fn by_path(paths: &[PathBuf]) -> Vec<Vec<usize>> {
     let mut places: Vec<_> = (0..paths.len()).collect();
     sort_by(&mut places, |a, b| paths[*a].cmp(&paths[*b]));

@@ -1,4 +1,4 @@
-//! A file that is there whole, or as it was before.
+//! Replacing a file as a whole: a reader sees the old content or the new one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::os;
 
-/// Writes a file, and makes the folders that it lies in: first beside it, under a name that is
-/// nobody's, then it takes the name. What was there is replaced then, at once, be it a file or a
-/// link to one. What is no plain file (a terminal, a pipe, `/dev/stdout`) is written to as it is; a
-/// pipe that nobody reads is an error, since a program that exits can't wait for a reader.
+/// Writes a file and creates its parent folders. The content goes to a new file beside it, which is
+/// then renamed over the path. This atomically replaces a file or a link of that name. Anything but
+/// a plain file (a terminal, a pipe, `/dev/stdout`) is written in place. A pipe without a reader is
+/// an error, since a program that exits can't wait for one.
 pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     if is_stream(path) {
         return os::stream::open(path)?.write_all(content.as_bytes());
@@ -28,9 +28,10 @@ pub(super) fn write(path: &Path, content: &str) -> io::Result<()> {
     written
 }
 
-/// Whether it is no file to replace, but what others read from, or have open.
+/// Returns whether the path must be written in place: it is a pipe, a terminal, or an open
+/// descriptor.
 pub(super) fn is_stream(path: &Path) -> bool {
-    // What these lead to may be a plain file, which is open, and must stay the one that it is.
+    // These may lead to a plain file that a process has open, and which must not be replaced.
     const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
     OPEN.iter().any(|open| path.starts_with(open))
         || fs::metadata(path).is_ok_and(|it| !it.is_file() && !it.is_dir())
@@ -38,13 +39,13 @@ pub(super) fn is_stream(path: &Path) -> bool {
 
 fn fill(mut file: File, content: &str) -> io::Result<()> {
     file.write_all(content.as_bytes())?;
-    // So that a full disk, or a lost server, is noticed while there is another way to report.
+    // A full disk or a lost server must show up while the report can still go elsewhere.
     file.sync_data()
 }
 
-/// A new file beside it, with a name that nobody else has: a process of another container may have
-/// this one's number, and another copy of this crate in this process has a count of its own. One
-/// that was left behind, by a process that was killed, stays.
+/// Creates a file beside the path, under an unused name. The process id and the count don't
+/// suffice: a process of another container may have the same id, and another copy of this crate has
+/// its own count. A file left behind by a killed process stays.
 fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -59,7 +60,7 @@ fn new_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// A hidden name, so that who gathers `*.json` does not see it.
+/// Returns a hidden name, which a pattern like `*.json` does not match.
 fn beside(path: &Path, since: Duration, count: u32) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}-{:x}-{count}.part", process::id(), since.as_nanos()))
@@ -88,7 +89,7 @@ mod tests {
         let folder = folder("whole");
         let path = folder.join("a/b.json");
         write(&path, "a longer text").unwrap();
-        // Who has it open goes on to read what it was.
+        // A reader that has it open keeps reading the old content.
         let open = File::open(&path).unwrap();
         write(&path, "short").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "short");

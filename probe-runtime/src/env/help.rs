@@ -1,10 +1,10 @@
-//! `PROBES=help`: what the variable takes, in this build. Pure.
+//! `PROBES=help`: the values that the variable takes in this build. Pure.
 
 use std::fmt::Write;
 
 use crate::spec::{FEATURES, Row};
 
-/// What asks for it, alone.
+/// The value of `PROBES` that asks for help.
 pub(super) const ASKED: &str = "help";
 
 const INTRODUCTION: &str = "\
@@ -15,7 +15,7 @@ A selector is one or more terms, separated by commas: what any of them names, le
 `!` name. All parts of a term must match.
 ";
 
-/// Selectors, and what they name.
+/// Selectors, and the probes that they match.
 const SELECTORS: [(&[&str], &str); 9] = [
     (&["net::handle"], "the probes with this path"),
     (&["net::*", "**::handle"], "`*`: any part of one segment; `**`: any number of segments"),
@@ -38,7 +38,7 @@ not by these); every so often, with PROBES_EVERY=10s; and when a signal asks, wi
 PROBES_ON=SIGUSR1.
 ";
 
-/// The whole text.
+/// Returns the whole text.
 pub(super) fn text() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut section = |heading: &str, rows: Vec<(String, String)>| {
@@ -72,7 +72,7 @@ pub(super) fn text() -> String {
     text
 }
 
-/// A consumer with its options, as an example.
+/// Returns a consumer with its options, as an example.
 fn signature(row: &Row) -> String {
     let (name, example) = (row.name, row.example);
     if example.is_empty() { name.to_owned() } else { format!("{name}({example})") }

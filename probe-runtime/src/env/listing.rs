@@ -8,19 +8,19 @@ use crate::selector::{Assigned, Selector, Words, assigned};
 use crate::spec::Format;
 use crate::syntax::ParseError;
 
-/// Alone, or in place of a consumer.
+/// Stands alone or in place of a consumer.
 pub(super) const NAME: &str = "list";
 
 pub(super) const FORMATS: &[Format] = &[Format::Text, Format::Json, Format::Csv];
 
-/// Which probes are to be listed.
+/// The probes to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Listed<'a> {
     All,
     Selected(&'a str),
 }
 
-/// What is to be listed, if that is what the text asks for.
+/// Returns the probes to list; `None` if the text does not ask for a list.
 pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, ParseError> {
     let Some(before) = text.trim_end().strip_suffix(NAME) else { return Ok(None) };
     if before.trim().is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn asked(text: &str) -> Result<Option<Listed<'_>>, ParseError> {
     }
 }
 
-/// These probes by path, kind and line, and what was left out.
+/// Lists the probes by path, kind and line, and the functions that blocks left out.
 pub(super) fn listing(mut probes: Vec<ProbeInfo>, format: Format) -> String {
     crate::order::sort_by(&mut probes, |a, b| {
         (a.path(), a.kind(), a.line()).cmp(&(b.path(), b.kind(), b.line()))

@@ -29,96 +29,98 @@ use crate::syntax::ParseError;
 const VARIABLE: &str = "PROBES";
 const OUT: &str = "PROBES_OUT";
 
-/// Attaches what the environment variable `PROBES` asks for: `selector=consumer`, several of them
-/// separated by commas. A selector may itself hold commas: `a::*, !a::b=count` counts all of `a::*`
-/// but `a::b`. The consumer is `count`, with the feature `latency` also `latency`, and with
-/// `call-tree` also `call-tree`, with `profiler` also `profile`, which may have a budget:
-/// `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`; with `perf` also `perf`,
-/// which may have one too, and events, by their names:
-/// `net::**=perf(events=cycles+instructions, budget=1%)`. Your own consumers have the names that
-/// they were [registered](crate::register) with. Without the variable, or with an empty one, nothing
-/// is attached.
+/// Attaches the consumers that the environment variable `PROBES` names, as `selector=consumer`,
+/// several of them separated by commas. A selector may itself hold commas: `a::*, !a::b=count`
+/// counts all of `a::*` but `a::b`.
 ///
-/// `PROBES=help` says what the variable takes, on stderr: selectors, and the consumers of this
-/// build with their options. `PROBES=list` shows which probes the program has, and
-/// `PROBES='net::**=list'` those of a selector, each with its kind, sites, place and fields: on
-/// stderr, or where `PROBES_OUT` says, as text, JSON or CSV. Nothing is attached then, and the
-/// program goes on. What a plugin brings is not there yet.
+/// The consumer is `count`; `latency`, `call-tree`, `profile` and `perf` need the features
+/// `latency`, `call-tree`, `profiler` and `perf`. `profile` may have a budget as a share of time,
+/// `net::**=profile(budget=0.5%)`, or in calls, `profile(budget=1000/s)`. So may `perf`, which also
+/// takes events by their names: `net::**=perf(events=cycles+instructions, budget=1%)`. Your own
+/// consumers have the names that they were [registered](crate::register) with. Without the
+/// variable, or with an empty one, nothing is attached.
+///
+/// `PROBES=help` prints on stderr the selectors and the consumers of this build with their options.
+/// `PROBES=list` lists the probes of the program, and `PROBES='net::**=list'` those of a selector,
+/// each with its kind, sites, place and fields. The list goes to stderr, or to the file that
+/// `PROBES_OUT` names, as text, JSON or CSV. Nothing is attached then, and the program goes on.
+/// Probes of plugins that are loaded later are not listed.
 ///
 /// # Reports
-/// When the guard drops, also while a panic unwinds, or else when the program exits (`exit`, by any
-/// thread), each consumer reports: on stderr, or where the variable `PROBES_OUT` says:
+/// Each consumer reports when the guard drops, also while a panic unwinds, or else when any thread
+/// calls `exit`. Reports go to stderr, or to the destination in the variable `PROBES_OUT`:
 ///
 /// | `PROBES_OUT` | |
 /// |---|---|
-/// | `/tmp/probes-%p.json` | a file; its ending says the format |
+/// | `/tmp/probes-%p.json` | a file; its ending chooses the format |
 /// | `/tmp/reports/` | a folder, for files `PROGRAM-PROCESS-NUMBER-CONSUMER.txt` |
 /// | `-` | stderr |
 ///
-/// - `%p` is the process's id, `%e` the program's name, `%c` the consumer's, `%n` its number in
-///   `PROBES`, from 1; `%%` a percent sign.
-/// - Formats: `.txt` (also without an ending), `.json`, `.csv`; of `call-tree` also `.svg` (a flame
-///   graph) and `.folded`; with the feature `metrics`, of `count` and `latency` also `.prom`
+/// - `%p` is the process id, `%e` the program's name, `%c` the consumer's name, and `%n` its number
+///   in `PROBES`, from 1; `%%` is a percent sign.
+/// - Formats: `.txt` (also without an ending), `.json` and `.csv`; for `call-tree` also `.svg` (a
+///   flame graph) and `.folded`; with the feature `metrics`, for `count` and `latency` also `.prom`
 ///   (Prometheus's text, for the node exporter's textfile collector).
-/// - Reports as `.txt` and `.prom` may share a file; others need `%c` or `%n` where there are
-///   several.
-/// - A forked child reports what it has counted itself, and what it had from its parent, when it
-///   exits. Without `%p`, `-PROCESS` comes before the ending of its files; streams (`/dev/stdout`,
-///   a pipe) are its parent's. A child that calls this function itself, of a parent that has called
-///   it, has such files, too: of what it counts from then on, in place of what it would have
-///   reported to the same file.
-/// - What a text ends with where something is missing (a consumer that failed, hits that were not
-///   delivered, sites that were refused) is said on stderr for other formats, after
-///   `PROBES, consumer NUMBER (NAME):`; so are calls that were not measured, and functions that are
-///   left out, in one line, for formats that have no place for them.
-/// - Files appear whole, under their name, or not at all; one of that name is replaced. Folders are
-///   made. A relative path begins where the program did. What can't be written goes to stderr,
-///   after a line that says why; so does what a named pipe would get that nobody reads.
+/// - Reports as `.txt` and `.prom` may share a file. In other formats, several consumers need `%c`
+///   or `%n` in the name.
+/// - A forked child reports its own hits and those inherited from its parent when it exits. Without
+///   `%p`, `-PROCESS` is added before the ending of its files. It writes to its parent's streams
+///   (`/dev/stdout`, a pipe). If parent and child both call this function, the child has such
+///   files, too. They hold what the child counts from then on, and replace the inherited reports to
+///   the same files.
+/// - A text report ends with notes on anything that is missing: a consumer that failed, hits that
+///   were not delivered, sites that were refused. For other formats these notes go to stderr, after
+///   `PROBES, consumer NUMBER (NAME):`. If a format can't tell of calls that were not measured and
+///   functions that are left out, one line on stderr does.
+/// - Files appear complete or not at all, and replace files of the same name. Missing folders are
+///   created. A relative path begins in the program's working directory at its start. If a file
+///   can't be written, its content goes to stderr after a line with the reason; so does a report to
+///   a named pipe without a reader.
 ///
-/// On Linux, a program whose file gives it rights that whoever starts it lacks (setuid, setgid,
-/// capabilities) reads neither variable, and says so in one line.
+/// On Linux, a program whose file gives it more rights than its caller has (setuid, setgid,
+/// capabilities) ignores both variables and says so in one line.
 ///
 /// # When
 /// | | |
 /// |---|---|
-/// | at the end | the guard drops, the program exits, or `SIGINT`, `SIGTERM` or `SIGHUP` end it |
-/// | `PROBES_SIGNALS=none` | signals end the program without a report; or which of the three end it with one, in either case: `INT,TERM` |
-/// | `PROBES_EVERY=10s` | every ten seconds as well |
-/// | `PROBES_ON=SIGUSR1` | and each time that the program is sent this signal |
-/// | [`EnvGuard::report`] | and when the program itself asks |
+/// | at the end | the guard drops, the program exits, or `SIGINT`, `SIGTERM` or `SIGHUP` ends it |
+/// | `PROBES_SIGNALS=none` | signals end the program without a report; or name those of the three that end it with one, in upper or lower case: `INT,TERM` |
+/// | `PROBES_EVERY=10s` | also every ten seconds |
+/// | `PROBES_ON=SIGUSR1` | also each time that the program gets this signal |
+/// | [`EnvGuard::report`] | also when the program itself asks |
 ///
-/// Reports to a file replace each other, those to a stream follow each other.
+/// A report to a file replaces the previous one. Reports to a stream follow each other.
 ///
-/// - A signal that ends the program does so once the reports are written: its parent sees an end by
-///   that signal. A second one ends it at once.
-/// - Only signals that have their default action when the guard is made are caught. One that is
-///   ignored stays so, one that the program handles is its own, also from a later moment on; and
-///   one that threads block, to wait for it, comes to them.
-/// - A program that closes all its descriptors, to become a daemon, is told all the same; the
-///   thread then looks every 20 ms.
-/// - A thread waits for signals and the time, `probe-reports`. There is none with
-///   `PROBES_SIGNALS=none` alone. A forked child has none: signals do there what they do by
-///   default. The guard's end gives back the default actions.
+/// - A signal ends the program after the reports are written, and the parent process sees the
+///   program die by that signal. A second signal ends it at once.
+/// - Only signals that have their default action when the guard is made are caught. An ignored
+///   signal stays ignored. A signal that the program handles, even if it installs the handler
+///   later, goes to that handler. A signal that threads block in order to wait for it goes to them.
+/// - A daemon that closes all its descriptors still gets its signals; the thread then checks for
+///   them every 20 ms.
+/// - The thread `probe-reports` waits for signals and intervals. With `PROBES_SIGNALS=none` alone
+///   there is no such thread. A forked child has none: signals have their default action there.
+///   Dropping the guard restores the default actions.
 ///
-/// A program that is killed, aborts (also by a panic, with `panic = "abort"`), leaves by `_exit` or
-/// becomes another (`exec`) does not report; what it has reported before stays, unless a program
-/// that it becomes, or starts ([`Command`](std::process::Command)), reports too: that has the same
-/// variables, and replaces the same files. `%p` tells them apart (but for `exec`, which keeps the
-/// process), and so does `%e`.
+/// A program that is killed, aborts (also by a panic, with `panic = "abort"`), calls `_exit` or
+/// becomes another program (`exec`) does not report. Its earlier reports stay, unless a program
+/// that it becomes or starts ([`Command`](std::process::Command)) reports too: that program has the
+/// same variables, and replaces the same files. `%p` tells the files apart, except after `exec`,
+/// which keeps the process id. `%e` tells different programs apart.
 ///
-/// Call it once, in `main`: a second guard at the same time would replace what the first reports to
-/// a file, and is refused.
+/// Call it once, in `main`. A second guard at the same time is refused if it would replace the
+/// files of the first.
 ///
 /// # Errors
-/// [`Error::Environment`] where a variable is malformed, which shows where, or where another guard
-/// reports to the same file. Nothing is attached then.
+/// [`Error::Environment`] if a variable is malformed, with the place of the mistake, or if another
+/// guard reports to the same file. Nothing is attached then.
 ///
-/// What this program, or this machine, does not have is no error. A child inherits its parent's
-/// variables, and a selector may name probes of another build. A selector that names no probe, and
-/// a consumer that can't be attached ([`select`](crate::select) and
-/// [`attach`](super::ProbeSet::attach) say why), are a line on stderr; all others are attached. A
-/// program without probes (`--cfg probe_off`) says so in one line, and does not read the variables
-/// further.
+/// A probe or a consumer that can't be found or attached is no error: a child process inherits its
+/// parent's variables, and a selector may name probes of another build. If a selector matches no
+/// probe or a consumer can't be attached ([`select`](crate::select) and
+/// [`attach`](super::ProbeSet::attach) say why), one line on stderr says so; all others are
+/// attached. A program without probes (`--cfg probe_off`) says so in one line and ignores the other
+/// variables.
 ///
 /// ```
 /// fn main() -> Result<(), probe_runtime::Error> {
@@ -180,8 +182,8 @@ pub fn init_from_env() -> Result<EnvGuard, Error> {
     Ok(EnvGuard { ticket: Some(ticket), _watch: watch::start(&when) })
 }
 
-/// What can't be attached is said, and the program goes on: it may be another one than the variable
-/// was written for.
+/// Attaches one request. Reports a failure on stderr and goes on: the variable may have been
+/// written for another program.
 fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
     match request.attach() {
         Ok(Listening { reported, unmatched }) => {
@@ -196,7 +198,7 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
     }
 }
 
-/// Keeps attached what [`init_from_env`] has attached; reports when it drops.
+/// Keeps the consumers of [`init_from_env`] attached; reports when it drops.
 ///
 /// ```
 /// fn main() -> Result<(), probe_runtime::Error> {
@@ -209,15 +211,16 @@ fn attach(number: usize, request: &Request<'_>) -> Option<Attached> {
 #[must_use = "dropping the guard detaches and reports"]
 #[derive(Default, Debug)]
 pub struct EnvGuard {
-    /// `None` where nothing was asked for.
+    /// `None` if no consumer was asked for.
     ticket: Option<Ticket>,
-    /// Until the last report is written.
+    /// Dropped after the last report is written.
     _watch: Option<Watching>,
 }
 
 impl EnvGuard {
-    /// Reports now, where the reports at the end will go; they replace it there. For programs that
-    /// run for ever, or may be killed: at a moment that they choose (not in a signal handler).
+    /// Reports now, to the same destination as at the end; a later report to a file replaces this
+    /// one. For programs that run for ever or may be killed. Must not be called in a signal
+    /// handler.
     pub fn report(&self) {
         self.ticket.iter().for_each(output::report);
     }
@@ -229,7 +232,7 @@ impl Drop for EnvGuard {
     }
 }
 
-/// When reports are made besides at the end.
+/// Reads when to report besides at the end.
 fn when() -> Result<When, Error> {
     let [every, on, signals] =
         [when::EVERY, when::ON, when::SIGNALS].map(|name| env::var_os(name).unwrap_or_default());
@@ -244,7 +247,7 @@ fn when() -> Result<When, Error> {
     })
 }
 
-/// Shows the probes that a selector names, or all, where reports would go.
+/// Lists the probes of a selector, or all probes, at the destination of reports.
 fn list(listed: Listed<'_>, run: &Run, destination: &Destination) {
     let probes = match listed {
         Listed::All => probes(),
@@ -262,7 +265,7 @@ fn list(listed: Listed<'_>, run: &Run, destination: &Destination) {
     }
 }
 
-/// Where these report, as the variable says: the number, name and formats of each.
+/// Returns the destination for these consumers, given by number, name and formats.
 fn destination(consumers: &[(usize, &str, &[Format])], run: &Run) -> Result<Destination, Error> {
     let value = env::var_os(OUT).unwrap_or_default();
     let value = value.into_string().map_err(|value| {

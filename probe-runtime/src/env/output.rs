@@ -1,13 +1,16 @@
-//! Reports at the program's end, however it ends by itself.
+//! Reports at the program's end.
 //!
-//! Life: [`Output::open`] keeps what was attached in one list of the whole program ▸ [`close`], of a guard that drops, takes it out,
-//! reports, and detaches ▸ what is left when the process exits reports then, from an `atexit` function, and stays attached. One lock
-//! guards the list, and is held while reports are written: so an `exit` on another thread waits until they are whole. It is taken
-//! across forks, before the control lock, which reports take. Under it no lock of the program's is asked for, nor one of the standard
-//! library's that the program may hold: [`say`] writes to stderr without one.
+//! Life cycle: [`Output::open`] adds the attachments to a list of the whole program ▸ when a guard
+//! drops, [`close`] takes its attachments out, reports and detaches ▸ when the process exits, an
+//! `atexit` function reports the attachments that are left, which stay attached.
 //!
-//! [`report_all`] is for who reports meanwhile, or because of a signal. A process that is killed, aborts, or becomes another program
-//! (`exec`) does not report.
+//! One lock guards the list and is held while reports are written. An `exit` on another thread
+//! therefore waits until they are complete. The lock is taken across forks, before the control
+//! lock, which reports take. A thread that holds it takes no lock of the program's, and none of the
+//! standard library's that the program may hold: [`say`] writes to stderr without one.
+//!
+//! [`report_all`] reports at intervals and at signals. A process that is killed, aborts, or becomes
+//! another program (`exec`) does not report.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,32 +34,32 @@ use probe_patch::__runtime::{AcrossForks, Rank, Ready};
 
 static OUTPUTS: Mutex<Vec<Output>> = Mutex::new(Vec::new());
 
-/// What was attached, and where it reports.
+/// Attached consumers, and the destination of their reports.
 pub(super) struct Output {
     run: Run,
     destination: Destination,
     attached: Vec<Attached>,
-    /// The one that has made it.
+    /// The process that made the output.
     process: u64,
 }
 
-/// One consumer, by its number and name in the variable.
+/// One consumer, with its number and name in the variable.
 pub(super) struct Attached {
     pub(super) number: usize,
     pub(super) consumer: String,
     pub(super) reported: Box<dyn Reported>,
 }
 
-/// Tells outputs apart.
+/// Index of an output in the list.
 #[derive(Debug)]
 pub(super) struct Ticket(usize);
 
-/// While it is held, nobody reports, exits, or forks.
+/// Locks the list. While the lock is held, no other thread reports, exits, or forks.
 pub(super) fn outputs() -> MutexGuard<'static, Vec<Output>> {
     // Reports take the control lock under this one.
     prepare();
     READY.prepare();
-    // A panic under it is a bug of ours; the list is whole between its steps all the same.
+    // Only a bug of ours panics under the lock. The list is consistent after each step even then.
     OUTPUTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -65,10 +68,11 @@ impl Output {
         Self { run, destination, attached, process: fork::process() }
     }
 
-    /// From now on it reports at the end. After the first operation on probes.
+    /// Adds the output to the list, so that it reports at the end. Must come after the first
+    /// operation on probes.
     ///
     /// # Errors
-    /// A file to which an open one reports already.
+    /// The first of its files to which another open output of this process reports.
     pub(super) fn open(self) -> Result<Ticket, PathBuf> {
         static AT_EXIT: Once = Once::new();
         AT_EXIT.call_once(|| {
@@ -80,8 +84,8 @@ impl Output {
             }
         });
         let own = self.replaced();
-        // This code may be kept loaded by now, where it could not be when somebody asked for the
-        // list before. If it still is not, nothing is attached.
+        // This object may be pinned by now, even if that failed when the list was first locked. If
+        // it still fails, nothing is attached.
         let _ = READY.require();
         let mut outputs = outputs();
         let (mut taken, mut inherited) = (None, Vec::new());
@@ -90,7 +94,7 @@ impl Output {
             if output.process == self.process {
                 taken = Some(path);
             } else {
-                // Of a parent, which reports it to a file of its own.
+                // The output is a parent's, and the parent reports it to a file of its own.
                 inherited.append(&mut output.attached);
             }
         }
@@ -98,16 +102,16 @@ impl Output {
             Err((path, self))
         } else {
             outputs.push(self);
-            // What is taken out leaves an empty one.
+            // Closed outputs stay in the list, empty, so the index stays valid.
             Ok(Ticket(outputs.len() - 1))
         };
         drop(outputs);
-        // What is attached detaches without the lock: that waits for hits, which may be on threads that fork.
+        // Detaching must not hold the lock: it waits for hits, which may be on threads that fork.
         drop(inherited);
         opened.map_err(|(path, _)| path)
     }
 
-    /// What has no place in other formats than text.
+    /// Writes to stderr the notes that only text reports contain.
     fn say_notes(&self) {
         for it in &self.attached {
             for note in it.reported.notes() {
@@ -116,7 +120,7 @@ impl Output {
         }
     }
 
-    /// The files that its reports replace.
+    /// Returns the files that this output's reports replace.
     fn replaced(&self) -> Vec<PathBuf> {
         match &self.destination {
             Destination::Stderr => Vec::new(),
@@ -148,27 +152,27 @@ impl Output {
         }
     }
 
-    /// The file of each consumer.
+    /// Returns the file of each consumer.
     fn paths(&self, pattern: &Pattern) -> Vec<PathBuf> {
         let process = process::id();
         let run = Run { process, is_forked: false, ..self.run.clone() };
         let is_forked = self.run.is_forked || self.process != fork::process();
         let consumers: Vec<_> = self.attached.iter().map(|it| (it.number, it.consumer.as_str())).collect();
         let own = pattern.paths(&Run { is_forked, ..run.clone() }, &consumers);
-        // A stream is its parent's, too: another name would be no stream.
+        // A child shares its parent's stream; under another name there would be no stream.
         let paths = pattern.paths(&run, &consumers).into_iter().zip(own);
         paths.map(|(path, own)| if file::is_stream(&path) { path } else { own }).collect()
     }
 
-    /// Each file, with what goes into it.
+    /// Returns each file with its content.
     fn files(&self, pattern: &Pattern) -> Vec<(PathBuf, String)> {
         let paths = self.paths(pattern);
         let file = |all: Vec<usize>| (paths[all[0]].clone(), self.content(pattern.format, &all));
         by_path(&paths).into_iter().map(file).collect()
     }
 
-    /// The report of one, or of several one after the other. Ends with a line's end. What is missing from it and is not said there, is said
-    /// on stderr.
+    /// Renders the reports of these attachments, one after the other, each ending with a newline.
+    /// Writes to stderr the notes on missing figures that the format can't hold.
     fn content(&self, format: Format, all: &[usize]) -> String {
         #[cfg(feature = "metrics")]
         if format == Format::Prometheus {
@@ -199,7 +203,7 @@ impl Attached {
     }
 }
 
-/// Writes a file; where that fails, says so, and what it would say.
+/// Writes a file. If that fails, writes the reason and the content to stderr.
 pub(super) fn write(path: &Path, content: &str) {
     if let Err(error) = file::write(path, content) {
         say(&format!("PROBES_OUT: {} can't be written: {error}; it would say:", path.display()));
@@ -208,16 +212,16 @@ pub(super) fn write(path: &Path, content: &str) {
 }
 
 pub(super) fn say(text: &str) {
-    // Nobody is left to tell that stderr is closed.
+    // If stderr is closed, there is no other place to write to.
     let _ = os::stderr::write(format!("{text}\n").as_bytes());
 }
 
-/// Whether this is the forked child of a process that had an output.
+/// Returns whether this is the forked child of a process that had an output.
 pub(super) fn is_forked() -> bool {
     outputs().iter().any(|output| output.run.is_forked || output.process != fork::process())
 }
 
-/// Reports as it is now.
+/// Writes the current reports of one output.
 pub(super) fn report(ticket: &Ticket) {
     // Writing is a cancellation point.
     let _whole = Uncancellable::new();
@@ -226,7 +230,8 @@ pub(super) fn report(ticket: &Ticket) {
     }
 }
 
-/// All of this program report as they are now; then something is done before anybody else can report, or exit.
+/// Writes the current reports of all outputs, then calls `then` before another thread can report or
+/// exit.
 pub(super) fn report_all(then: impl FnOnce()) {
     let _whole = Uncancellable::new();
     let outputs = outputs();
@@ -234,15 +239,15 @@ pub(super) fn report_all(then: impl FnOnce()) {
     then();
 }
 
-/// What panics says so, and keeps neither the others from their reports nor the program from its
-/// end.
+/// Writes the reports of each output. A panic prints its message, but stops neither the other
+/// reports nor the program's end.
 fn report_each(outputs: &[Output]) {
     for output in outputs {
         let _ = catch_unwind(AssertUnwindSafe(|| output.report()));
     }
 }
 
-/// Reports for the last time, and detaches.
+/// Writes the last reports of an output, and detaches its consumers.
 pub(super) fn close(ticket: &Ticket) {
     let _whole = Uncancellable::new();
     let mut outputs = outputs();
@@ -250,7 +255,7 @@ pub(super) fn close(ticket: &Ticket) {
     output.report();
     let attached = mem::take(&mut output.attached);
     drop(outputs);
-    // That waits for hits, which may be on threads that fork.
+    // Detaching waits for hits, which may be on threads that fork.
     drop(attached);
 }
 
@@ -258,7 +263,7 @@ extern "C" fn at_exit() {
     let _whole = Uncancellable::new();
     let mut outputs = outputs();
     report_each(&outputs);
-    // Other threads may go on to hit; what detaching is for, the end of the process does.
+    // Other threads may still hit probes. The process ends, so nothing needs to be detached.
     outputs.iter_mut().for_each(|output| mem::forget(mem::take(&mut output.attached)));
 }
 
@@ -266,7 +271,7 @@ thread_local! {
     static ACROSS_FORK: Kept<MutexGuard<'static, Vec<Output>>> = const { Kept::new() };
 }
 
-/// Forks take the list.
+/// Forks take the list's lock.
 static READY: Ready = Ready::new(Rank::Reports, ACROSS_FORKS, || ());
 
 const ACROSS_FORKS: AcrossForks =
@@ -317,7 +322,8 @@ pub(super) mod tests {
         fn measure(&self, _into: &mut Metrics) {}
     }
 
-    /// Has this process report such a thing, for two signals, of which the second ends it.
+    /// Makes this process report a consumer that panics, at two signals; the second ends the
+    /// process.
     #[cfg(all(unix, not(miri)))]
     #[expect(unsafe_code, reason = "signals")]
     pub(in crate::env) fn panics_at_each_report(start: impl FnOnce()) {

@@ -1,15 +1,14 @@
-//! Reports while the program runs, and where a signal ends it: from a thread that waits for signals
-//! and for the time.
+//! A thread that reports at intervals and at signals while the program runs.
 //!
-//! Life: [`start`], with a guard ▸ the thread reports when the time has come, or a signal asks ▸ at
-//! a signal that ends the program, it reports and has the signal take its default action, without
-//! giving back the lock in between: who leaves meanwhile by `exit` waits, so that the program ends
-//! by the signal ▸ it ends with the last guard. A forked child has no such thread: signals do there
-//! what they do by default.
+//! Life cycle: [`start`] starts the thread with the first guard ▸ the thread reports at each
+//! interval and at each signal that asks for a report ▸ at a signal that ends the program, it
+//! reports and lets the signal take its default action. It holds the lock in between: a thread that
+//! calls `exit` meanwhile waits, so the program ends by the signal ▸ the thread ends with the last
+//! guard. A forked child has no such thread: signals have their default action there.
 //!
-//! Threads may make and drop guards at the same time. They start and end this one by [`Turn`]s: two
-//! of it would read each other's pipe. A turn is taken before the list of outputs, which the thread
-//! needs before it can end.
+//! Several threads may make and drop guards at the same time. They start and end this thread in
+//! [`Turn`]s: two such threads would read each other's pipe. A turn is taken before the lock on the
+//! outputs, which the thread needs before it can end.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +25,7 @@ use crate::os::masked::Masked;
 /// The thread's name.
 const NAME: &str = "probe-reports";
 
-/// A guard's part in the thread.
+/// A guard's share of the thread.
 #[derive(Debug)]
 pub(super) struct Watching(Option<Arc<Watch>>);
 
@@ -37,11 +36,11 @@ impl Drop for Watching {
     }
 }
 
-/// While it lasts, nobody else starts or ends the thread.
+/// The right to start or end the thread, held by one thread at a time.
 struct Turn;
 
-/// The process whose thread has the turn; 0 if none has. A turn that was taken at a fork holds nobody
-/// up in the child.
+/// The process whose thread has the turn; 0 if no thread has it. A forked child ignores a turn that
+/// was taken in its parent.
 static TURN: AtomicU64 = AtomicU64::new(0);
 
 impl Turn {
@@ -53,7 +52,7 @@ impl Turn {
             if is_free && TURN.compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Self;
             }
-            // Whoever has it may be waiting for a report to be written.
+            // The thread that has the turn may be waiting for a report to be written.
             thread::sleep(BETWEEN_TRIES);
         }
     }
@@ -67,23 +66,23 @@ impl Drop for Turn {
 
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 
-/// The thread, for as long as there are guards.
+/// The running thread. It ends when the last guard drops.
 #[derive(Debug)]
 struct Watch {
     caught: Arc<Caught>,
     thread: Option<JoinHandle<()>>,
-    /// The one whose thread it is.
+    /// The process whose thread it is.
     process: u64,
 }
 
-/// Has reports made when they are asked for. A second guard shares the first one's thread.
+/// Starts the thread if `when` asks for reports. A second guard shares the first one's thread.
 pub(super) fn start(when: &When) -> Option<Watching> {
     static CURRENT: Mutex<Weak<Watch>> = Mutex::new(Weak::new());
     if when.is_never() {
         return None;
     }
     let _turn = Turn::take();
-    // A forked child never finds the lock below taken.
+    // Forks wait for this lock, so a child never finds the lock below taken.
     let _unforked = outputs();
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(watch) = current.upgrade()
@@ -110,7 +109,7 @@ fn watch(when: &When) -> io::Result<Watch> {
     let caught = Arc::new(Caught::new()?);
     let thread = {
         let (caught, every) = (Arc::clone(&caught), when.every);
-        // The program's handlers run on its own threads.
+        // Only the program's own threads may run its signal handlers.
         let _masked = Masked::new();
         thread::Builder::new().name(NAME.to_owned()).spawn(move || run(&caught, every))?
     };
@@ -131,7 +130,7 @@ fn run(caught: &Caught, every: Option<Duration>) {
             Woken::Signal(_) => report_all(|| ()),
         }
         if let (Some(at), Some(every)) = (&mut next, every) {
-            // What fell into a report that took long is left out.
+            // Skips the intervals that passed during a long report.
             let now = Instant::now();
             while *at <= now {
                 *at += every;
@@ -140,7 +139,7 @@ fn run(caught: &Caught, every: Option<Duration>) {
     }
 }
 
-/// When the first report is due: never, where no clock goes as far.
+/// Returns when the first report is due; `None` if the clock can't represent that moment.
 fn first(every: Option<Duration>) -> Option<Instant> {
     Instant::now().checked_add(every?)
 }
@@ -149,11 +148,11 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         if self.process != process() {
-            // It is the parent's: there is none here to wait for, nor to let go of.
+            // The thread is the parent's. In this process there is none to join or to detach.
             return std::mem::forget(thread);
         }
         self.caught.stop();
-        // It does not panic; if it did, that was said.
+        // The thread does not panic. If it did, the panic's message was printed.
         let _ = thread.join();
     }
 }
@@ -162,8 +161,8 @@ impl Drop for Watch {
 mod tests {
     use super::*;
 
-    /// A report that panics is no reason to miss a signal: each has its effect, and the program
-    /// ends by the one that ends it.
+    /// A signal takes effect although each report panics, and the program ends by the signal that
+    /// ends it.
     #[test]
     #[cfg(all(unix, not(miri)))]
     fn a_panic_is_no_end_of_the_thread() {

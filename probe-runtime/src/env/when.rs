@@ -1,4 +1,4 @@
-//! When reports are made besides at the end: `PROBES_EVERY`, `PROBES_ON`, `PROBES_SIGNALS`. Pure.
+//! When to report besides at the end: `PROBES_EVERY`, `PROBES_ON`, `PROBES_SIGNALS`. Pure.
 
 use std::time::Duration;
 
@@ -9,18 +9,19 @@ pub(super) const EVERY: &str = "PROBES_EVERY";
 pub(super) const ON: &str = "PROBES_ON";
 pub(super) const SIGNALS: &str = "PROBES_SIGNALS";
 
-/// When to report.
+/// The intervals and signals at which to report.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct When {
     pub(super) every: Option<Duration>,
-    /// The signals that ask for a report.
+    /// Signals that ask for a report.
     pub(super) on: Vec<Signal>,
-    /// Those that end the program, with a report.
+    /// Signals that end the program after a report.
     pub(super) ends: Vec<Signal>,
 }
 
 impl When {
-    /// Reads the variables' values; an empty one counts as none. A mistake comes with its variable.
+    /// Parses the variables' values; an empty value counts as none. An error carries the variable's
+    /// name.
     pub(super) fn parse(every: &str, on: &str, signals: &str) -> Result<Self, (&'static str, ParseError)> {
         let every = if every.is_empty() {
             None
@@ -41,7 +42,7 @@ impl When {
         Ok(Self { every, on, ends })
     }
 
-    /// Whether nothing is asked for.
+    /// Returns whether no report is asked for.
     pub(super) fn is_never(&self) -> bool {
         self.every.is_none() && self.on.is_empty() && self.ends.is_empty()
     }
@@ -54,7 +55,8 @@ fn at_least(every: Duration) -> Result<Duration, String> {
     if every >= LEAST { Ok(every) } else { Err("reports are made every 1ms at most".to_owned()) }
 }
 
-/// Signals by their names, at commas, each once; each one of these, if there are some.
+/// Parses signal names separated by commas, without repetitions. If `only` is not empty, other
+/// signals are errors.
 fn names(value: &str, only: &[Signal]) -> Result<Vec<Signal>, ParseError> {
     let mut at = 0;
     let mut signals = Vec::new();

@@ -1,9 +1,9 @@
-//! What the macros of `probe-macros` expand to of futures. As in [`macros`](super), nothing is
-//! public API.
+//! Macros that the expansions of `probe-macros` call for futures. As in [`macros`](super), nothing
+//! is public API.
 
-/// A future, with the sites of its polls around it. `$stage` is `Told` of an `async` block,
-/// `Noted::Fresh` of another. The entry's site is here (`outside`) or, where it has fields besides
-/// the address, in the future (`inside`: `entered!`).
+/// A future, with sites around its polls. `$stage` is `Told` for an `async` block and
+/// `Noted::Fresh` for other futures. The entry's site is here (`outside`). If it has fields besides
+/// the address, it is in the future instead (`inside`: `entered!`).
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -37,7 +37,7 @@ macro_rules! __probe_v1_future {
     };
 }
 
-/// Where a future's entry is.
+/// The entry's site of a future, if it is outside.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -56,7 +56,7 @@ macro_rules! __probe_v1_entry_site {
     };
 }
 
-/// The exit's site of a future: where `$ended` holds the result, or, of a panic, nothing.
+/// The exit's site of a future. `$ended` holds the result, or nothing after a panic.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -82,13 +82,13 @@ macro_rules! __probe_v1_ended {
     }};
 }
 
-/// The first statement of a future that is entered inside: the entry's site.
+/// The first statement of a future with its entry inside: the entry's site.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_entered {
     ($probe:tt $($contained:ident)?; $($captures:tt)*) => {
-        // In a block, so that the future does not keep it.
+        // In a block, so that the future does not store the address.
         {
             // SAFETY: awaited in a future that `future!` wraps with its entry inside.
             let __probe_at = unsafe { $crate::__private::v1::address() }.await;
@@ -101,7 +101,7 @@ macro_rules! __probe_v1_entered {
     };
 }
 
-/// The first statement of a block whose future is `Told`, which lets the runtime borrow it.
+/// The first statement of a block whose future is `Told`. It lets the runtime borrow the future.
 #[cfg(not(probe_backend = "off"))]
 #[doc(hidden)]
 #[macro_export]
@@ -113,7 +113,7 @@ macro_rules! __probe_v1_unfrozen {
     };
 }
 
-/// Nobody borrows it.
+/// Emits nothing where no runtime borrows the future.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]
 #[macro_export]
@@ -123,8 +123,8 @@ macro_rules! __probe_v1_unfrozen {
     };
 }
 
-/// The future as it is; in a block, since clippy would have the user write `async fn` for a body
-/// that is an `async` block.
+/// The future unchanged. It is in a block, since clippy asks for `async fn` if a body is only an
+/// `async` block.
 #[cfg(probe_backend = "off")]
 #[doc(hidden)]
 #[macro_export]

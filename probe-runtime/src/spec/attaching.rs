@@ -1,4 +1,4 @@
-//! A text that attaches, as a value: what `PROBES` says, for programs.
+//! A spec as a value: what `PROBES` does, for programs.
 
 use std::any::Any;
 use std::fmt;
@@ -15,9 +15,9 @@ use crate::error::Error;
 use crate::patch::{UnmatchedTerm, unmatched_lines};
 use crate::syntax::ParseError;
 
-/// Which probes get which consumer: `web::**=latency, db::**=count(text=alias)`, as the environment
-/// variable `PROBES` has it (see [`init_from_env`](crate::init_from_env)). Parses from text, prints
-/// as text that parses to the same, and attaches.
+/// Selectors and their consumers, as in the environment variable `PROBES`: `web::**=latency,
+/// db::**=count(text=alias)` (see [`init_from_env`](crate::init_from_env)). A spec parses from
+/// text, prints as text that parses to the same spec, and attaches.
 ///
 /// ```
 /// use probe_runtime::{Count, Spec, probe};
@@ -41,10 +41,10 @@ impl FromStr for Spec {
     type Err = Error;
 
     /// # Errors
-    /// [`Error::Spec`], which shows where the text is malformed.
+    /// [`Error::Spec`] if the text is malformed, with the place of the mistake.
     fn from_str(text: &str) -> Result<Self, Error> {
         let spec = written(&read(text)?);
-        // What it prints as may be longer, and too long then.
+        // The printed form may be longer than the text, and too long to parse again.
         let _ = read(&spec)?;
         Ok(Self(spec))
     }
@@ -68,8 +68,8 @@ impl Spec {
     /// Attaches each consumer to its probes, in the order of the text.
     ///
     /// # Errors
-    /// What [`select`](crate::select) and [`ProbeSet::attach`](crate::ProbeSet::attach) say of the
-    /// first that can't be attached; nothing stays attached then.
+    /// The error of [`select`](crate::select) or [`ProbeSet::attach`](crate::ProbeSet::attach) for
+    /// the first consumer that can't be attached. Nothing stays attached then.
     pub fn attach(&self) -> Result<SpecAttachments, Error> {
         let attached = read(&self.0)?;
         let attached = attached.iter().map(|request| {
@@ -85,11 +85,11 @@ impl Spec {
     }
 }
 
-/// Attaches what a text asks for, as `PROBES` would: `web::**=latency, db::**=count`. The same as
-/// parsing a [`Spec`] and attaching it.
+/// Attaches the consumers that a text names, as `PROBES` would: `web::**=latency, db::**=count`.
+/// The same as parsing a [`Spec`] and attaching it.
 ///
 /// # Errors
-/// [`Error::Spec`] where the text is malformed, and as [`Spec::attach`].
+/// [`Error::Spec`] if the text is malformed, and the errors of [`Spec::attach`].
 ///
 /// ```
 /// #[probe_runtime::probe]
@@ -105,8 +105,8 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
     text.parse::<Spec>()?.attach()
 }
 
-/// What a [`Spec`] has attached, for as long as it lives; by the order of the text. Prints as the
-/// reports of all, one after the other.
+/// The attachments of a [`Spec`], in the order of the text. Dropping them detaches. Prints as all
+/// reports, one after the other.
 ///
 /// ```
 /// # #[probe_runtime::probe]
@@ -124,17 +124,17 @@ pub fn attach_spec(text: &str) -> Result<SpecAttachments, Error> {
 pub struct SpecAttachments(Vec<SpecAttachment>);
 
 impl SpecAttachments {
-    /// One after the other.
+    /// Iterates over the attachments.
     pub fn iter(&self) -> slice::Iter<'_, SpecAttachment> {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// Returns the number of attachments.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none: never, from [`Spec::attach`].
+    /// Returns whether there are no attachments, which never happens after [`Spec::attach`].
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -187,26 +187,26 @@ pub struct SpecAttachment {
 }
 
 impl SpecAttachment {
-    /// The selector, as the text has it.
+    /// Returns the selector, as the text has it.
     pub fn selector(&self) -> &str {
         &self.selector
     }
 
-    /// The consumer's name, as the text has it: `count`.
+    /// Returns the consumer's name, as the text has it: `count`.
     pub fn consumer(&self) -> &str {
         self.consumer
     }
 
-    /// The attachment, if this is its consumer's type: [`Count`](crate::Count) for `count`.
+    /// Returns the attachment if `C` is its consumer's type: [`Count`](crate::Count) for `count`.
     pub fn attachment<C: Consumer>(&self) -> Option<&Attachment<C>> {
         let any: &dyn Any = &*self.reported;
         any.downcast_ref()
     }
 
-    /// What a reader of its report has to know besides: terms of its selector that name no probe,
-    /// as `PROBES` says them on stderr; a consumer that has failed, hits that were not delivered,
-    /// sites that were refused or changed. Empty where there is nothing of the kind. The report as
-    /// text ends with them; as JSON and CSV it has no place for them.
+    /// Returns notes that complete the report: terms of the selector that match no probe, as
+    /// `PROBES` prints them on stderr; a consumer that failed, hits that were not delivered, sites
+    /// that were refused or changed. Empty if there is nothing to note. The report as text ends
+    /// with them; JSON and CSV have no place for them.
     ///
     /// ```
     /// #[probe_runtime::probe]
@@ -222,17 +222,18 @@ impl SpecAttachment {
         self.unmatched_besides(&notes.join("\n")).chain(notes.iter().cloned()).collect()
     }
 
-    /// The terms that name nothing, a line each, unless a report of refused sites has said so.
+    /// Returns a line for each term that matches no probe, unless the report of refused sites in
+    /// `said` already names it.
     fn unmatched_besides(&self, said: &str) -> impl Iterator<Item = String> {
         unmatched_lines(&self.unmatched).filter(move |line| !said.contains(line.as_str()))
     }
 
-    /// Its report as JSON, see the chapter on reports.
+    /// Returns the report as JSON, see the chapter on reports.
     pub fn to_json(&self) -> String {
         self.reported.report(Format::Json).content
     }
 
-    /// The rows of its report as comma-separated values (RFC 4180).
+    /// Returns the rows of the report as comma-separated values (RFC 4180).
     pub fn to_csv(&self) -> String {
         self.reported.report(Format::Csv).content
     }

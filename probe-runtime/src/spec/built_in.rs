@@ -1,5 +1,5 @@
-//! What this crate's consumers report, in which formats. Whoever adds a consumer adds its [`Reporter`]
-//! here, and its row to the [table](super::table).
+//! The reports of this crate's consumers, and their formats. A new consumer adds its [`Reporter`]
+//! here and its row to the [table](super::table).
 
 use super::format::Format;
 use super::reporter::{Rendered, Reporter};
@@ -20,9 +20,9 @@ use crate::report::missing_lines;
 use crate::report::notes_of_counts;
 use crate::syntax::{ParseError, Setting};
 
-/// What rows and columns have.
+/// Formats of a report with rows and columns.
 const TABLE: &[Format] = &[Format::Text, Format::Json, Format::Csv];
-/// What a fleet's collector reads, too.
+/// The same, and the format that a metrics collector reads.
 const COLLECTED: &[Format] = if cfg!(feature = "metrics") {
     &[Format::Text, Format::Json, Format::Csv, Format::Prometheus]
 } else {
@@ -58,7 +58,7 @@ impl Reporter for Count {
     }
 }
 
-/// A report of calls as text, JSON or CSV: `table!(attachment, format, what it reads)`.
+/// Reports calls as text, JSON or CSV: `table!(attachment, format, report)`.
 #[cfg(any(feature = "latency", feature = "profiler"))]
 macro_rules! table {
     ($attachment:ident, $format:ident, $read:ident) => {

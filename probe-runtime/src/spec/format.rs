@@ -1,6 +1,6 @@
-//! What a report may look like.
+//! Formats of reports.
 
-/// What a report looks like. The ending of its file says it, see
+/// The format of a report. The ending of its file chooses it, see
 /// [`init_from_env`](crate::init_from_env).
 ///
 /// ```
@@ -28,7 +28,7 @@ impl Format {
     pub(crate) const ALL: [Self; 6] =
         [Self::Text, Self::Json, Self::Csv, Self::Svg, Self::Folded, Self::Prometheus];
 
-    /// The ending of its files, without a dot.
+    /// Returns the ending of the format's files, without a dot.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Text => "txt",
@@ -40,13 +40,13 @@ impl Format {
         }
     }
 
-    /// Whether several reports may share a file.
+    /// Returns whether several reports may share a file.
     pub(crate) fn is_joined(self) -> bool {
         matches!(self, Self::Text | Self::Prometheus)
     }
 }
 
-/// The endings of these, for people.
+/// Returns the endings of these formats as a list for people.
 pub(crate) fn endings(formats: &[Format]) -> String {
     formats.iter().map(|format| format.ending()).collect::<Vec<_>>().join(", ")
 }

@@ -1,10 +1,9 @@
-//! What a text asks for: which probes get which consumer, and what these report.
+//! Texts such as `PROBES`: which probes get which consumer, and the consumers' reports.
 //!
 //! ```text
 //! a::*, !a::b=latency, **=profile(budget=1%) ──▶ parse ▶ requests ▶ table ▶ attachments that report
 //!                                                (pure)             (this crate's consumers, and registered ones)
 //! ```
-//! `PROBES` is such a text.
 
 mod attaching;
 mod built_in;

@@ -11,24 +11,24 @@ use crate::patch::UnmatchedTerm;
 use crate::selector::{Assigned, MAX_LEN, Selector, Words, assigned, too_long};
 use crate::syntax::{ParseError, split_options, with_options};
 
-/// One consumer on what a selector names.
+/// A consumer for the probes of a selector.
 #[derive(Clone, Copy)]
 pub(crate) struct Request<'a> {
     pub(crate) selector: &'a str,
     pub(crate) row: &'static Row,
-    /// What stands in parentheses after the consumer's name.
+    /// The text in parentheses after the consumer's name.
     pub(crate) options: Option<&'a str>,
 }
 
-/// A consumer that was put on probes.
+/// A consumer that is attached.
 pub(crate) struct Listening {
     pub(crate) reported: Box<dyn Reported>,
-    /// The terms of the selector that name no probe.
+    /// Terms of the selector that match no probe.
     pub(crate) unmatched: Arc<[UnmatchedTerm]>,
 }
 
 impl Request<'_> {
-    /// Puts the consumer on the probes.
+    /// Attaches the consumer to the probes.
     pub(crate) fn attach(&self) -> Result<Listening, Error> {
         let set = select(self.selector)?;
         let unmatched = set.unmatched();
@@ -44,8 +44,8 @@ impl fmt::Display for Request<'_> {
     }
 }
 
-/// Cuts the text into requests, at the commas where a selector's terms end; each can be attached,
-/// if there are such probes.
+/// Cuts the text into requests at the commas that end a selector and its consumer. Each request can
+/// be attached if its probes exist.
 pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
     if let Some(at) = too_long(text) {
         let problem = format!(
@@ -55,10 +55,10 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
         return Err(ParseError { at, problem });
     }
     let mut requests = Vec::new();
-    // Where the selector began, and where the term at hand begins.
+    // Start of the current selector, and start of the current term.
     let (mut start, mut at) = (0, 0);
     let mut words = Words::new(text);
-    // So that none is looked for in vain, term by term.
+    // No parenthesis closes after this byte, so later terms need not look for one.
     let last_closed = text.rfind(')').unwrap_or(0);
     while at <= text.len() {
         let Assigned { mut end, mut equals } = assigned(text, &mut words, at);
@@ -81,7 +81,7 @@ pub(crate) fn requests(text: &str) -> Result<Vec<Request<'_>>, ParseError> {
     Ok(requests)
 }
 
-/// The request that begins at `start`, assigns at `equals`, and ends at `end`.
+/// Parses the request that begins at `start`, assigns at `equals`, and ends at `end`.
 fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Request<'_>, ParseError> {
     let right = text[equals + 1..end].trim_start();
     let (name, options) = split_options(right.trim_end());
@@ -99,13 +99,13 @@ fn request(text: &str, start: usize, equals: usize, end: usize) -> Result<Reques
     Ok(Request { selector, row, options })
 }
 
-/// What a selector that stands alone lacks.
+/// Returns the message for a selector without a consumer.
 fn without_consumer(selector: &str) -> String {
     let selector = if Selector::parse(selector).is_ok() { shortened(selector) } else { "selector".into() };
     format!("no consumer for this selector; write `{selector}=count`; `PROBES=help` says more")
 }
 
-/// Why there is no consumer of this name.
+/// Returns the message for an unknown consumer, with the reason.
 fn unknown(name: &str) -> String {
     if let Some((_, feature)) = FEATURES.iter().find(|(known, _)| *known == name) {
         return format!(

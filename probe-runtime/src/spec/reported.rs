@@ -1,4 +1,4 @@
-//! Attachments of consumers that report, whatever their types.
+//! Attachments of any consumer that reports, without its type.
 
 use std::any::Any;
 

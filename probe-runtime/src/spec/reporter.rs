@@ -1,5 +1,5 @@
-//! The trait of consumers that a text may name. The consumers of this crate are in the [table](super::table)
-//! by the same trait as a program's own.
+//! The trait of consumers that a text may name. This crate's consumers are in the
+//! [table](super::table) by the same trait as a program's own.
 
 use super::format::Format;
 use crate::control::{Attachment, Consumer};
@@ -8,8 +8,8 @@ use crate::metrics::Metrics;
 use crate::report::notes;
 use crate::syntax::{ParseError, Setting};
 
-/// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) adds it to
-/// those of this crate.
+/// A [`Consumer`] that `PROBES` can name, and that reports. [`register`](crate::register) makes it
+/// available beside those of this crate.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -65,53 +65,52 @@ pub trait Reporter: Consumer + Sized {
     /// Its name in `PROBES`: small letters, digits, `-` and `_`.
     const NAME: &'static str;
 
-    /// What it reports, in a few words, for `PROBES=help`.
+    /// A short description of the report, for `PROBES=help`.
     const ABOUT: &'static str;
 
-    /// The names of its options. `text` is an option of every consumer, and is not passed on.
+    /// The names of its options. Every consumer has the option `text`, which is not passed on.
     const OPTIONS: &'static [&'static str] = &[];
 
-    /// Its options as an example, for `PROBES=help`: `limit=10`.
+    /// An example of its options, for `PROBES=help`: `limit=10`.
     const EXAMPLE: &'static str = "";
 
-    /// What its reports may look like; [`Format::Text`] is one of them. `PROBES_OUT` refuses a file
-    /// with the ending of another format.
+    /// The formats of its reports, among them [`Format::Text`]. `PROBES_OUT` refuses a file with
+    /// the ending of another format.
     const FORMATS: &'static [Format] = &[Format::Text];
 
-    /// Makes a consumer from the options that stand after its name. Each has a name of
-    /// [`OPTIONS`](Self::OPTIONS), in the order of the text. It may be called more than once for
-    /// a text.
+    /// Makes a consumer from the options after its name, in the order of the text. Each option's
+    /// name is one of [`OPTIONS`](Self::OPTIONS). It may be called more than once for a text.
     ///
     /// # Errors
-    /// An option that can't be read: [`Setting::invalid_value`] and [`Setting::invalid_name`] make
-    /// an error that points at it.
+    /// An error for an option that can't be read. [`Setting::invalid_value`] and
+    /// [`Setting::invalid_name`] make an error that points at the option.
     fn from_settings(settings: &[Setting<'_>]) -> Result<Self, ParseError>;
 
-    /// The report as it is now, in one of its formats.
+    /// Returns the current report in one of its formats.
     fn report(attachment: &Attachment<Self>, format: Format) -> Rendered;
 
-    /// The report as text for a terminal of so many columns.
+    /// Returns the report as text for a terminal with this many columns.
     fn report_within(attachment: &Attachment<Self>, columns: usize) -> String {
         let _ = columns;
         Self::report(attachment, Format::Text).content
     }
 
-    /// What a reader of the report has to know besides: a consumer that failed, hits that were not
-    /// delivered, sites that were refused. Written to stderr for formats other than text. A text
-    /// report ends with them itself.
+    /// Returns notes that complete the report: a consumer that failed, hits that were not
+    /// delivered, sites that were refused. They are written to stderr for formats other than text.
+    /// A text report must itself end with them.
     fn notes(attachment: &Attachment<Self>) -> Vec<String> {
         notes(attachment.untyped())
     }
 
-    /// Adds what it has measured to the report in [`Format::Prometheus`]; a consumer with that
-    /// format is most likely [`Measured`](crate::metrics::Measured), and calls that.
+    /// Adds the measured figures to the report in [`Format::Prometheus`]. A consumer with that
+    /// format is most likely [`Measured`](crate::metrics::Measured), and calls its method.
     #[cfg(feature = "metrics")]
     fn measure(attachment: &Attachment<Self>, into: &mut Metrics) {
         let _ = (attachment, into);
     }
 }
 
-/// A report in one [`Format`]. A `String` converts into one from which nothing is missing.
+/// A report in one [`Format`]. A `String` converts into a report from which nothing is missing.
 ///
 /// ```
 /// use probe_runtime::Rendered;
@@ -120,10 +119,10 @@ pub trait Reporter: Consumer + Sized {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Rendered {
-    /// What the file holds.
+    /// Content of the file.
     pub content: String,
-    /// What is missing from it, a line each, if the format has no place to say so; written to
-    /// stderr.
+    /// Notes on missing figures, a line each, if the format has no place for them. They are written
+    /// to stderr.
     pub missing: Vec<String>,
 }
 

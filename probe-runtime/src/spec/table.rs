@@ -1,7 +1,7 @@
 //! The consumers that a text may name: this crate's, and those that the program has registered.
 //!
-//! Life: [`register`] appends a row to a list, and nothing takes rows away. Cost: a text that is read
-//! walks the list, one row for each consumer.
+//! Life cycle: [`register`] appends a row to a list; rows are never removed. Cost: reading a text
+//! walks the list, with one row per consumer.
 
 use std::any::TypeId;
 use std::iter;
@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::patch::TextPolicy;
 use crate::syntax::{ParseError, Setting, TEXT, settings, text};
 
-/// A consumer that can be named: what its [`Reporter`] says.
+/// A consumer's row, from its [`Reporter`].
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     consumer: fn() -> TypeId,
 }
 
-/// Attaches a consumer that is made.
+/// Attaches a consumer that is ready.
 type Attach = Box<dyn FnOnce(&ProbeSet) -> Result<Box<dyn Reported>, Error>>;
 
 fn make<C: Reporter>(settings: &[Setting<'_>]) -> Result<Attach, ParseError> {
@@ -57,7 +57,7 @@ static BUILT_IN: &[Row] = &[
     Row::of::<Perf>(),
 ];
 
-/// Consumers of features that may be off, and the features.
+/// Consumers of features that may be off, with their features.
 pub(crate) const FEATURES: [(&str, &str); 5] = [
     ("latency", "latency"),
     ("slow", "latency"),
@@ -66,10 +66,10 @@ pub(crate) const FEATURES: [(&str, &str); 5] = [
     ("perf", "perf"),
 ];
 
-/// What `PROBES` takes in place of a consumer, or alone.
+/// Words that `PROBES` takes in place of a consumer, or alone.
 const WORDS: [&str; 2] = ["list", "help"];
 
-/// A row that was registered, and the one after it.
+/// A registered row, and the next one.
 struct Registered {
     row: Row,
     next: Next,
@@ -79,20 +79,20 @@ type Next = OnceLock<Box<Registered>>;
 
 static REGISTERED: Next = Next::new();
 
-/// Adds a consumer to those that [`Spec`](crate::Spec), [`attach_spec`](crate::attach_spec) and
-/// `PROBES` may name. Call it before [`init_from_env`](crate::init_from_env). Registering a consumer
-/// again changes nothing.
+/// Makes a consumer available to [`Spec`](crate::Spec), [`attach_spec`](crate::attach_spec) and
+/// `PROBES`. Call it before [`init_from_env`](crate::init_from_env). Registering a consumer again
+/// changes nothing.
 ///
 /// See [`Reporter`] for an example.
 ///
 /// # Errors
-/// [`Error::Register`] if another consumer has that name, also one of a feature that is off, or if
-/// what its [`Reporter`] says can't be used: a name or an option's name with other characters than
+/// [`Error::Register`] if another consumer has that name, even one of a feature that is off, or if
+/// its [`Reporter`] has unusable constants: a name or an option's name with characters other than
 /// small letters, digits, `-` and `_`, or formats without [`Format::Text`].
 ///
 /// ```
 /// use probe_runtime::{Count, register};
-/// // A consumer of this crate is there already.
+/// // The crate's own consumers are registered already.
 /// register::<Count>()?;
 /// # Ok::<(), probe_runtime::Error>(())
 /// ```
@@ -109,7 +109,7 @@ pub fn register<C: Reporter>() -> Result<(), Error> {
         while let Some(registered) = next.get() {
             next = &registered.next;
         }
-        // Another thread may have been faster, with a consumer of the same name.
+        // Another thread may have registered a consumer of the same name first.
         match next.set(Box::new(Registered { row, next: Next::new() })) {
             Ok(()) => return Ok(()),
             Err(back) => row = back.row,
@@ -117,7 +117,7 @@ pub fn register<C: Reporter>() -> Result<(), Error> {
     }
 }
 
-/// Whether a text is read as one name, of a consumer or an option.
+/// Returns whether a text parses as one name of a consumer or an option.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"-_".contains(&it))
@@ -136,18 +136,18 @@ impl Row {
         }
     }
 
-    /// All of them, this crate's first.
+    /// Returns all rows, this crate's first.
     pub(crate) fn all() -> impl Iterator<Item = &'static Self> {
         let registered = iter::successors(REGISTERED.get(), |it| it.next.get());
         BUILT_IN.iter().chain(registered.map(|it| &it.row))
     }
 
-    /// The one of this name.
+    /// Returns the row of this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         Self::all().find(|row| row.name == name)
     }
 
-    /// Whether it can be registered.
+    /// Checks that the row can be registered.
     fn check(&self) -> Result<(), String> {
         let names = "small letters, digits, `-` and `_`";
         if !is_name(self.name) {
@@ -173,8 +173,8 @@ impl Row {
         Ok(())
     }
 
-    /// Reads what stands in parentheses: a consumer that is ready to be attached, and for how long
-    /// text is to be writable. An error's byte is one of the options.
+    /// Reads the text in parentheses. Returns a consumer ready to attach, and the text policy. The
+    /// offset of an error counts from the start of the options.
     pub(super) fn read(&self, options: Option<&str>) -> Result<(Attach, TextPolicy), ParseError> {
         let (mut own, mut policy) = (Vec::new(), TextPolicy::default());
         for it in options.into_iter().flat_map(settings) {
@@ -201,7 +201,7 @@ mod tests {
     use crate::control::{Attachment, Consumer};
     use crate::dispatch::Event;
 
-    /// Consumers that differ in what their names are.
+    /// A consumer whose name depends on `AT`.
     struct Named<const AT: usize>;
 
     const NAMES: [&str; 5] = ["named", "named", "Named", "list", "named-2"];

@@ -1,10 +1,10 @@
-//! Why a text that somebody wrote can't be read.
+//! The error of texts that people write.
 
 use std::error;
 use std::fmt;
 
-/// Why a text can't be read: what is wrong with it, and at which byte. A consumer's options return it:
-/// see [`Setting`](super::Setting). It prints as what is wrong.
+/// A mistake in a text, and the byte where it is. Consumers return it for their options: see
+/// [`Setting`](super::Setting). It prints as a description of the mistake.
 ///
 /// ```
 /// use probe_runtime::{ParseError, Setting};
@@ -20,7 +20,7 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// The same in a text that has so many bytes before this one.
+    /// Returns the error with its place moved by this many bytes.
     pub(crate) fn after(self, bytes: usize) -> Self {
         Self { at: bytes + self.at, ..self }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Units, and how many seconds each has.
+/// Units, and the number of seconds in each.
 const UNITS: [(&str, f64); 6] =
     [("h", 3600.0), ("ms", 1e-3), ("us", 1e-6), ("µs", 1e-6), ("ns", 1e-9), ("s", 1.0)];
 
-/// Reads a number and its unit.
+/// Parses a number and its unit.
 ///
 /// # Errors
-/// What is wrong, and what would be right.
+/// A description of the mistake and of the correct form.
 pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let wrong = || format!("`{text}` is not a span of time; write `500ms`, `10s`, `5m` or `1h`");

@@ -1,5 +1,5 @@
-//! Parts of the texts that people write, and what may be wrong with them: options of consumers, spans
-//! of time. Pure.
+//! Parts of the texts that people write, and their mistakes: options of consumers, spans of time.
+//! Pure.
 
 mod error;
 mod interval;

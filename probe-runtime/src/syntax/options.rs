@@ -1,10 +1,10 @@
-//! What stands in parentheses after a consumer: `profile(budget=1%, text=alias)`. Pure.
+//! Options in parentheses after a consumer: `profile(budget=1%, text=alias)`. Pure.
 
 use super::ParseError;
 use crate::patch::TextPolicy;
 
-/// One option of a consumer that `PROBES` names, such as `budget=1%` in `profile(budget=1%)`. It knows
-/// where it stands in the text, so that an error points at it. See
+/// One option of a consumer in `PROBES`, such as `budget=1%` in `profile(budget=1%)`. It knows its
+/// place in the text, so that errors point at it. See
 /// [`Reporter::from_settings`](crate::Reporter::from_settings).
 ///
 /// ```
@@ -22,40 +22,42 @@ use crate::patch::TextPolicy;
 pub struct Setting<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: &'a str,
-    /// The byte of the options where its name begins.
+    /// Byte offset of the name in the options.
     at: usize,
-    /// The same of its value.
+    /// Byte offset of the value in the options.
     value_at: usize,
 }
 
 impl<'a> Setting<'a> {
-    /// The name: what stands before the `=`, without spaces around it.
+    /// Returns the name: the text before the `=`, without spaces around it.
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// The value: what stands after the `=`, without spaces around it. Empty if there is no `=`.
+    /// Returns the value: the text after the `=`, without spaces around it. Empty if there is no
+    /// `=`.
     pub fn value(&self) -> &'a str {
         self.value
     }
 
-    /// An error that points at the name, and says what is wrong with it and what would be right.
+    /// Returns an error that points at the name. `problem` states the mistake and the correct form.
     pub fn invalid_name(&self, problem: impl Into<String>) -> ParseError {
         ParseError { at: self.at, problem: problem.into() }
     }
 
-    /// An error that points at the value, and says what is wrong with it and what would be right.
+    /// Returns an error that points at the value. `problem` states the mistake and the correct
+    /// form.
     pub fn invalid_value(&self, problem: impl Into<String>) -> ParseError {
         self.invalid_value_at(0, problem)
     }
 
-    /// The same for the part of the value that begins at this byte.
+    /// Returns an error that points at this byte of the value.
     pub(crate) fn invalid_value_at(&self, at: usize, problem: impl Into<String>) -> ParseError {
         ParseError { at: self.value_at + at, problem: problem.into() }
     }
 }
 
-/// The options, cut at commas; names and values without the spaces around them.
+/// Cuts the options at commas, and trims the spaces around names and values.
 pub(crate) fn settings(options: &str) -> impl Iterator<Item = Setting<'_>> {
     let mut start = 0;
     options.split(',').map(move |option| {
@@ -68,10 +70,10 @@ pub(crate) fn settings(options: &str) -> impl Iterator<Item = Setting<'_>> {
     })
 }
 
-/// The option that every consumer has: for how long text is writable.
+/// The option that every consumer has: its text policy.
 pub(crate) const TEXT: &str = "text";
 
-/// Reads [`TEXT`].
+/// Parses [`TEXT`].
 pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, ParseError> {
     match setting.value {
         "sealed" => Ok(TextPolicy::Sealed),
@@ -84,8 +86,8 @@ pub(crate) fn text(setting: &Setting<'_>) -> Result<TextPolicy, ParseError> {
     }
 }
 
-/// Where a term assigns, and where it ends, if it ends with one of these consumers and its options:
-/// these have commas and a `=` of their own.
+/// Returns where the term at `at` assigns and where it ends, if it assigns one of these consumers
+/// with options. Options contain commas and `=` signs of their own.
 pub(crate) fn with_options(
     value: &str,
     at: usize,
@@ -103,7 +105,7 @@ pub(crate) fn with_options(
     consumers.filter_map(options).max()
 }
 
-/// A consumer, and what stands in parentheses after it.
+/// Splits a consumer from the text in parentheses after it.
 pub(crate) fn split_options(consumer: &str) -> (&str, Option<&str>) {
     let split = consumer.strip_suffix(')').and_then(|text| text.split_once('('));
     split.map_or((consumer, None), |(consumer, options)| (consumer, Some(options)))
