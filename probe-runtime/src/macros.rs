@@ -10,8 +10,8 @@ mod future;
 ///
 /// The same macro as `probe!`, under a name that can be imported beside the attribute `#[probe]`:
 /// stable Rust has one namespace for both kinds of macro. Inside a function with `#[probe]`,
-/// `probe!(…)` works as it stands. Elsewhere write `probe_runtime::point!(…)`, or define the name
-/// for a whole crate with one line at its top: `macro_rules! probe { ($($t:tt)*) => {
+/// `probe!(…)` works without an import. Elsewhere write `probe_runtime::point!(…)`, or define
+/// the name for a whole crate with one line at its top: `macro_rules! probe { ($($t:tt)*) => {
 /// probe_runtime::point!($($t)*) } }`.
 ///
 /// Fields are evaluated only while the probe is active. Numbers, `bool`, `char`, text and bytes are

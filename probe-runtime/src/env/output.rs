@@ -1,8 +1,8 @@
 //! Reports at the program's end.
 //!
-//! Life cycle: [`Output::open`] adds the attachments to a list of the whole program ▸ when a guard
-//! drops, [`close`] takes its attachments out, reports and detaches ▸ when the process exits, an
-//! `atexit` function reports the attachments that are left, which stay attached.
+//! Life cycle: [`Output::open`] adds the attachments to a list of the whole program ▸ when a
+//! guard drops, [`close`] takes its attachments out, reports and detaches ▸ when the process
+//! exits, an `atexit` function reports the attachments that are left, which stay attached.
 //!
 //! One lock guards the list and is held while reports are written. An `exit` on another thread
 //! therefore waits until they are complete. The lock is taken across forks, before the control

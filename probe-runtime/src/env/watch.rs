@@ -1,10 +1,13 @@
 //! A thread that reports at intervals and at signals while the program runs.
 //!
 //! Life cycle: [`start`] starts the thread with the first guard ▸ the thread reports at each
-//! interval and at each signal that asks for a report ▸ at a signal that ends the program, it
-//! reports and lets the signal take its default action. It holds the lock in between: a thread that
-//! calls `exit` meanwhile waits, so the program ends by the signal ▸ the thread ends with the last
-//! guard. A forked child has no such thread: signals have their default action there.
+//! interval and at each signal that asks for a report ▸ it ends with the last guard, or by ending
+//! the program at a signal. A forked child has no such thread: signals have their default action
+//! there.
+//!
+//! At a signal that ends the program, the thread reports and lets the signal take its default
+//! action. It holds the lock in between, so a thread that calls `exit` meanwhile waits, and the
+//! program ends by the signal.
 //!
 //! Several threads may make and drop guards at the same time. They start and end this thread in
 //! [`Turn`]s: two such threads would read each other's pipe. A turn is taken before the lock on the

@@ -1,10 +1,10 @@
-//! The end of a term in a selector, and the consumer that is assigned to it:
-//! `a::b kind=entry=count`.
+//! The end of a term in a selector, and the consumer that is assigned to it: `a::b
+//! kind=entry=count`.
 //!
-//! The text is cut in the same way as by the selector's parser. So commas in brackets or after a
-//! backslash belong to the path. A `=` assigns unless it is part of the term: that of `kind=` or
+//! The text is cut in the same way as by the selector's parser, so commas in brackets or after a
+//! backslash belong to the path. A `=` assigns unless it is part of the term: the one of `kind=` or
 //! `group=`, one in brackets or after a backslash, or one in the name of an operator. In
-//! `geo::operator===count` the last one assigns. Pure.
+//! `geo::operator===count` the last `=` assigns. Pure.
 
 use super::nesting::{Escapes, Mark, marks};
 use super::path::is_in_operator;
@@ -13,13 +13,13 @@ use super::words::Words;
 /// One term of a text.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Assigned {
-    /// Its end: a comma, or the end of the text.
+    /// Byte offset of its end: a comma, or the end of the text.
     pub(crate) end: usize,
-    /// The place of the `=` that assigns, if there is one.
+    /// Byte offset of the `=` that assigns, if there is one.
     pub(crate) equals: Option<usize>,
 }
 
-/// The term that begins at `start` of the text, which `words` cuts.
+/// Returns the term that begins at `start` of the text, which `words` cuts.
 pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assigned {
     let mut at = start;
     let mut equals = None;
@@ -33,13 +33,13 @@ pub(crate) fn assigned(text: &str, words: &mut Words<'_>, start: usize) -> Assig
             continue;
         }
         let part = words.part(at);
-        // The text after it belongs to the consumer, whatever it is. The last `=` counts.
+        // The text after the `=` belongs to the consumer. The last `=` assigns.
         equals = last_equals(part).map(|offset| at + offset).or(equals);
         at += part.len();
     }
 }
 
-/// The last `=` of a part that is not part of it.
+/// Returns the last `=` that does not belong to the part itself.
 fn last_equals(part: &str) -> Option<usize> {
     let is_key = |at: usize| ["kind", "group"].contains(&&part[..at]);
     if part.starts_with('@') {

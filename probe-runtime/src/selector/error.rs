@@ -1,4 +1,4 @@
-//! What is wrong with a selector.
+//! Mistakes in selectors.
 
 use std::error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use super::pointed::pointed;
 use crate::syntax::ParseError;
 
-/// What is wrong with a selector, and where. It prints with the text and a caret below the place.
+/// A mistake in a selector, and its place. It prints with the text and a caret below the place.
 ///
 /// ```
 /// use probe_runtime::Selector;
@@ -22,17 +22,17 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    /// The column of the mistake, in characters, from 1.
+    /// Returns the column of the mistake, in characters, from 1.
     pub fn column(&self) -> usize {
         self.selector[..self.at].chars().count() + 1
     }
 
-    /// The mistake, and what would be right.
+    /// Returns a description of the mistake and of the correct form.
     pub fn problem(&self) -> &str {
         &self.problem
     }
 
-    /// The same as a [`ParseError`], which has a byte in place of a column.
+    /// Converts to a [`ParseError`], which has a byte offset in place of a column.
     pub(crate) fn parse_error(self) -> ParseError {
         ParseError { at: self.at, problem: self.problem }
     }

@@ -1,10 +1,10 @@
-//! Globs over paths whose segments are separated by `::` outside of brackets (probes) or by `/`
-//! (files).
+//! Globs over paths. `::` outside of brackets separates the segments of probes' paths, and `/`
+//! those of files' paths.
 //!
-//! Cost: without wildcards, a match costs as much as comparing two strings. So does it where the path
-//! does not begin, or end, as the glob says, which is so of most; and of `a::b::**`, each time.
-//! Otherwise it is at most the square of the path's segments, whatever the glob: a glob that needs a
-//! longer path is not tried.
+//! Cost: a match costs as much as comparing two strings if the glob has no wildcards, if it is like
+//! `a::b::**`, or if the path does not begin or end as the glob requires, as for most paths.
+//! Otherwise it costs at most the square of the path's segments, whatever the glob: paths shorter
+//! than the glob requires are rejected at once.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -17,15 +17,15 @@ use super::segment::{Lead, Segment, end, lead, start};
 pub(super) struct Glob {
     segments: Vec<Segment>,
     separator: &'static str,
-    /// The length of the shortest path that it may match.
+    /// Length of the shortest path that it may match.
     shortest: usize,
-    /// What each path begins with that it matches, and what it ends with.
+    /// Common beginning of all paths that it matches; `end` is their common end.
     start: String,
     end: String,
     lead: Lead,
 }
 
-/// A path to match globs with. It is split once.
+/// A path to match with globs. It is split at most once.
 pub(super) struct Path<'a> {
     text: &'a str,
     split: OnceCell<Vec<&'a str>>,
@@ -55,7 +55,7 @@ impl<'a> Path<'a> {
     }
 }
 
-/// The rest of a path; `None` once its last segment was taken.
+/// The rest of a path; `None` after its last segment.
 #[derive(Clone, Copy)]
 enum Rest<'a> {
     /// Text without brackets, and the separator of its segments.
@@ -65,7 +65,7 @@ enum Rest<'a> {
 }
 
 impl<'a> Rest<'a> {
-    /// The first segment, and what follows it.
+    /// Returns the first segment and the rest after it.
     fn split(self) -> (&'a str, Option<Self>) {
         match self {
             Self::Plain(text, separator) => match find(text, separator) {
@@ -78,15 +78,16 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Whether a text ends so. The last byte rejects most, without a call to compare the rest.
+/// Returns whether the text has this end. Comparing the last byte rejects most texts without a
+/// call.
 #[inline]
 fn ends(text: &str, end: &str) -> bool {
     let last = end.as_bytes().last();
     last.is_none() || text.as_bytes().last() == last && text.ends_with(end)
 }
 
-/// Where a separator is first. Segments are so short that `str::find` prepares for longer than it
-/// searches.
+/// Returns the place of the first separator. In short segments `str::find` spends more time on its
+/// set-up than on searching.
 fn find(text: &str, separator: &str) -> Option<usize> {
     let (bytes, separator) = (text.as_bytes(), separator.as_bytes());
     let mut from = 0;
@@ -100,8 +101,8 @@ fn find(text: &str, separator: &str) -> Option<usize> {
 }
 
 impl Glob {
-    /// A glob over a file's path, or over the end of one that begins at a segment. Nothing nests or
-    /// is escaped.
+    /// Parses a glob over a file's path, or over its last segments. Files have no brackets or
+    /// escapes.
     pub(super) fn file(text: &str) -> Self {
         let mut segments = vec![Segment::Any];
         segments.extend(text.split('/').map(|text| Segment::new(text, &|_| false)));
@@ -118,7 +119,7 @@ impl Glob {
                 kept.push(byte);
                 is_literal.push(*mark == Mark::Escaped);
             }
-            // Whole characters were dropped.
+            // Only whole characters were dropped.
             let text = String::from_utf8(kept).unwrap_or_default();
             Segment::new(&text, &|at| is_literal[at])
         });
@@ -126,7 +127,7 @@ impl Glob {
     }
 
     fn new(mut segments: Vec<Segment>, separator: &'static str) -> Self {
-        // Two `**` are as good as one.
+        // Two `**` in a row match the same as one.
         segments.dedup_by(|a, b| matches!((a, b), (Segment::Any, Segment::Any)));
         let lengths = segments.iter().filter_map(Segment::shortest);
         let (count, sum) = lengths.fold((0_usize, 0), |(count, sum), len| (count + 1, sum + len));
@@ -136,18 +137,18 @@ impl Glob {
         Self { segments, separator, shortest, start, end, lead }
     }
 
-    /// What each path begins with that it matches.
+    /// Returns the common beginning of all paths that it matches.
     pub(super) fn start(&self) -> &str {
         &self.start
     }
 
-    /// The only path that matches, if there is no wildcard.
+    /// Returns the only path that matches, if there is no wildcard.
     pub(super) fn only(&self) -> Option<String> {
         let exact = self.segments.iter().map(Segment::exact);
         Some(exact.collect::<Option<Vec<_>>>()?.join(self.separator))
     }
 
-    /// Whether the whole path matches.
+    /// Returns whether the whole path matches.
     #[inline]
     pub(super) fn matches(&self, path: &Path<'_>) -> bool {
         if matches!(self.segments[..], [Segment::Any]) {
@@ -159,14 +160,14 @@ impl Glob {
             && self.matches_behind_lead(path)
     }
 
-    /// Whether a path matches that begins with `start`.
+    /// Returns whether a path matches that is known to begin with `start`.
     fn matches_behind_lead(&self, path: &Path<'_>) -> bool {
         let Lead { count, len } = self.lead;
         let (later, text) = (&self.segments[count..], &path.text[len..]);
         if count == 0 || later.is_empty() {
             return Self::rest(&self.segments, Some(path.rest(self.separator)));
         }
-        // No bracket is open here, so that the separator is one.
+        // No bracket is open here, so this separator ends a segment.
         let rest = match text.strip_prefix(self.separator) {
             None if text.is_empty() => None,
             None => return false,
@@ -179,8 +180,9 @@ impl Glob {
         Self::rest(later, rest)
     }
 
-    /// Matches segment by segment. If a `**` fails to match at one place, the next place is tried.
-    /// An earlier `**` need not be tried again, so the cost is quadratic at worst.
+    /// Matches segment by segment. If the segments after a `**` fail to match at one place, the
+    /// next place is tried. An earlier `**` need not be tried again, so the cost is at most
+    /// quadratic.
     fn rest(mut segments: &[Segment], mut path: Option<Rest<'_>>) -> bool {
         let mut retry: Option<(&[Segment], Rest<'_>)> = None;
         loop {
@@ -230,7 +232,7 @@ pub(super) mod tests {
         STEPS.set(STEPS.get() + 1);
     }
 
-    /// The number of segments that `of` compares on this thread.
+    /// Returns the number of segments that `of` compares on this thread.
     pub(in crate::selector) fn steps(of: impl FnOnce()) -> usize {
         let before = STEPS.get();
         of();
@@ -302,11 +304,11 @@ pub(super) mod tests {
             ("**::a::".repeat(100) + "b*", 200 * 2),
             ("**::a::a::a::a::".repeat(40) + "b*", 200 * 5),
             (format!("**::{}b*", "a::".repeat(99)), 200 * 100),
-            // Too long for this path.
+            // The glob is too long for this path.
             ("**::a::".repeat(10_000) + "b*", 0),
             ("*::".repeat(10_000) + "b*", 0),
             ("**::".repeat(10_000) + "b*", 200),
-            // It begins, or ends, in another way.
+            // The path has another beginning or end.
             ("b::**::a::".repeat(20) + "*", 0),
             ("**::a::".repeat(20) + "*b", 0),
         ] {
@@ -324,7 +326,7 @@ pub(super) mod tests {
         assert!(matches("a<b/c", "x/a<b/c"), "nothing nests");
     }
 
-    /// The definition of matching, in its simplest form.
+    /// The definition of matching in its simplest form.
     fn reference(glob: &[&str], path: &[&str]) -> bool {
         match (glob.split_first(), path.split_first()) {
             (None, None) => true,

@@ -7,7 +7,8 @@
 //! ```
 //! Parsing and matching are pure. Parsing is linear in the text. Matching costs one look-up of the
 //! path, and a comparison with each pattern until one matches; a selector has at most
-//! [`MAX_PATTERNS`]. A path that begins in another way than all terms do costs one comparison.
+//! [`MAX_PATTERNS`]. If the path lacks the common beginning of all terms, matching costs one
+//! comparison.
 
 mod assigned;
 mod error;
@@ -33,13 +34,13 @@ pub(crate) use nearest::nearest;
 pub(crate) use pointed::pointed;
 pub(crate) use words::Words;
 
-/// The greatest length of a selector, in bytes.
+/// Greatest length of a selector, in bytes.
 pub(crate) const MAX_LEN: usize = 64 * 1024;
-/// The greatest number of terms with wildcards or conditions. Terms that are a path alone are
-/// looked up, and may be any number.
+/// Greatest number of terms with wildcards or conditions. Terms that are only a path are looked up,
+/// and their number is not limited.
 const MAX_PATTERNS: usize = 1_000;
 
-/// The place where a text that is too long should have ended; `None` of any other text.
+/// Returns the place where a text that is too long exceeds the limit; `None` for any other text.
 pub(crate) fn too_long(text: &str) -> Option<usize> {
     let is_too_long = text.len() > MAX_LEN;
     is_too_long.then(|| (0..=MAX_LEN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0))

@@ -1,17 +1,17 @@
-//! What was probably meant by a name that nothing has.
+//! Suggestions for a name that no probe has.
 
 use super::nesting::{Escapes, is_nested, marks, segments};
 
-/// How alike two names must be (Jaro–Winkler, 0 to 1) to be worth showing.
+/// Least likeness of a suggestion (Jaro–Winkler, 0 to 1).
 const ALIKE: f64 = 0.7;
-/// How many are shown.
+/// Greatest number of suggestions.
 const SHOWN: usize = 3;
-/// Longer names, in characters, are not compared: nobody has typed them.
+/// Longer names, in characters, are not compared: they were not typed by hand.
 const LONGEST: usize = 128;
-/// So many comparisons are made, of the names whose letters are alike.
+/// Greatest number of comparisons, made only for names with similar letters.
 const COMPARISONS: usize = 20_000;
 
-/// Up to three of the paths, those that are most like the text, best first.
+/// Returns up to three paths that are most like the text, best first.
 pub(crate) fn nearest(text: &str, paths: &mut dyn Iterator<Item = &str>) -> Vec<String> {
     search(text, paths).best.into_iter().map(|(_, path)| path.to_owned()).collect()
 }
@@ -40,12 +40,12 @@ fn search<'a>(text: &str, paths: &mut dyn Iterator<Item = &'a str>) -> Search<'a
 }
 
 impl Search<'_> {
-    /// How alike a name must be to be shown.
+    /// Returns the likeness that a name must reach to be shown.
     fn least(&self) -> f64 {
         self.best.get(SHOWN - 1).map_or(ALIKE, |(least, _)| *least)
     }
 
-    /// Nothing where it can't be enough.
+    /// Returns the likeness of a name, or 0 if it can't suffice or no comparison is left.
     fn likeness(&mut self, wanted: &Name<'_>, name: &str) -> f64 {
         let least = self.least();
         if self.comparisons == COMPARISONS || wanted.most(name) < least {
@@ -56,7 +56,7 @@ impl Search<'_> {
     }
 }
 
-/// A name, and how often it has letters of each kind.
+/// A name, and the number of its letters of each kind.
 struct Name<'a> {
     text: &'a str,
     len: usize,
@@ -79,8 +79,8 @@ impl<'a> Name<'a> {
         name
     }
 
-    /// The likeness to another is no more than this: as if all letters that both have were at the
-    /// right places.
+    /// Returns an upper bound of the likeness to another name: the likeness if all letters of both
+    /// were at the right places.
     fn most(&self, other: &str) -> f64 {
         let (mut left, mut len, mut common) = (self.letters, 0_usize, 0_usize);
         for c in other.chars().take(LONGEST + 1) {
@@ -131,11 +131,11 @@ mod tests {
         let long = "a".repeat(60_000);
         let found = search(&long, &mut [long.as_str(), "a"].into_iter());
         assert_eq!((found.best.len(), found.comparisons), (0, 0));
-        // Each is as like as the others, as far as its letters tell.
+        // By their letters alone, all names are equally alike.
         let many: Vec<String> = (0..50_000).map(|n| format!("{n:017b}")).collect();
         let found = search("01010101010101010", &mut many.iter().map(String::as_str));
         assert!(found.comparisons <= COMPARISONS, "{}", found.comparisons);
-        // Nothing is compared that has other letters.
+        // Names with other letters are not compared.
         assert_eq!(search("zzzz", &mut many.iter().map(String::as_str)).comparisons, 0);
     }
 

@@ -1,4 +1,4 @@
-//! Nesting of brackets in a path. `::` and `,` inside of brackets belong to their segment:
+//! Nesting of brackets in a path. Inside of brackets, `::` and `,` belong to their segment:
 //! `geo::Map<a::Key,b::Value>::find` has three segments.
 //!
 //! A bracket nests if its partner follows. Otherwise it is a character like any other: `operator<`,
@@ -15,35 +15,34 @@
 
 use std::ops::Range;
 
-/// The role of a byte in a path.
+/// Role of a byte in a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
-    /// Outside of brackets, brackets that nest included.
+    /// Outside of brackets; also the brackets of an outermost pair.
     Outside,
     /// Inside of brackets.
     Inside,
-    /// A round or square bracket, outside of others, that has no partner.
+    /// A round or square bracket without a partner, outside of other brackets.
     Stray,
     /// A backslash that is not itself part of the path.
     Escape,
-    /// The character after such a backslash.
+    /// The character after an escaping backslash.
     Escaped,
 }
 
-/// Whether escapes are read. They are in selectors, and not in the paths that selectors are matched
-/// with.
+/// Whether backslashes escape. They do in selectors, but not in the paths that selectors match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Escapes {
     Read,
     None,
 }
 
-/// Whether a path can have segments that a plain split at `::` does not find.
+/// Returns whether a path may have segments that a plain split at `::` does not find.
 pub(super) fn is_nested(path: &str) -> bool {
     path.bytes().any(|byte| matches!(byte, b'<' | b'(' | b'[' | b'{'))
 }
 
-/// Open brackets that wait for their partners, with the number of each kind that may hold others.
+/// Open brackets that wait for their partners, and the number of open round, square and curly ones.
 #[derive(Default)]
 struct Open {
     stack: Vec<usize>,
@@ -73,21 +72,21 @@ impl Open {
         Some(at)
     }
 
-    /// The last open bracket of this kind. Looks only at those that closing it removes, and at none
-    /// if there is no such bracket.
+    /// Returns the last open bracket of this kind. Looks only at brackets that closing it removes,
+    /// or at none if no such bracket is open.
     fn last(&mut self, bracket: u8, bytes: &[u8]) -> Option<usize> {
         self.count(bracket).filter(|count| **count != 0)?;
         self.stack.iter().rev().copied().find(|opener| bytes[*opener] == bracket)
     }
 }
 
-/// The role of each byte.
+/// Returns the role of each byte.
 pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
     let bytes = path.as_bytes();
     let mut marks = vec![Mark::Outside; bytes.len()];
     let mut open = Open::default();
     let mut strays: Vec<usize> = Vec::new();
-    // By their ends.
+    // Ordered by their ends.
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
@@ -121,7 +120,7 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
         }
         at += 1;
     }
-    // An outer pair comes before the pairs in it.
+    // An outer pair comes before the pairs inside it.
     let mut begun = bytes.len();
     for (opener, closer) in pairs.into_iter().rev() {
         if closer < begun {
@@ -138,13 +137,13 @@ pub(super) fn marks(path: &str, escapes: Escapes) -> Vec<Mark> {
     marks
 }
 
-/// Whether the last word is `operator`.
+/// Returns whether the last word is `operator`.
 pub(super) fn ends_in_operator(path: &str) -> bool {
     let before = path.strip_suffix("operator").map(|before| before.chars().next_back());
     before.is_some_and(|before| before.is_none_or(|before| !before.is_alphanumeric() && before != '_'))
 }
 
-/// The segments of a path, separated by `::` outside of brackets.
+/// Returns the segments of a path, separated by `::` outside of brackets.
 pub(super) fn segments(path: &str, marks: &[Mark]) -> Vec<Range<usize>> {
     let mut segments = Vec::new();
     let (mut start, mut at) = (0, 0);
@@ -239,8 +238,8 @@ mod tests {
             }
         }
 
-        /// The segments after the first are those of the rest alone. So a matcher may go on from
-        /// any of them.
+        /// The segments after the first are those of the rest read alone, so a matcher may continue
+        /// from any segment.
         #[test]
         fn what_follows_a_segment_reads_as_it_does_alone(path in r"[ab<>()\[\]{}:-]{0,40}") {
             let all = split(&path);

@@ -1,4 +1,4 @@
-//! From text to selector.
+//! Parsing a text into a selector's terms.
 
 use super::path;
 use super::term::{Group, Term};
@@ -65,12 +65,12 @@ impl Parser<'_> {
         self.text.len() - self.text[at..].trim_start().len()
     }
 
-    /// Whether a term ends here: at a comma, or at the end of the text.
+    /// Returns whether a term ends here: at a comma, or at the end of the text.
     fn is_end(&self, at: usize) -> bool {
         self.text[at..].is_empty() || self.text[at..].starts_with(',')
     }
 
-    /// The term that begins here.
+    /// Parses the term that begins here.
     fn term(&mut self, start: usize) -> Result<Term, SelectorError> {
         let mut term = Term::default();
         let mut at = self.skip_whitespace(start);
@@ -277,7 +277,8 @@ mod tests {
         assert!(error.problem().starts_with("a selector has at most 1000 terms with `*`"), "{error}");
     }
 
-    /// Each text repeated to the limit. A parser that is not linear shows without a clock.
+    /// Parses each text repeated up to the limit. A quadratic parser would be so slow that the test
+    /// needs no clock.
     #[test]
     #[cfg_attr(miri, ignore = "takes Miri too long")]
     fn long_texts_are_read_once() {

@@ -1,4 +1,4 @@
-//! A parsed selector, and the probes that it names.
+//! A parsed selector and its matching.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::term::{Term, beginning};
 use super::{SelectorError, Subject, parse, path, wider};
 use crate::order;
 
-/// A parsed selector: text that names a set of probes.
+/// A parsed selector, which names a set of probes.
 ///
 /// ```text
 /// selector  = term { "," term }           union of the terms, less the excluded ones
@@ -17,9 +17,9 @@ use crate::order;
 ///           | "kind=" kind { "|" kind }   entry, exit, point, drop, suspend, resume, replace
 ///           | "group=" glob { "|" glob }  the probe's group; a group may have segments, as paths do
 /// ```
-/// With exclusions only, everything else is selected.
+/// A selector with only exclusions names all other probes.
 ///
-/// | selector | what it names |
+/// | selector | probes that it names |
 /// |---|---|
 /// | `net::handle` | the probes with this path: a function's entry and exit, or a point |
 /// | `net::*` | all in `net`, but not in modules inside of it: `*` is any part of one segment |
@@ -27,26 +27,26 @@ use crate::order;
 /// | `**::handle` | all that are called `handle` |
 /// | `net::*_request` | `net::read_request`, `net::write_request` |
 /// | `@server.rs`, `@net/*.rs` | all in these files |
-/// | `@server.rs:42` | what stands in that line |
+/// | `@server.rs:42` | the probes in that line |
 /// | `kind=entry` | all entries |
 /// | `net::** kind=entry\|exit` | the entries and exits in `net` |
 /// | `group=db`, `group=db::*` | the probes of a group, of several groups |
 /// | `net::**, db::**` | both |
 /// | `net::**, !net::poll` | all in `net` but `net::poll` |
 /// | `!**::poll` | all but those that are called `poll` |
-/// | `geo::Stack<*>::push` | a method of all instances of a template of C++ |
-/// | `geo::operator\*` | an operator: a backslash takes the next character as it is |
+/// | `geo::Stack<*>::push` | a method of all instances of a C++ template |
+/// | `geo::operator\*` | an operator: a backslash takes the next character literally |
 ///
 /// # Paths of C++
-/// They need no quotes. Inside of brackets, `::` and `,` are part of a segment, and a `*` matches
-/// them, too. So `geo::Stack<*>::push` names the method of all instances, and
+/// C++ paths need no quotes. Inside of brackets, `::` and `,` are part of a segment, and a `*`
+/// matches them, too. So `geo::Stack<*>::push` names the method of all instances, and
 /// `std::vector<int,std::allocator<int>>::*` has three segments. `geo::operator==`,
-/// `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` and `operator""_km` are paths
-/// as they stand. A bracket without a partner is a character like any other (`operator<`).
+/// `geo::Shape::~Shape`, `geo::area()::{lambda(int)#1}::operator()` and `operator""_km` need no
+/// escapes. A bracket without a partner is a character like any other (`operator<`).
 ///
-/// A backslash takes the next character as it is: `geo::operator\*`, `geo::operator\,`.
-/// [`escape`](Self::escape) puts it where a path needs it. A comma before an `@` ends a term, even
-/// inside of brackets.
+/// A backslash takes the next character literally: `geo::operator\*`, `geo::operator\,`.
+/// [`escape`](Self::escape) adds the backslashes that a path needs. A comma before an `@` ends a
+/// term, even inside of brackets.
 ///
 /// # Limits
 /// A selector has at most 65,536 bytes, and at most 1,000 terms with `*`, `@file`, `kind=` or
@@ -88,28 +88,28 @@ use crate::order;
 pub struct Selector {
     text: String,
     pub(super) terms: Vec<Term>,
-    /// The terms that are a path without wildcards and nothing else, by that path.
+    /// Terms that are only a path without wildcards, by that path.
     paths: HashMap<String, Sides<Option<usize>>>,
     /// The other terms.
     patterns: Sides<Vec<usize>>,
-    /// Then the selector names everything that no term excludes.
+    /// Whether all terms exclude; the selector then names everything that no term excludes.
     excludes_only: bool,
-    /// How each path begins that a term names or excludes.
+    /// Common beginning of all paths that a term names or excludes.
     beginning: String,
 }
 
-/// One for terms that name probes, and one for terms that exclude them.
+/// One element for terms that name probes, and one for terms that exclude them.
 type Sides<T> = [T; 2];
 
-/// The terms that have named a probe so far.
+/// Records which terms have named a probe so far.
 pub(crate) struct Named(Vec<bool>);
 
 impl Selector {
     /// Parses a selector.
     ///
     /// # Errors
-    /// The text is malformed, or above one of the [limits](Self#limits). A [`SelectorError`] says
-    /// what is wrong and where.
+    /// A [`SelectorError`] with the mistake and its place if the text is malformed or above one of
+    /// the [limits](Self#limits).
     ///
     /// ```
     /// use probe_runtime::Selector;
@@ -133,8 +133,8 @@ impl Selector {
         Ok(Self { text: text.to_owned(), terms, paths, patterns, excludes_only, beginning })
     }
 
-    /// The selector that names probes with this path and no others. Wildcards, and other characters
-    /// that mean something in a selector, are escaped.
+    /// Returns the selector that names the probes with this path and no others. Escapes wildcards
+    /// and other characters that have a meaning in a selector.
     ///
     /// ```
     /// use probe_runtime::Selector;
@@ -146,23 +146,24 @@ impl Selector {
         path::escape(path)
     }
 
-    /// How each path begins that it names, or that one of its terms excludes. A probe with another
-    /// path need not be matched.
+    /// Returns the common beginning of all paths that a term names or excludes. A probe whose path
+    /// begins differently need not be matched.
     pub(crate) fn beginning(&self) -> &str {
         &self.beginning
     }
 
-    /// Whether the selector names this probe.
+    /// Returns whether the selector names this probe.
     pub fn matches(&self, subject: &impl Subject) -> bool {
         self.find::<false>(subject, &mut [])
     }
 
-    /// The same as [`matches`](Self::matches), and notes which terms name it.
+    /// Returns the same as [`matches`](Self::matches), and records which terms name the probe.
     pub(crate) fn matches_noting(&self, subject: &impl Subject, named: &mut Named) -> bool {
         self.find::<true>(subject, &mut named.0)
     }
 
-    /// Where it notes, `named` has a place for each term; a term that is noted is not asked again.
+    /// If `NOTES`, `named` has a place for each term. A term that is already recorded is not
+    /// matched again.
     fn find<const NOTES: bool>(&self, subject: &impl Subject, named: &mut [bool]) -> bool {
         let path = Path::new(subject.path());
         let by_path = if self.paths.is_empty() { None } else { self.paths.get(path.text()) };
@@ -193,16 +194,16 @@ impl Selector {
         (is_named || self.excludes_only) && !is_excluded
     }
 
-    /// None of its terms has named anything yet.
+    /// Returns a record in which no term has named a probe yet.
     pub(crate) fn named(&self) -> Named {
         Named(vec![false; self.terms.len()])
     }
 
-    /// The terms that have named nothing, as they were written, without their `!`. A term that was
-    /// written twice is returned once.
+    /// Returns the terms that have named no probe, as they were written, without their `!`. A term
+    /// that was written twice is returned once.
     pub(crate) fn unnamed(&self, named: &Named) -> impl Iterator<Item = &str> {
         let text = |at: &usize| &self.text[self.terms[*at].range.clone()];
-        // Of equal paths, only the first is noted.
+        // Of equal paths, only the first one is recorded.
         let paths = self.paths.values().flatten().flatten();
         let all = paths.chain(self.patterns.iter().flatten()).copied();
         let mut unnamed: Vec<usize> = all.filter(|at| !named.0[*at]).collect();
@@ -212,7 +213,7 @@ impl Selector {
         unnamed.into_iter().map(move |at| text(&at))
     }
 
-    /// Selectors like its first three terms (exclusions aside) that may have been meant.
+    /// Suggests selectors similar to the first three terms that do not exclude.
     pub(crate) fn wider(&self) -> Vec<String> {
         let terms = self.terms.iter().filter(|term| !term.is_exclusion).take(3);
         let mut all = Vec::new();
@@ -224,13 +225,13 @@ impl Selector {
         all
     }
 
-    /// The first path in it, as it was written.
+    /// Returns the first path in the selector, as it was written.
     pub(crate) fn path(&self) -> Option<&str> {
         let mut terms = self.terms.iter().filter(|term| !term.is_exclusion && term.path.is_some());
         terms.next().map(|term| &self.text[term.path_range.clone()])
     }
 
-    /// The first three groups that it asks for and that are not among `known`, as they were
+    /// Returns the first three groups of the selector that are not among `known`, as they were
     /// written.
     pub(crate) fn unknown_groups(&self, known: &[&str]) -> impl Iterator<Item = &str> {
         let asked =
@@ -366,7 +367,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The definition: some term names it, and no excluding term does.
+        /// The definition: at least one term names the probe, and no excluding term does.
         #[test]
         fn what_it_names_is_what_its_terms_name(
             terms in proptest::collection::vec("!?[ab*](::[ab*])?( kind=exit)?", 1..6), path in "[ab](::[ab])?",

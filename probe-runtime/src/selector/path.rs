@@ -1,4 +1,4 @@
-//! How a selector writes a path: its end, its characters, and its escapes.
+//! The syntax of a path in a selector: its end, its characters, and its escapes.
 //!
 //! - Outside of brackets: letters, digits and a few signs.
 //! - In the name of an operator, from the word `operator` on: also the signs of operators.
@@ -58,7 +58,7 @@ fn check(
     }
 }
 
-/// The characters of a path's segment that are not allowed at their places, with these places.
+/// Returns the characters that are not allowed at their places in a segment, with these places.
 /// Linear.
 fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (usize, char)> + 'a {
     // Whether the next character belongs to the name of an operator.
@@ -79,12 +79,12 @@ fn misplaced<'a>(segment: &'a str, marks: &'a [Mark]) -> impl Iterator<Item = (u
     })
 }
 
-/// Whether a character may stand anywhere in a path.
+/// Returns whether a character may stand anywhere in a path.
 fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || "_-.*<>{}#()[]~$'".contains(c)
 }
 
-/// Whether the name of an operator may also have this character.
+/// Returns whether this character may stand in the name of an operator.
 fn is_operator(c: char) -> bool {
     "!%&+/=^|\"".contains(c)
 }
@@ -93,7 +93,8 @@ fn goes_on_in_operator(c: char) -> bool {
     is_operator(c) || "-*<>()[]~".contains(c)
 }
 
-/// Whether the next character belongs to the name of an operator that began in this segment.
+/// Returns whether the next character belongs to the name of an operator that began in this
+/// segment.
 pub(super) fn is_in_operator(segment: &str) -> bool {
     ends_in_operator(segment.trim_end_matches(goes_on_in_operator))
 }
@@ -111,7 +112,7 @@ fn not_in_a_path(wrong: char) -> String {
     format!("`{wrong}` can't be part of a path{hint}")
 }
 
-/// The path as a selector names it.
+/// Returns the path with the escapes that a selector needs.
 pub(super) fn escape(path: &str) -> String {
     let marks = marks(path, Escapes::None);
     let escaped = segments(path, &marks).into_iter().map(|range| {
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(parse("@a(b,c").terms.len(), 2, "no brackets in file names");
     }
 
-    /// Names as demanglers write them: nested templates, lambdas, operators, argument lists.
+    /// Names as demanglers print them: nested templates, lambdas, operators, argument lists.
     fn cpp_path() -> impl Strategy<Value = String> {
         let word = prop::sample::select(vec![
             "geo",
@@ -282,8 +283,7 @@ mod tests {
         })
     }
 
-    /// Terms of the grammar before brackets were read. Those without brackets in their paths must
-    /// still read the same.
+    /// Terms without brackets in their paths. They must read as if brackets had no meaning.
     fn plain_term() -> impl Strategy<Value = (String, String)> {
         let segment = "[a-zé_.*-]{1,4}".prop_filter("`**` alone", |s| s == "**" || !s.contains("**"));
         let path = prop::collection::vec(segment, 1..4).prop_map(|segments| segments.join("::"));

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// How many characters are shown on each side of the place.
+/// Number of characters shown on each side of the place.
 const AROUND: usize = 72;
 
-/// Two indented lines: the text, and a caret. Of a long text, only the part around this byte is
-/// shown.
+/// Writes two indented lines: the text, and a caret below the byte `at`. Of a long text, only the
+/// part around that byte is shown.
 pub(crate) fn pointed(text: &str, at: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (before, after) = text.split_at(at);
     let start = before.char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);

@@ -1,19 +1,19 @@
-//! The segments of a glob, and what they say of a path before it is split.
+//! The segments of a glob, and the checks they allow on a path before it is split.
 
 use super::nesting::is_nested;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Segment {
-    /// `**`: any number of segments, also none.
+    /// `**`: any number of segments, or none.
     Any,
     /// A segment without wildcards.
     Exact(String),
-    /// A segment with `*` in it: the literal parts between them.
+    /// A segment with `*`: the literal parts between the wildcards.
     Parts(Vec<String>),
 }
 
 impl Segment {
-    /// From text, where a `*` is a wildcard unless it is literal at its place.
+    /// Parses a segment. A `*` is a wildcard unless `is_literal` returns true for its place.
     pub(super) fn new(text: &str, is_literal: &dyn Fn(usize) -> bool) -> Self {
         let (mut parts, mut start) = (Vec::new(), 0);
         for at in (0..text.len()).filter(|at| text.as_bytes()[*at] == b'*' && !is_literal(*at)) {
@@ -28,7 +28,7 @@ impl Segment {
         Self::Parts(parts)
     }
 
-    /// The only text that matches, if there is no wildcard.
+    /// Returns the only text that matches, if there is no wildcard.
     pub(super) fn exact(&self) -> Option<&str> {
         match self {
             Self::Exact(text) => Some(text),
@@ -36,7 +36,7 @@ impl Segment {
         }
     }
 
-    /// The length of the shortest text that matches; `None` if it needs none.
+    /// Returns the length of the shortest text that matches; `None` if the segment may be missing.
     pub(super) fn shortest(&self) -> Option<usize> {
         match self {
             Self::Any => None,
@@ -64,8 +64,9 @@ impl Segment {
     }
 }
 
-/// The text of the segments before the first wildcard, and of that one's as far as the wildcard.
-/// Segments with separators between them are the path's text, whatever nests in it.
+/// Returns the text of the segments before the first wildcard, including the beginning of the
+/// segment that contains it. Segments joined by separators are the path's text, even if brackets
+/// nest in it.
 pub(super) fn start(segments: &[Segment], separator: &str) -> String {
     let mut start = String::new();
     for (at, segment) in segments.iter().enumerate() {
@@ -77,7 +78,7 @@ pub(super) fn start(segments: &[Segment], separator: &str) -> String {
                 break;
             }
         }
-        // Before a `**` there may be nothing.
+        // A `**` may match no segment, so the separator before it may be missing.
         if matches!(segments.get(at + 1), Some(Segment::Exact(_) | Segment::Parts(_))) {
             start.push_str(separator);
         }
@@ -85,18 +86,18 @@ pub(super) fn start(segments: &[Segment], separator: &str) -> String {
     start
 }
 
-/// The segments before the first wildcard, as far as each path that begins with `start` begins with
-/// these segments, too.
+/// The leading segments without wildcards that every path with the beginning `start` has as its own
+/// segments.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Lead {
-    /// How many there are.
+    /// Number of segments.
     pub(super) count: usize,
-    /// Their length in bytes, with the separators between them.
+    /// Length in bytes, including the separators between them.
     pub(super) len: usize,
 }
 
-/// The lead of a glob: none where a segment has brackets, or part of a separator. The same text may be
-/// other segments then.
+/// Returns the lead of a glob. It is empty if a segment has brackets or part of a separator, since
+/// a path may split the same text differently.
 pub(super) fn lead(segments: &[Segment], separator: &str) -> Lead {
     let exact = || segments.iter().map_while(Segment::exact);
     if exact().any(|text| is_nested(text) || text.contains(':')) {
@@ -107,7 +108,7 @@ pub(super) fn lead(segments: &[Segment], separator: &str) -> Lead {
     Lead { count, len }
 }
 
-/// As `start`, of the segments after the last wildcard.
+/// Returns the text of the segments after the last wildcard, as `start` does for the first.
 pub(super) fn end(segments: &[Segment], separator: &str) -> String {
     let mut texts = Vec::new();
     for segment in segments.iter().rev() {

@@ -1,13 +1,13 @@
-//! What selectors can be asked about: definitions, listed probes, and types of one's own.
+//! Types that selectors can match: definitions, listed probes, and types of the program.
 
 use crate::abi::{Definition, Kind};
 use crate::registry::ProbeInfo;
 
-/// Something that a [`Selector`](crate::Selector) can be matched against.
+/// A value that a [`Selector`](crate::Selector) can be matched against.
 ///
-/// Definitions and listed probes are subjects. Implement it for a type of your own, to select from
-/// other things by the same grammar: lines of a recorded trace, say. A selector asks for a property
-/// only when it needs it; most need the path alone.
+/// Definitions and listed probes are subjects. Implement the trait for a type of your own to select
+/// other things by the same grammar, for example the lines of a recorded trace. A selector calls a
+/// method only when it needs that property; most need only the path.
 ///
 /// ```
 /// use probe_runtime::{Kind, Selector, Subject};
@@ -31,15 +31,15 @@ use crate::registry::ProbeInfo;
 /// # Ok::<(), probe_runtime::SelectorError>(())
 /// ```
 pub trait Subject {
-    /// The probe's path.
+    /// Returns the probe's path.
     fn path(&self) -> &str;
-    /// What the probe marks.
+    /// Returns the kind of place that the probe marks.
     fn kind(&self) -> Kind;
-    /// Its source file.
+    /// Returns its source file.
     fn file(&self) -> &str;
-    /// Its source line.
+    /// Returns its source line.
     fn line(&self) -> u32;
-    /// The probe's group. By default it has none.
+    /// Returns the probe's group. By default there is none.
     fn group(&self) -> Option<&str> {
         None
     }

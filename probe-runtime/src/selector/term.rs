@@ -6,14 +6,14 @@ use super::Subject;
 use super::glob::{Glob, Path};
 use crate::abi::Kind;
 
-/// The conditions that a probe must meet for the term to name it.
+/// Conditions that a probe must meet for the term to name it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Term {
-    /// Its place in the selector, without its `!`.
+    /// Place of the term in the selector, without its `!`.
     pub(super) range: Range<usize>,
     pub(super) is_exclusion: bool,
     pub(super) path: Option<Glob>,
-    /// The place of its path in the selector.
+    /// Place of its path in the selector.
     pub(super) path_range: Range<usize>,
     pub(super) file: Option<Glob>,
     pub(super) line: Option<u32>,
@@ -29,13 +29,13 @@ pub(super) struct Group {
 }
 
 impl Term {
-    /// The only path that it names, if it has no other condition and no wildcard.
+    /// Returns the only path that the term names, if it has no other condition and no wildcard.
     pub(super) fn only(&self) -> Option<String> {
         let is_path_alone = self.file.is_none() && self.kinds.is_none() && self.groups.is_none();
         self.path.as_ref().filter(|_| is_path_alone)?.only()
     }
 
-    /// The number of patterns that it matches a probe with.
+    /// Returns the number of patterns that the term compares with a probe.
     pub(super) fn patterns(&self) -> usize {
         self.groups.as_ref().map_or(1, Vec::len)
     }

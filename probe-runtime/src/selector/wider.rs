@@ -1,15 +1,15 @@
-//! Selectors like one that names nothing, which may have been meant. It may lack the folders before
-//! a name, the names in a folder, or `**` in place of `*`. Pure.
+//! Suggestions for a selector that names no probe. It may lack the folders before a name, the names
+//! in a folder, or `**` in place of `*`. Pure.
 
 use std::ops::Range;
 
-/// Adds selectors like this term, whose path is at `path`, the most probable one first.
+/// Adds selectors similar to this term, whose path is at `path`, the likeliest one first.
 pub(super) fn wider(term: &str, path: Range<usize>, all: &mut Vec<String>) {
     let written = &term[path.clone()];
     if written.is_empty() {
         return;
     }
-    // Names of packages have hyphens where those of crates have underscores.
+    // Names of packages have hyphens, those of crates have underscores.
     for path_text in [written.to_owned(), written.replace('-', "_")] {
         let with = |text: String| [&term[..path.start], &text, &term[path.end..]].concat();
         if path_text != written {

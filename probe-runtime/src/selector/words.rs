@@ -1,8 +1,8 @@
-//! The parts of a selector, and their ends. Pure and linear: each byte is looked at equally often,
-//! however many parts there are.
+//! The parts of a selector, and their ends. Pure and linear: each byte is visited a fixed number of
+//! times, however many parts there are.
 //!
 //! A word ends at whitespace, or at a comma before an `@file`. The brackets of a word are matched
-//! once. Outside of brackets, the text after a comma reads the same in the word as alone, since no
+//! once. Outside of brackets, the text after a comma reads the same in the word as alone: no
 //! bracket before the comma has its partner after it.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::nesting::{Escapes, Mark, ends_in_operator, marks};
 /// Cuts a text into parts, from its beginning to its end.
 pub(crate) struct Words<'a> {
     text: &'a str,
-    /// The current word, and the roles of its bytes.
+    /// Range of the current word; `marks` holds the roles of its bytes.
     word: Range<usize>,
     marks: Vec<Mark>,
 }
@@ -22,9 +22,9 @@ impl<'a> Words<'a> {
         Self { text, word: 0..0, marks: Vec::new() }
     }
 
-    /// The part that begins at `at`, up to the next whitespace or comma. A part begins with
-    /// neither. Whitespace and commas in brackets or after a backslash belong to the part, but not
-    /// in the name of a file.
+    /// Returns the part that begins at `at`, up to the next whitespace or comma. `at` is neither.
+    /// Whitespace and commas in brackets or after a backslash belong to the part, but not in the
+    /// name of a file.
     pub(super) fn part(&mut self, at: usize) -> &'a str {
         let rest = &self.text[at..];
         if rest.starts_with('@') {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All parts, in the way in which the parser walks them.
+    /// Returns all parts as the parser walks them.
     fn parts(text: &str) -> Vec<&str> {
         let mut words = Words::new(text);
         walk(text, |at| words.part(at).len())
@@ -95,7 +95,7 @@ mod tests {
         parts
     }
 
-    /// The definition, in its simplest form: brackets are matched anew for each part.
+    /// The definition in its simplest form: matches the brackets anew for each part.
     fn reference(text: &str, at: usize) -> usize {
         let rest = &text[at..];
         if rest.starts_with('@') {
