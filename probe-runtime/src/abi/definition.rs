@@ -1,12 +1,13 @@
 //! The definition: one for each probe in the source, shared by all its sites.
 //!
-//! Life: built at compile time; collected by the linker, in the section of a slice of `linkme`, so
-//! it exists even where every site was optimised away; untouched until a probe is listed. Its text
-//! lies inside it, so it needs no relocation.
+//! Life cycle: the compiler builds it; the linker collects it in the section of a `linkme` slice,
+//! so it exists even if every site was optimised away; the runtime does not touch it until probes
+//! are listed. Its text lies inside it, so it needs no relocation.
+//!
 //! Cost: 192 bytes in the file and in the address space; none of it is read before the first use.
 
-// Safety: relies on definitions being built by `Definition::new` only, which keeps the text's
-// lengths within the text and cuts it at the borders of the `str`s that it was given.
+// Safety: relies on definitions being built only by `Definition::new`, which keeps the parts'
+// lengths within the text and cuts the text at the borders of the `str`s that it was given.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::fmt;
@@ -20,10 +21,11 @@ use super::fields::FieldNames;
 use super::kind::{Convention, Kind};
 use super::value::Type;
 
-/// Bytes of text that fit into the definition; a longer text lies elsewhere (one relocation).
+/// Bytes of text that fit into the definition. A longer text lies outside of it and costs one
+/// relocation.
 pub const INLINE_TEXT: usize = 144;
 
-/// One probe of the source: what it is called, where it stands, and who listens.
+/// A probe in the source: its name, its place, and its consumers' hook.
 ///
 /// The first two words are all that a hit reads. `entry` is the code that an active site calls
 /// (with the definition in `rdi`, see `docs/abi.md`); it is set before the first site becomes
@@ -64,9 +66,9 @@ const _: () = {
 unsafe impl Sync for Definition {}
 
 impl Definition {
-    /// A definition from its text: path, file, the fields' names and the notes (each of both ended
-    /// by a line feed), one after the other. The parts are given again, but for the fields: their
-    /// lengths are asked for here, and not by each expansion, for the time of those who compile.
+    /// Makes a definition from its text: path, file, field names and notes, one after the other,
+    /// each field name and each note ended by a line feed. Path, file and notes are also given
+    /// separately. Measuring them here rather than in each expansion saves compile time.
     ///
     /// # Panics
     /// At compile time, if a part is longer than 65,535 bytes or the parts are longer than the
@@ -91,9 +93,9 @@ impl Definition {
         assert!(fields_len <= u16::MAX as usize, "the fields' names are longer than 65,535 bytes");
         let mut inline = [0; INLINE_TEXT];
         if bytes.len() <= INLINE_TEXT {
-            // Not by a slice's method: the compiler evaluates this for each probe, and each call
-            // inside takes it some microseconds.
-            // SAFETY: both have as many bytes.
+            // A slice's method would be slower: the compiler evaluates this for each probe, and
+            // each call inside takes it some microseconds.
+            // SAFETY: both have `bytes.len()` bytes or more, as just checked, and do not overlap.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), inline.as_mut_ptr(), bytes.len()) };
         }
         let mut field_count = 0;
@@ -123,10 +125,10 @@ impl Definition {
         }
     }
 
-    /// The definitions of a function's entry and exit, one after the other.
+    /// Makes the definitions of a function's entry and exit, in this order.
     ///
     /// # Panics
-    /// As [`new`](Self::new).
+    /// The same as [`new`](Self::new).
     pub const fn entry_and_exit(
         text: &'static str,
         path: &str,
@@ -141,8 +143,8 @@ impl Definition {
         ]
     }
 
-    /// The definition of a discovered probe: as [`new`](Self::new), for sites where the compiler
-    /// expects a call.
+    /// Makes the definition of a discovered probe, as [`new`](Self::new) does, for sites where the
+    /// compiler expects a call.
     #[cfg(probe_discovers)]
     pub(crate) const fn discovered(
         kind: Kind,
@@ -156,22 +158,22 @@ impl Definition {
         it
     }
 
-    /// Copies all but entry and hook, which hits may be reading.
+    /// Copies all but `entry` and `hook`, which hits may be reading.
     ///
     /// # Safety
-    /// `at` may be written, and nobody reads the rest of it meanwhile.
+    /// `at` must be valid for writes, and no other thread may read the other fields meanwhile.
     #[cfg(probe_discovers)]
     pub(crate) unsafe fn describe(&self, at: *mut Self) {
         const HEAD: usize = offset_of!(Definition, version);
         let from = ptr::from_ref(self).cast::<u8>();
-        // SAFETY: the same type, whose head is left out; the caller's promise.
+        // SAFETY: both have the same type, and the head is left out; the caller's promise.
         unsafe {
             ptr::copy_nonoverlapping(from.add(HEAD), at.cast::<u8>().add(HEAD), size_of::<Self>() - HEAD);
         };
     }
 
-    /// Whether this reader understands the definition: its version, size, kind and convention are
-    /// known.
+    /// Returns whether this reader understands the definition: it knows the version, size, kind and
+    /// convention.
     pub fn is_readable(&self) -> bool {
         self.version == super::VERSION
             && usize::from(self.size) == size_of::<Self>()
@@ -180,36 +182,36 @@ impl Definition {
             && (!self.long.is_null() || self.text_len() <= INLINE_TEXT)
     }
 
-    /// The probe's path: module path and name, joined by `::`.
+    /// Returns the probe's path: module path and name, joined by `::`.
     pub fn path(&self) -> &str {
         self.part(0, self.path_len)
     }
 
-    /// Whether the path begins with this text. Reads no more of it than that: a selector asks this
-    /// of every probe, and rejects most by it.
+    /// Returns whether the path begins with this text. Reads only that much of the path: a selector
+    /// checks every probe in this way, and rejects most.
     #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn path_begins_with(&self, start: &str) -> bool {
-        // `path` ends before the first byte that is not UTF-8, and all of `start` is.
+        // `path` ends before the first byte that is not UTF-8, and `start` is all UTF-8.
         self.bytes(0, self.path_len).starts_with(start.as_bytes())
     }
 
-    /// The source file, as `file!()` gives it.
+    /// Returns the source file, as `file!()` gives it.
     pub fn file(&self) -> &str {
         self.part(self.path_len.into(), self.file_len)
     }
 
-    /// The line of the function or macro call, from 1.
+    /// Returns the line of the function or macro call, from 1.
     pub const fn line(&self) -> u32 {
         self.line
     }
 
-    /// The column of the function or macro call, from 1.
+    /// Returns the column of the function or macro call, from 1.
     pub const fn column(&self) -> u32 {
         self.column
     }
 
-    /// What the probe marks.
+    /// Returns the kind of place that the probe marks.
     pub const fn kind(&self) -> Kind {
         match Kind::from_number(self.kind) {
             Some(kind) => kind,
@@ -217,7 +219,7 @@ impl Definition {
         }
     }
 
-    /// How active sites reach `entry`.
+    /// Returns how active sites reach `entry`.
     #[inline(always)]
     pub const fn convention(&self) -> Convention {
         match self.convention {
@@ -229,22 +231,22 @@ impl Definition {
         }
     }
 
-    /// The fields' names, in the order of their values.
+    /// Returns the field names, in the order of their values.
     pub fn fields(&self) -> FieldNames<'_> {
         let start = usize::from(self.path_len) + usize::from(self.file_len);
         FieldNames::new(self.part(start, self.fields_len))
     }
 
-    /// What else the source says of the probe: `key=value` each.
+    /// Returns the notes that the source attaches to the probe, as pairs of key and value.
     pub fn notes(&self) -> impl Iterator<Item = (&str, &str)> {
         let start = self.text_len() - usize::from(self.notes_len);
         self.part(start, self.notes_len).split_terminator('\n').filter_map(|note| note.split_once('='))
     }
 
-    /// What a note says; `None` without it.
+    /// Returns the value of a note; `None` without it.
     #[inline]
     pub fn note(&self, key: &str) -> Option<&str> {
-        // Most have none, and each is asked when probes are selected.
+        // Most definitions have no notes, and a selection asks every definition for some.
         if self.notes_len == 0 { None } else { self.find_note(key) }
     }
 
@@ -252,48 +254,50 @@ impl Definition {
         self.notes().find(|(known, _)| *known == key).map(|(_, value)| value)
     }
 
-    /// Why the function was left out of a block with `#[probe]`: such a definition never has a
+    /// Returns why a block with `#[probe]` left the function out. Such a definition never has a
     /// site.
     pub fn skipped(&self) -> Option<&str> {
         self.note("skipped")
     }
 
-    /// The type of a field, where the definition itself says it: where no compiler had to infer it.
+    /// Returns the type of a field if the definition states it, which it does if no compiler had to
+    /// infer it.
     pub fn field_type(&self, index: usize) -> Option<Type> {
         let number: u32 = self.note("types")?.split(',').nth(index)?.parse().ok()?;
         Type::ALL.into_iter().find(|ty| *ty as u32 == number)
     }
 
-    /// How many fields a hit carries.
+    /// Returns the number of fields of a hit.
     pub const fn field_count(&self) -> usize {
         self.field_count as usize
     }
 
-    /// What tells one probe from another, wherever its definition was copied to.
+    /// Returns the values that identify a probe in all copies of its definition.
     pub fn identity(&self) -> (&str, &str, u32, u32, Kind) {
         (self.path(), self.file(), self.line, self.column, self.kind())
     }
 
-    /// The code that an active site runs; null before the first activation.
+    /// Returns the code that an active site runs; null before the first activation.
     #[cfg(any(feature = "std", probe_backend = "portable"))]
     pub(crate) fn entry(&self) -> &AtomicPtr<()> {
         &self.entry
     }
 
-    /// What the owner of `entry` keeps for the hit; null while nobody listens.
+    /// Returns the data that the owner of `entry` keeps for hits; null while no consumer is
+    /// attached.
     #[cfg(feature = "std")]
     pub(crate) fn hook(&self) -> &AtomicPtr<()> {
         &self.hook
     }
 
-    /// Whether anybody listens; what a site of the portable backend asks.
+    /// Returns whether a consumer is attached. A site of the portable backend asks this.
     #[inline(always)]
     pub fn is_hooked(&self) -> bool {
         !self.hook.load(Ordering::Relaxed).is_null()
     }
 
-    /// Where its text lies, if not in here: an address that the dynamic linker fills in, and may
-    /// not have yet.
+    /// Returns the range of the text if it lies outside of the definition. The dynamic linker fills
+    /// in its address, and may not have done so yet.
     #[cfg(all(feature = "std", probe_backend = "x86_64"))]
     pub(crate) fn text_elsewhere(&self) -> Option<core::ops::Range<usize>> {
         let is_known = self.version == super::VERSION && usize::from(self.size) == size_of::<Self>();
@@ -302,7 +306,7 @@ impl Definition {
         (is_known && !is_inside).then(|| start..start.wrapping_add(self.text_len()))
     }
 
-    /// Where that address is.
+    /// Returns the address of the text's address.
     #[cfg(all(feature = "std", probe_backend = "x86_64"))]
     pub(crate) fn text_pointer(&self) -> usize {
         (&raw const self.long).addr()
@@ -338,7 +342,7 @@ impl fmt::Debug for Definition {
     }
 }
 
-/// The text as far as it is UTF-8: another language may have written it.
+/// Returns the text up to the first byte that is not UTF-8: another language may have written it.
 #[cold]
 fn part_of(bytes: &[u8]) -> &str {
     match str::from_utf8(bytes) {
@@ -348,7 +352,8 @@ fn part_of(bytes: &[u8]) -> &str {
     }
 }
 
-/// The same as the slice's method, which looks at the last bytes one by one: of a name, many.
+/// The same as the slice's method, which would check the last bytes one by one. In a name they are
+/// many.
 #[inline]
 fn is_ascii(bytes: &[u8]) -> bool {
     const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);

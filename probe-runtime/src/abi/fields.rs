@@ -3,10 +3,10 @@
 
 use core::str::SplitTerminator;
 
-/// Which of the fields, each of whose names is ended by a line feed, this one is.
+/// Returns the index of this name among the fields, whose names each end with a line feed.
 ///
 /// # Panics
-/// At compile time, if it is none of them.
+/// At compile time, if no field has this name.
 pub const fn field_index(fields: &str, name: &str) -> usize {
     let (fields, name) = (fields.as_bytes(), name.as_bytes());
     let (mut index, mut start, mut at) = (0, 0, 0);

@@ -1,10 +1,10 @@
-//! Values that format themselves, when a consumer asks for it, and both ends of the interface that
+//! Values that format themselves when a consumer asks for it, and both ends of the interface that
 //! their text crosses.
 //!
-//! Cost: nothing but the value's two words, until it is shown.
+//! Cost: the value's two words; no more until it is shown.
 
-// Safety: relies on a value's two words being made by [`debug`] and [`display`], and on its
-// lifetime, which keeps what it borrows alive.
+// Safety: relies on [`debug`] and [`display`] alone making a value's two words, and on its
+// lifetime, which keeps the borrowed field alive.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::fmt::{self, Debug, Display, Write};
@@ -14,11 +14,11 @@ use core::slice;
 use super::passage::{Formatting, Passage};
 use crate::capture::{Kept, contained};
 
-/// Where a [`Type::Format`](super::Type::Format) value writes to. It crosses from one compiler's
-/// code to another's (a plugin's, say), so it is a C interface.
+/// The receiver of the text of a [`Type::Format`](super::Type::Format) value. It is a C interface,
+/// since the text may cross between the code of two compilers, for example a program and a plugin.
 #[repr(C)]
 pub struct Sink {
-    /// Takes UTF-8 text; returns whether it wants more.
+    /// Takes UTF-8 text; returns whether it accepts more.
     pub write: unsafe extern "C-unwind" fn(sink: *mut Sink, text: *const u8, len: usize) -> bool,
 }
 
@@ -26,7 +26,7 @@ pub struct Sink {
 pub(super) type FormatFn = unsafe extern "C-unwind" fn(data: *const (), sink: *mut Sink) -> bool;
 
 impl<T: Debug + Copy> Kept<'_, T> {
-    /// The value of `field = ?expr`.
+    /// Makes the value of `field = ?expr`.
     #[inline(always)]
     pub fn debug<P: Passage>(&self) -> P::Out<'_> {
         P::formatted::<AsDebug<T>>((&raw const *self.get()).cast())
@@ -34,7 +34,7 @@ impl<T: Debug + Copy> Kept<'_, T> {
 }
 
 impl<T: Display + Copy> Kept<'_, T> {
-    /// The value of `field = %expr`.
+    /// Makes the value of `field = %expr`.
     #[inline(always)]
     pub fn display<P: Passage>(&self) -> P::Out<'_> {
         P::formatted::<AsDisplay<T>>((&raw const *self.get()).cast())
@@ -61,23 +61,23 @@ impl<T: Display> Formatting for AsDisplay<T> {
     }
 }
 
-/// A panic on the way is the field's own, and ends here: it is not the consumer that failed.
+/// Formats the text. A panic on the way is caught here: the field has failed, not the consumer.
 fn contained_format(sink: *mut Sink, text: fmt::Arguments<'_>) -> bool {
     contained(|| Writer(sink).write_fmt(text).is_ok())
         .unwrap_or_else(|| Writer(sink).write_str(PANICKED).is_ok())
 }
 
-/// What is shown in place of what was still to come.
+/// Text shown in place of the rest after a panic.
 const PANICKED: &str = "(panicked)";
 
-/// Has the value at `data` write itself.
+/// Calls `format` to write the value at `data`.
 ///
 /// # Safety
-/// `format` was made for what lies at `data`.
+/// `format` must have been made for the value at `data`.
 pub(super) unsafe fn show(data: *const (), format: FormatFn, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut sink = FormatterSink::new(f);
-    // SAFETY: the caller's promise; the sink is alive for the call. A site whose library has no
-    // `std` lets panics through to here.
+    // SAFETY: the caller's promise; the sink is alive for the call. A panic reaches this place if
+    // the site's library has no `std`.
     let formatted = contained(|| unsafe { format(data, (&raw mut sink).cast()) });
     sink.finish(formatted)
 }
@@ -97,8 +97,8 @@ impl Write for Writer {
 struct FormatterSink<'f, 'o> {
     sink: Sink,
     out: &'f mut fmt::Formatter<'o>,
-    /// A panic of the consumer's own writer: it must neither end in the field's formatting nor
-    /// count as its.
+    /// A panic of the consumer's own writer. It must not be caught by the field's formatting, nor
+    /// count as the field's.
     #[cfg(feature = "std")]
     panic: Option<Box<dyn core::any::Any + Send>>,
 }
@@ -141,7 +141,7 @@ impl<'f, 'o> FormatterSink<'f, 'o> {
         self.out.write_str(text).is_ok()
     }
 
-    /// After the field has formatted itself, or panicked (`None`).
+    /// Ends the write. `formatted` is `None` if the field panicked.
     fn finish(self, formatted: Option<bool>) -> fmt::Result {
         #[cfg(feature = "std")]
         if let Some(payload) = self.panic {

@@ -1,9 +1,8 @@
-//! What a probe marks, and how its sites reach who listens: the two numbers of a definition that
-//! are enumerations.
+//! Kinds of probes and conventions of their sites: the two enumerations of a definition.
 
 use core::fmt;
 
-/// What of the program a probe marks.
+/// The kind of place in the program that a probe marks.
 ///
 /// ```
 /// use probe_runtime::Kind;
@@ -19,17 +18,18 @@ pub enum Kind {
     Point = 0,
     /// The entry of a function that has `#[probe]`.
     Entry = 1,
-    /// The exit of a function that has `#[probe]`, by return or by unwinding. Of a future: the end
+    /// The exit of a function that has `#[probe]`, by return or by unwinding. For a future, the end
     /// of its last poll.
     Exit = 2,
-    /// A future of an `async fn` that has `#[probe]` is dropped after its entry and before its
-    /// exit: it was cancelled.
+    /// The drop of a future with `#[probe]` after its entry and before its exit: the future was
+    /// cancelled.
     Drop = 3,
-    /// A poll of such a future ends without a result: the thread leaves the future until its next poll.
+    /// The end of a poll without a result: the thread leaves the future until its next poll.
     Suspend = 4,
-    /// Another poll than the first begins. (The first is the entry.)
+    /// The beginning of any poll but the first, which is the entry.
     Resume = 5,
-    /// Where a function that has `#[probe(replace)]` may be left to another, before its entry.
+    /// The place before the entry of a function with `#[probe(replace)]`, where a replacement may
+    /// take over.
     Replace = 6,
 }
 
@@ -38,7 +38,7 @@ impl Kind {
     pub const ALL: [Self; 7] =
         [Self::Point, Self::Entry, Self::Exit, Self::Drop, Self::Suspend, Self::Resume, Self::Replace];
 
-    /// The word that selectors and tables use.
+    /// Returns the word that selectors and tables use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Point => "point",
@@ -51,10 +51,10 @@ impl Kind {
         }
     }
 
-    /// The kind that a definition encodes so; `None` for one that this reader does not know.
+    /// Returns the kind with this encoding; `None` if this reader does not know it.
     pub(super) const fn from_number(number: u8) -> Option<Self> {
         let at = number as usize;
-        // `ALL` has them at their numbers: the assertion below.
+        // `ALL` is in the order of the encoding; asserted below.
         if at < Self::ALL.len() { Some(Self::ALL[at]) } else { None }
     }
 }
@@ -73,21 +73,20 @@ impl fmt::Display for Kind {
     }
 }
 
-/// How active sites reach the definition's `entry`, and so what of the processor's state they need
-/// to find again.
+/// The way from active sites to the definition's `entry`, and so the processor state that a hit
+/// must preserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u16)]
 pub enum Convention {
-    /// By a JMP to a cold block, which steps over the red zone, and gives up the vector registers.
+    /// A JMP to a cold block, which steps over the red zone, and gives up the vector registers.
     ColdBlock = 0,
-    /// By a CALL that the compiler knows nothing of, at the entry of a function, before a return or
-    /// before a tail call: everything is kept, vector registers too.
+    /// A CALL that the compiler does not know of, at the entry of a function, before a return or
+    /// before a tail call. All registers are kept, vector registers too.
     Hidden = 1,
-    /// By a CALL where the compiler expects one: the registers that a callee may change are given
-    /// up.
+    /// A CALL where the compiler expects one. The registers that a callee may change are given up.
     Call = 2,
-    /// As `ColdBlock`, but vector registers are kept, too: for compilers that would spill them on
-    /// the hot path.
+    /// The same as `ColdBlock`, but vector registers are kept, for compilers that would spill them
+    /// on the hot path.
     KeptColdBlock = 3,
 }
 

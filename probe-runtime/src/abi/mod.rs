@@ -1,15 +1,15 @@
 //! The binary interface between sites and runtimes, version 1: layouts only, no behaviour.
 //!
-//! `docs/abi.md` is the same in words, for tools and for other languages. Every table entry begins
-//! with its version and size, so that a reader steps over what is newer than itself. All references
-//! are self-relative or inline: loading an object with a million sites costs no relocation.
+//! `docs/abi.md` describes it in words, for tools and for other languages. Every table entry begins
+//! with its version and size, so that a reader can step over newer entries. All references are
+//! self-relative or inline: loading an object with a million sites costs no relocation.
 
 mod definition;
 mod fields;
 mod kind;
 
-// What makes values takes their words for what it says they are. So expansions alone may name it
-// (`__private`), and nobody else.
+// The functions that make values trust their arguments. So only expansions may name them, through
+// `__private`.
 pub(crate) mod formatted;
 pub(crate) mod passage;
 pub(crate) mod value;

@@ -15,13 +15,13 @@ pub const NOTE_TYPE: u32 = 1;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Note {
-    /// Where the records start.
+    /// Start of the records.
     pub records_start: i64,
-    /// Where the records stop.
+    /// End of the records.
     pub records_stop: i64,
-    /// Where the definitions start.
+    /// Start of the definitions.
     pub definitions_start: i64,
-    /// Where the definitions stop.
+    /// End of the definitions.
     pub definitions_stop: i64,
 }
 

@@ -1,13 +1,13 @@
-//! How a field's value goes from its site to the stack, and which types can.
+//! How a field's value goes from its site to the stack, and the types that can.
 //!
-//! One or two values go word by word, through registers ([`InRegisters`]); more go as an array in
-//! memory ([`InMemory`]). The difference is in the constants, the type and the unused word: the
-//! compiler makes a constant that a register is to hold ahead of a loop, in the hot path, and one
-//! that memory is to hold where it is stored.
+//! One or two values go word by word through registers ([`InRegisters`]); more go as an array in
+//! memory ([`InMemory`]). They differ in the constants, the type and the unused word. The compiler
+//! computes a constant for a register ahead of a loop, in the hot path, but a constant for memory
+//! where it is stored.
 
-// Safety: relies on instructions that write their output register and nothing else, and read at
-// most the global offset table, which is constant; and on values that format themselves being made
-// by `value`, which says what their first word is.
+// Safety: relies on instructions that write only their output register, and read at most the global
+// offset table, which is constant; and on `value` alone making values that format themselves, since
+// it states the meaning of their first word.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::marker::PhantomData;
@@ -15,10 +15,10 @@ use core::marker::PhantomData;
 use super::formatted::{FormatFn, Sink};
 use super::value::{Field, Type, Value};
 
-/// The texts that sites pass on themselves, one after the other.
+/// The texts that sites themselves pass on, one after the other.
 static TEXTS: [u8; 24] = *b"okerrsomenonereturnpanic";
 
-/// How a function was left: a place in [`TEXTS`].
+/// How a function was left, as an offset in [`TEXTS`].
 macro_rules! outcomes {
     ($($name:ident = $at:literal, $len:literal;)*) => { $(
         #[doc = concat!("`", stringify!($name), "`.")]
@@ -43,34 +43,34 @@ pub mod outcome {
     }
 }
 
-/// What formats a value.
+/// A formatter of a value.
 pub trait Formatting {
     /// Writes the value at `data`; returns whether the sink took all of it.
     ///
     /// # Safety
-    /// `data` is what the implementation says, and the sink is alive.
+    /// `data` must be the pointer that the implementation expects, and the sink must be alive.
     unsafe extern "C-unwind" fn format(data: *const (), sink: *mut Sink) -> bool;
 }
 
-/// A way for a value's words.
+/// A way in which a value's words are passed on.
 pub trait Passage {
-    /// What the site passes on.
+    /// The value that the site passes on.
     type Out<'a>;
 
-    /// A value of one word.
+    /// Passes a value of one word.
     fn one<'a, const TY: u64>(low: u64) -> Self::Out<'a>;
 
-    /// A value of two words.
+    /// Passes a value of two words.
     fn two<'a, const TY: u64>(low: u64, high: u64) -> Self::Out<'a>;
 
-    /// One of the texts of [`outcome`].
+    /// Passes one of the texts of [`outcome`].
     fn text<'a, const AT: usize, const LEN: u64>() -> Self::Out<'a>;
 
-    /// A value that formats itself.
+    /// Passes a value that formats itself.
     fn formatted<'a, F: Formatting>(data: *const ()) -> Self::Out<'a>;
 }
 
-/// In an array of values.
+/// Passes a value as an element of an array.
 #[derive(Debug)]
 pub struct InMemory;
 
@@ -99,12 +99,12 @@ impl Passage for InMemory {
     }
 }
 
-/// As three words: the type, and the two that depend on it.
+/// Passes a value as three words: the type, and two words that depend on it.
 #[cfg(probe_backend = "x86_64")]
 #[derive(Debug)]
 pub struct InRegisters;
 
-/// What [`InRegisters`] passes on.
+/// The words that [`InRegisters`] passes on.
 #[cfg(probe_backend = "x86_64")]
 #[derive(Debug)]
 pub struct Words<'a>(pub(crate) [u64; 3], pub(crate) PhantomData<&'a ()>);
@@ -134,7 +134,7 @@ impl Passage for InRegisters {
     }
 }
 
-/// A constant that is made where it is used: the compiler does not see through it.
+/// Returns a constant that is computed at its use: the compiler can't see through the asm.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn constant<const VALUE: u64>() -> u64 {
@@ -146,9 +146,9 @@ fn constant<const VALUE: u64>() -> u64 {
     value
 }
 
-/// The address of a text, in the same way: from the global offset table, which the linker does
-/// without where it can. It can't in a shared library of Rust, which exports the text, nor in
-/// whoever has it from there.
+/// Returns the address of a text, computed at its use. It comes from the global offset table. The
+/// linker replaces that load if it can. It can't in a shared Rust library, which exports the text,
+/// nor in objects that import the text from there.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn text<const AT: usize>() -> u64 {
@@ -165,7 +165,7 @@ fn text<const AT: usize>() -> u64 {
     address
 }
 
-/// The address of a function, as of a text.
+/// Returns the address of a function, as `text` does.
 #[cfg(probe_backend = "x86_64")]
 #[inline(always)]
 fn format<F: Formatting>() -> u64 {

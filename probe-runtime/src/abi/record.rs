@@ -1,37 +1,38 @@
-//! The record: one for each site, that is for each machine-code copy of a probe.
+//! The record of a site: one for each machine-code copy of a probe.
 //!
-//! It lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code it describes, so
-//! that the linker drops it with a discarded function and keeps the table in the order of the code.
+//! It lies in the section `probe_sites`, linked (`SHF_LINK_ORDER`) to the code it describes. So the
+//! linker drops it together with a discarded function, and keeps the table in the order of the
+//! code.
 
 use core::mem::{offset_of, size_of};
 
 use super::value::Type;
 
-/// A site that is a JMP while it is active: to a cold block, which calls the stub. What macros
-/// make, of Rust and of `probe.h`.
+/// A site that is a JMP while it is active, to a cold block that calls the stub. The macros of Rust
+/// and of `probe.h` make such sites.
 pub const SITE_JUMP: u8 = 1;
-/// A site that is a CALL while it is active, of the stub itself: where nothing lives below the
-/// stack pointer.
+/// A site that is a CALL while it is active, of the stub itself. It needs a place where no data
+/// lies below the stack pointer.
 pub const SITE_CALL: u8 = 2;
 
-/// No site, but the type of a field, as one of the probe's sites passes it: [`FieldRecord`].
+/// Not a site, but the type of a field, as one of the probe's sites passes it: [`FieldRecord`].
 pub const FIELD_TYPE: u8 = 3;
 
-/// Where one site is, where it jumps to, and which probe it belongs to.
+/// The place of a site, the target of its jump, and its probe.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Record {
     /// [`super::VERSION`] at the time of writing.
     pub version: u8,
-    /// Size of this record in bytes: the way to the next one.
+    /// Size of this record in bytes: the distance to the next one.
     pub size: u8,
-    /// Which instruction an active site is: [`SITE_JUMP`] or [`SITE_CALL`].
+    /// The instruction of an active site: [`SITE_JUMP`] or [`SITE_CALL`].
     pub form: u8,
     /// Zero.
     pub reserved: u8,
     /// The site, relative to this field.
     pub site: i32,
-    /// What an active site leads to, the cold block or the stub, relative to this field.
+    /// The target of an active site, the cold block or the stub, relative to this field.
     pub target: i32,
     /// The probe's stub, relative to this field; its first instruction names the definition.
     pub stub: i32,
@@ -44,19 +45,19 @@ const _: () = {
     assert!(offset_of!(Record, stub) == 12);
 };
 
-/// The type of one field, said by the code that passes it: nothing else knows what the compiler has
-/// inferred. It lies among the records, linked to that code; copies of a generic function may
+/// The type of a field, recorded by the code that passes it, since only the compiler knows the
+/// inferred type. It lies among the records, linked to that code. Copies of a generic function may
 /// disagree.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct FieldRecord {
-    /// As in [`Record`].
+    /// The same as in [`Record`].
     pub version: u8,
-    /// Size of this record in bytes: the way to the next one.
+    /// Size of this record in bytes: the distance to the next one.
     pub size: u8,
     /// [`FIELD_TYPE`].
     pub form: u8,
-    /// Which field, from 0.
+    /// Index of the field, from 0.
     pub index: u8,
     /// A [`Type`], as a number.
     pub ty: u32,
@@ -65,7 +66,7 @@ pub struct FieldRecord {
 }
 
 impl FieldRecord {
-    /// The type; `None` for one that this reader does not know.
+    /// Returns the type; `None` if this reader does not know it.
     pub fn ty(&self) -> Option<Type> {
         Type::ALL.into_iter().find(|ty| *ty as u32 == self.ty)
     }

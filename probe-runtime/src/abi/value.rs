@@ -1,11 +1,11 @@
 //! A field's value as it crosses from a site to a consumer.
 //!
-//! Life: made on the stack of the site's cold block, borrowed by the consumers, gone when the hit
-//! returns. Cost: three words a field; nothing is formatted or copied unless a consumer asks for
-//! it.
+//! Life cycle: the site's cold block makes it on its stack; consumers borrow it; it is gone when
+//! the hit returns. Cost: three words per field. Values are formatted or copied only if a consumer
+//! asks for it.
 
-// Safety: relies on a `Value` being made by this module's functions, so that its words are what its
-// type says, and on its lifetime, which keeps what it borrows alive.
+// Safety: relies on only this module's functions making a `Value`, so that its words match its
+// type, and on its lifetime, which keeps the borrowed data alive.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::ffi::{CStr, c_char};
@@ -48,9 +48,9 @@ pub enum Type {
     Str = 8,
     /// Bytes.
     Bytes = 9,
-    /// Something that formats itself, from `field = ?expr` or `field = %expr`.
+    /// A value that formats itself, from `field = ?expr` or `field = %expr`.
     Format = 10,
-    /// A string of C: ended by a NUL, in any encoding, or null.
+    /// A C string: ended by a NUL, in any encoding, or null.
     CStr = 11,
     /// No value: the result of a function that was left by a panic.
     Absent = 12,
@@ -86,7 +86,7 @@ impl Type {
 pub struct Value<'a> {
     pub(crate) ty: u64,
     pub(crate) words: [u64; 2],
-    /// Neither `Send` nor `Sync`: what formats itself may be neither.
+    /// Neither `Send` nor `Sync`: a value that formats itself may be neither.
     pub(super) borrow: PhantomData<&'a *const ()>,
 }
 
@@ -124,7 +124,7 @@ pub enum ValueRef<'a> {
     Str(&'a str),
     /// Bytes.
     Bytes(&'a [u8]),
-    /// Something that formats itself.
+    /// A value that formats itself.
     Format(&'a dyn Display),
     /// No value: the function was left by a panic, and this is its result. Shown as `(absent)`.
     Absent,
@@ -136,12 +136,12 @@ pub enum ValueRef<'a> {
     #[cfg_attr(not(feature = "std"), doc = "`failed_captures`.")]
     /// Shown as `(failed)`.
     Failed,
-    /// A type that this reader does not know: from a newer site.
+    /// A value of a type that this reader does not know, from a newer site.
     Unknown,
 }
 
-/// Types whose values can be a probe's field as they are: integers, floats, `bool`, `char`, text
-/// and bytes.
+/// A type whose values can be a probe's field directly: integers, floats, `bool`, `char`, text and
+/// bytes.
 ///
 /// Values of other types are recorded as text: `field = ?expr` uses `Debug`, and `field = %expr`
 /// uses `Display`.
@@ -164,40 +164,40 @@ pub enum ValueRef<'a> {
     note = "write `field = ?expr` to record it with `Debug`, or `field = %expr` with `Display`"
 )]
 pub trait Field {
-    /// The value that a consumer sees, on its way there.
+    /// Passes the value on towards the consumer.
     #[doc(hidden)]
     fn pass<P: Passage>(&self) -> P::Out<'_>;
 }
 
-/// The value of `field = expr`.
+/// Makes the value of `field = expr`.
 #[inline(always)]
 pub fn value<P: Passage, T: Field + ?Sized>(field: &T) -> P::Out<'_> {
     field.pass::<P>()
 }
 
-/// No value.
+/// Makes the value that stands for none.
 #[inline(always)]
 pub fn absent<'a, P: Passage>(_: ()) -> P::Out<'a> {
     P::two::<{ Type::Absent as u64 }>(0, 0)
 }
 
-/// The name of a type, in place of a value.
+/// Makes a value with the name of a type in its place.
 #[inline(always)]
 pub(crate) fn opaque<'a, P: Passage>(name: &'static str) -> P::Out<'a> {
     P::two::<{ Type::Opaque as u64 }>(name.as_ptr() as u64, name.len() as u64)
 }
 
 impl Value<'_> {
-    /// What each field is where one of them panicked.
+    /// The value of each field of a hit in which a field panicked.
     #[cfg(not(probe_backend = "off"))]
     pub(crate) const FAILED: Self = Self { ty: Type::Failed as u64, words: [0, 0], borrow: PhantomData };
 
-    /// The value's type; `None` for one that this reader does not know.
+    /// Returns the value's type; `None` if this reader does not know it.
     pub fn ty(&self) -> Option<Type> {
         Type::ALL.into_iter().find(|ty| *ty as u64 == self.ty)
     }
 
-    /// The value itself.
+    /// Returns the value itself.
     #[expect(
         clippy::cast_possible_wrap,
         clippy::cast_possible_truncation,
@@ -232,7 +232,7 @@ impl Value<'_> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// The value as an unsigned number, if it is an integer that is one.
+    /// Returns the value as an unsigned number, if it is an integer that is not negative and fits.
     pub fn as_u64(self) -> Option<u64> {
         match self {
             Self::U64(value) => Some(value),
@@ -243,7 +243,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value as a signed number, if it is an integer that fits.
+    /// Returns the value as a signed number, if it is an integer that fits.
     pub fn as_i64(self) -> Option<i64> {
         match self {
             Self::U64(value) => value.try_into().ok(),
@@ -254,12 +254,12 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value as a floating-point number, if it is one.
+    /// Returns the value as a floating-point number, if it is one.
     pub fn as_f64(self) -> Option<f64> {
         if let Self::F64(value) = self { Some(value) } else { None }
     }
 
-    /// The value as text, if it is text.
+    /// Returns the value as text, if it is text.
     pub fn as_str(self) -> Option<&'a str> {
         if let Self::Str(value) = self { Some(value) } else { None }
     }
@@ -271,8 +271,8 @@ impl Display for Value<'_> {
             return Display::fmt(&self.get(), f);
         }
         let [data, format] = self.words;
-        // SAFETY: the second word of a `Format` value is a `FormatFn`, and the first what it was
-        // made for.
+        // SAFETY: the second word of a `Format` value is a `FormatFn`, which was made for the value
+        // that the first word points to.
         unsafe {
             formatted::show(data as *const (), transmute::<*const (), FormatFn>(format as *const ()), f)
         }
@@ -306,11 +306,12 @@ impl Debug for ValueRef<'_> {
     }
 }
 
-/// A slice from its words. Without bytes it may have any address, and null has none: C's empty
-/// slice.
+/// Returns a slice from its words, which is empty if either is zero: an empty slice may have any
+/// address, and C's may be null.
 ///
 /// # Safety
-/// If neither word is zero, they are the address and the length of a slice that is alive for `'a`.
+/// If neither word is zero, they must be the address and the length of a slice that is alive for
+/// `'a`.
 #[expect(clippy::cast_possible_truncation, reason = "it was a `usize`")]
 unsafe fn bytes<'a>(start: u64, len: u64) -> &'a [u8] {
     if start == 0 || len == 0 {
@@ -320,7 +321,7 @@ unsafe fn bytes<'a>(start: u64, len: u64) -> &'a [u8] {
     unsafe { slice::from_raw_parts(start as *const u8, len as usize) }
 }
 
-/// Text if it is UTF-8, else bytes.
+/// Returns the string as text if it is UTF-8, else as bytes.
 fn c_str(string: &CStr) -> ValueRef<'_> {
     string.to_str().map_or(ValueRef::Bytes(string.to_bytes()), ValueRef::Str)
 }

@@ -1,4 +1,4 @@
-//! The kill switch, `--cfg probe_off` or the feature `off`: sites are type-checked and leave
+//! The kill switch, `--cfg probe_off` or the feature `off`: sites are type-checked and compile to
 //! nothing.
 
 pub mod site;

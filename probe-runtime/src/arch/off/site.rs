@@ -1,20 +1,20 @@
-//! A site that is not there.
+//! Sites that compile to nothing.
 
-/// Nothing to define.
+/// Defines nothing.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_define {
     ($($probe:tt)*) => {};
 }
 
-/// No entry, no exit.
+/// Emits neither an entry nor an exit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_entry_and_exit {
     ($probe:tt) => {};
 }
 
-/// No exit.
+/// Emits no exit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_exit {

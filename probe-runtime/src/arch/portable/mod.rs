@@ -1,4 +1,4 @@
-//! Any other target, and tests that ask for it (`--cfg probe_portable`): a flag and a branch.
+//! A flag and a branch per site: for all other targets, and for tests with `--cfg probe_portable`.
 
 // Safety: relies on `entry` of a hooked definition being this backend's dispatch function.
 #![cfg_attr(probe_backend = "portable", expect(unsafe_code, reason = "see above"))]
@@ -18,7 +18,7 @@ use crate::abi::{Definition, Value};
 #[cfg(any(probe_backend = "portable", feature = "std"))]
 type Entry = extern "C" fn(&'static Definition, *const Value<'_>);
 
-/// What a site asks first.
+/// Returns whether the probe is active; the first step of each site.
 #[cfg(probe_backend = "portable")]
 #[inline(always)]
 pub fn is_active(definition: &'static Definition) -> bool {
@@ -27,11 +27,11 @@ pub fn is_active(definition: &'static Definition) -> bool {
     definition.is_hooked()
 }
 
-/// The values of a site of which a field panicked, as many as a probe has fields at most.
+/// The values of a hit in which a field panicked, as many as a probe may have.
 #[cfg(probe_backend = "portable")]
 pub const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
-/// What an active site calls.
+/// Delivers a hit of an active site.
 #[cfg(probe_backend = "portable")]
 #[cold]
 pub fn hit(definition: &'static Definition, values: &[Value<'_>]) {
@@ -55,7 +55,7 @@ mod thread {
         static SLOT: AtomicPtr<Slot> = const { AtomicPtr::new(ptr::null_mut()) };
     }
 
-    /// The slot of this thread; null before its first hit.
+    /// Returns the slot of this thread; null before its first hit.
     pub(crate) fn slot() -> *mut Slot {
         SLOT.with(|own| own.load(Ordering::Relaxed))
     }
@@ -65,8 +65,8 @@ mod thread {
         SLOT.with(|own| own.store(slot, Ordering::Relaxed));
     }
 
-    /// Makes this the slot of this thread, unless it has one, which is returned; null if it had
-    /// none. Atomically, so that a signal handler's hit comes before it, or finds the slot.
+    /// Sets the slot of this thread if it has none and returns null; otherwise returns the slot
+    /// that it has. Atomic: a signal handler's hit comes before it, or finds the slot.
     pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
         SLOT.with(|own| {
             own.compare_exchange(ptr::null_mut(), slot, Ordering::Relaxed, Ordering::Relaxed)
@@ -74,11 +74,10 @@ mod thread {
         })
     }
 
-    /// In a static, since a function's address may differ from one use of its name to another: so
-    /// it does under Miri.
+    /// A static, since a function may have several addresses, for example under Miri.
     static ENTRY: super::Entry = dispatch;
 
-    /// What the definition's `entry` is while this runtime owns it.
+    /// Returns the `entry` of definitions that this runtime owns.
     pub(crate) fn entry(_definition: &Definition) -> *mut () {
         (ENTRY as *const ()).cast_mut()
     }
@@ -92,7 +91,7 @@ mod thread {
         fence(Ordering::SeqCst);
     }
 
-    /// Counts one more, atomically: a signal handler may come in between.
+    /// Adds one, atomically: a signal handler may run in between.
     pub(crate) fn bump(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

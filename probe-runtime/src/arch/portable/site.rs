@@ -19,7 +19,7 @@ macro_rules! __probe_v1_entry_and_exit {
     };
 }
 
-/// The exit's guard.
+/// The guard of an exit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_exit {
@@ -46,7 +46,7 @@ macro_rules! __probe_v1_place {
     };
 }
 
-/// The site itself, and where it leads while it is active.
+/// The site itself, and the code that it runs while it is active.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_active {
@@ -70,7 +70,7 @@ macro_rules! __probe_v1_deliver {
     };
 }
 
-/// The hit of a site of which a field panicked.
+/// The hit of a site in which a field panicked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_deliver_failed {

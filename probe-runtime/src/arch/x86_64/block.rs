@@ -1,5 +1,5 @@
-//! A counting block: what a site of a probe that is only counted leads to, in place of its cold
-//! block.
+//! A counting block: the target, in place of the cold block, of the sites of a probe that is only
+//! counted.
 //!
 //! ```text
 //! 48 8d 64 24 80            lea  rsp, [rsp - 128]     over the red zone
@@ -21,23 +21,23 @@
 //! 48 8d a4 24 disp32        lea  rsp, [rsp + 128]
 //! e9 rel32                  jmp  cold
 //! ```
-//! It reads no hook and sets no mark, so no operation waits for it. It bumps what the way in
-//! ([`enter`](super::enter)) would bump: the probe's counter in this thread's slot.
+//! It reads no hook and sets no mark, so no operation waits for it. It increments the same counter
+//! as the way in ([`enter`](super::enter)) would: the probe's counter in this thread's slot.
 //!
-//! - *Flags* are kept: the site's asm promises the compiler that. `lahf` and `seto` read all six status
-//!   flags; nothing before `jrcxz` changes any, so `slow` has none to restore. Some early processors
-//!   lack `lahf` in 64-bit mode: they get no blocks ([`is_supported`]).
-//! - *Signals* may arrive between any two instructions. `inc` on memory is one, so a handler's hits of
-//!   the same probe add up. What the block has pushed lies above the handler's stack pointer.
-//! - *Unwinding*: a block calls nobody, so only a signal handler's walk can begin in one. By unwind
-//!   tables it ends there, as in other code that was made at run time: there is no table for it. By
-//!   frame pointers it goes on, since `rbp` is still the function's.
-//! - *Late hits*: a thread that is stopped between the site and `inc` counts when it goes on, whatever
-//!   the site holds by then. Its hit began before, and nobody can see it there.
-//!
-//! Pure, but for what is asked of the processor and the linker. Cost of a hit: 14 instructions, and the
-//! site's.
-//! (Intel SDM 2A, `LAHF`; AMD APM vol. 3.)
+//! - *Flags* are kept: the site's asm promises that to the compiler. `lahf` and `seto` read all six
+//!   status flags. No instruction before `jrcxz` changes a flag, so `slow` has none to restore.
+//!   Some early processors lack `lahf` in 64-bit mode: they get no blocks ([`is_supported`]).
+//! - *Signals* may arrive between any two instructions. `inc` on memory is one instruction, so a
+//!   handler's hits of the same probe add up. The words that the block has pushed lie above the
+//!   handler's stack pointer.
+//! - *Unwinding*: a block calls no function, so only a walk from a signal handler can begin in one.
+//!   A walk by unwind tables ends there, as in all code made at run time, which has no table. A
+//!   walk by frame pointers goes on, since `rbp` is still the function's.
+//! - *Late hits*: a thread that is stopped between the site and `inc` counts when it goes on,
+//!   whatever the site holds by then. Its hit began before the change; no other thread can tell
+//!   that it is still there.
+//! Pure, except for queries of the processor and the linker. Cost of a hit: 14 instructions, and
+//! the site's. (Intel SDM 2A, `LAHF`; AMD APM vol. 3.)
 
 // Safety: relies on `enter`'s thread-local pointer being at one offset from the thread pointer in
 // every thread, as the initial-exec model says.
@@ -49,10 +49,10 @@ use std::sync::OnceLock;
 use super::enter::enter;
 use super::vectors::cpuid;
 
-/// Bytes of a block, and what its address is a multiple of: a line of the caches.
+/// Bytes of a block, and its alignment: one cache line.
 pub(crate) const LEN: usize = 64;
 
-/// What a block is made for.
+/// The place and counter of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Block {
     /// The address after the site's instruction.
@@ -76,7 +76,7 @@ const CODE: [u8; LEN] = [
     0x58, 0x59, 0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0, 0xe9, 0, 0, 0, 0,
     0xcc, 0xcc,
 ];
-/// Where the slot's place is said, the counter's, and the distances of both jumps.
+/// Offsets of four words: the slot's place, the counter's, and the distances of both jumps.
 const SLOT: usize = 16;
 const COUNTER: usize = 25;
 const BACK: usize = 43;
@@ -84,8 +84,8 @@ const TARGET: usize = 58;
 const WORD: usize = size_of::<i32>();
 
 impl Block {
-    /// The code of a block at this address, for threads whose slot is so far from the thread
-    /// pointer; `None` where something is out of reach.
+    /// Returns the code of a block at the address `at`, for threads whose slot pointer has the
+    /// offset `slot` from the thread pointer; `None` if a distance does not fit.
     #[inline]
     pub(crate) fn code(self, at: usize, slot: i32) -> Option<[u8; LEN]> {
         let distance =
@@ -98,8 +98,8 @@ impl Block {
         Some(code)
     }
 
-    /// What the block with these bytes, at this address, was made for; `None` for any other code.
-    /// Whichever copy of this crate has made it: their slots and counters may differ.
+    /// Returns the block with these bytes at this address; `None` for any other code. Any copy of
+    /// this crate may have made it: their slots and counters may differ.
     pub(crate) fn of(code: &[u8; LEN], at: usize) -> Option<Self> {
         let word =
             |offset: usize| Some(i32::from_le_bytes(code.get(offset..offset + WORD)?.try_into().ok()?));
@@ -109,19 +109,19 @@ impl Block {
     }
 }
 
-/// Whether this processor can execute blocks.
+/// Returns whether this processor can execute blocks.
 pub(crate) fn is_supported() -> bool {
     static HAS_LAHF: OnceLock<bool> = OnceLock::new();
-    // Every processor with 64-bit mode has the leaf: it says that there is one. Under a hypervisor
-    // each question takes microseconds.
+    // Every processor with 64-bit mode has this leaf, which says so. Under a hypervisor each query
+    // takes microseconds.
     *HAS_LAHF.get_or_init(|| cpuid(0x8000_0001, 0).ecx & 1 != 0)
 }
 
-/// How far a thread's pointer to its slot is from its thread pointer; `None` where no instruction
-/// could say it.
+/// Returns the offset of a thread's slot pointer from its thread pointer; `None` if no instruction
+/// can encode it.
 pub(crate) fn slot_offset() -> Option<i32> {
     let offset: isize;
-    // SAFETY: reads what the linker, or the dynamic linker, has filled in.
+    // SAFETY: reads a word that the linker or the dynamic linker has filled in.
     unsafe {
         asm!(
             "mov {offset}, [rip + {enter}.slot@GOTTPOFF]",

@@ -1,22 +1,23 @@
-//! The call of a probe's stub, out of a cold block: with the fields' values on the stack
-//! (docs/abi.md, "Values").
+//! The call of a probe's stub from a cold block, with the fields' values on the stack (docs/abi.md,
+//! "Values").
 //!
-//! Everything is inlined into the cold block. It is made here, and not by the site's macros, for
-//! the time of those who compile: a call names some seventy registers, which the compiler checks
-//! once here, instead of once at each site.
+//! All of it is inlined into the cold block. These are functions rather than macros of the site to
+//! save compile time: a call names some seventy registers, which the compiler checks once here
+//! instead of at each site.
 //!
-//! One or two fields go to the stack word by word, from registers: their address is never taken, so
-//! nothing is computed outside of the cold block. More go through an array of the compiler's.
+//! One or two values go to the stack word by word, from registers. Their address is never taken, so
+//! nothing is computed outside of the cold block. More values go through an array that the compiler
+//! lays out.
 
 // Safety: relies on the stub entering the owner of the probe, which keeps every register that is
-// not named here (docs/abi.md, "Entry") and reads the values, which the caller keeps alive. The red
-// zone is stepped over, and the stack pointer is what it was.
+// not named here (docs/abi.md, "Entry") and reads the values, which the caller keeps alive. The
+// code steps over the red zone, and restores the stack pointer.
 #![expect(unsafe_code, reason = "see above")]
 
 use crate::abi::Value;
 use crate::abi::passage::Words;
 
-/// A probe, by its stub, as a type: what functions that are made for a probe can name.
+/// A probe as a type, given by its stub, for functions that are instantiated per probe.
 pub trait Stub {
     /// The stub of the probe.
     extern "C" fn stub();
@@ -24,9 +25,9 @@ pub trait Stub {
 
 /// Steps over the red zone, calls the stub, steps back.
 ///
-/// The x87 stack is not named, for the time of those who compile. It is empty here, since Rust has
-/// no value that lives there and C's functions find it empty where they begin; and it is empty
-/// again afterwards, as after any function. So it has not changed.
+/// The x87 stack is not named, to save compile time. It is empty before the call, since Rust keeps
+/// no value there and C functions find it empty at their entry. It is empty after the call, as
+/// after any function. So it does not change.
 macro_rules! call_stub {
     ([$($stub:tt)+], [$($before:literal),+], [$($after:literal),+], [$($values:tt)*]) => {
         core::arch::asm!(
@@ -48,20 +49,20 @@ macro_rules! call_stub {
 
 pub(super) use call_stub;
 
-/// The hit of a probe without fields.
+/// Delivers the hit of a probe without fields.
 ///
 /// # Safety
-/// This is the cold block of a site of the probe.
+/// Must be the cold block of a site of the probe.
 #[inline(always)]
 pub unsafe fn call<S: Stub>() {
     // SAFETY: see above.
     unsafe { call_stub!([sym S::stub], ["add rsp, -128"], ["sub rsp, -128"], []) }
 }
 
-/// The hit of a probe with one field.
+/// Delivers the hit of a probe with one field.
 ///
 /// # Safety
-/// This is the cold block of a site of the probe, and the value is that field's.
+/// Must be in the cold block of a site of the probe, and the value must be that field's.
 #[inline(always)]
 pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
     // SAFETY: see above.
@@ -75,10 +76,10 @@ pub unsafe fn call_with_one<S: Stub>(Words([ty, low, high], _): Words<'_>) {
     }
 }
 
-/// The hit of a probe with two fields.
+/// Delivers the hit of a probe with two fields.
 ///
 /// # Safety
-/// As of `call_with_one`; the values are those fields'.
+/// The same as for `call_with_one`; the values must be those of the two fields.
 #[inline(always)]
 pub unsafe fn call_with_two<S: Stub>(
     Words([ty1, low1, high1], _): Words<'_>,
@@ -102,10 +103,10 @@ pub unsafe fn call_with_two<S: Stub>(
     }
 }
 
-/// The hit of a probe with more fields.
+/// Delivers the hit of a probe with more fields.
 ///
 /// # Safety
-/// As of `call_with_one`; the values are those of all fields.
+/// The same as for `call_with_one`; the values must be those of all fields.
 #[inline(always)]
 pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
     // SAFETY: see above.
@@ -119,14 +120,14 @@ pub unsafe fn call_with_all<S: Stub>(values: &[Value<'_>]) {
     }
 }
 
-/// As many as a probe has fields at most.
+/// As many values as a probe may have fields.
 const FAILED: &[Value<'static>; 32] = &[Value::FAILED; 32];
 
-/// The hit of a probe with fields, one of which panicked: with values that say so. Both places for
-/// values are filled, whatever their number.
+/// Delivers the hit of a probe with fields, one of which panicked, with values that say so. Fills
+/// both places for values, whatever their number.
 ///
 /// # Safety
-/// This is the cold block of a site of the probe, and it is the stub of the probe.
+/// Must be in the cold block of a site of the probe, and `stub` must be the stub of the probe.
 #[cold]
 #[inline(never)]
 pub unsafe fn call_failed(stub: extern "C" fn()) {

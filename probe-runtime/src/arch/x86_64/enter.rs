@@ -1,4 +1,4 @@
-//! The way into dispatch: what a stub jumps to when its site is active.
+//! The way into dispatch: the code that a stub jumps to when its site is active.
 //!
 //! ```text
 //! on entry   rdi = &Definition, [rsp] = the rdi to restore, [rsp + 8] = a return address in the cold block,
@@ -6,31 +6,34 @@
 //! on return  every general register is kept; flags are not; vector registers and x87 only for
 //!            `Convention::Hidden` and `Convention::KeptColdBlock`
 //! ```
-//! (docs/abi.md, "Entry".) Where the compiler knows nothing of the site, or would spill vector
-//! registers on the hot path, both in C code, vector and x87 registers are kept, too, on the way to
-//! `dispatch` ([`vectors`](super::vectors)). A probe that is only counted is done here, in 20
-//! instructions: the thread's slot is marked (so that no detach frees the hook underneath), the
-//! hook's counter is bumped, the mark is cleared. No lock, no locked instruction, no heap, no
-//! system call. All else is done by the function that the hook names, with the slot marked; the
-//! mark is cleared when it returns. On a thread without a slot, and inside another hit,
-//! [`UNMARKED`] stands for the hook, whose function looks for itself. Where somebody listens who
-//! needs order, what came before is waited for (`lfence`; Intel SDM 2A): the hook says so where its
-//! counter would be, by a number less than 0.
+//! (docs/abi.md, "Entry".) In C code the compiler may know nothing of the site, or would spill
+//! vector registers on the hot path. For such sites the way to `dispatch` also keeps vector and x87
+//! registers ([`vectors`](super::vectors)).
+//!
+//! A probe that is only counted is handled here, in 20 instructions: the way in marks the thread's
+//! slot (so that no detach frees the hook meanwhile), increments the hook's counter, and clears the
+//! mark. There is no lock, no locked instruction, no heap and no system call. For all other hits it
+//! calls the function that the hook names, with the slot marked, and clears the mark when the
+//! function returns. On a thread without a slot, and inside another hit, it calls the function of
+//! [`UNMARKED`] instead, which looks for the hook itself.
+//!
+//! If a consumer needs order, the way in waits for all earlier instructions (`lfence`; Intel SDM
+//! 2A). The hook says so by a negative number in place of its counter.
 //!
 //! The direction flag is left alone: it is clear wherever a site may stand, as at any call, and in
 //! signal handlers.
 //!
 //! A signal may arrive between any two instructions. Its handler's hits find the slot marked and
-//! take the long way, which counts them and leaves the mark as it is; `inc` on memory is one
-//! instruction, so a counter can't lose a hit to it.
+//! take the long way, which counts them and leaves the mark unchanged. `inc` on memory is one
+//! instruction, so a counter can't lose a hit to a signal.
 //!
-//! Unwinding: the frame's caller has the stack pointer that it had before it stepped over its red
-//! zone (`.cfi_val_offset`), which is what its own unwind tables count from.
+//! Unwinding: the caller's frame gets the stack pointer that it had before the step over the red
+//! zone (`.cfi_val_offset`). The caller's own unwind tables start from that value.
 
 // Safety: relies on the layouts of `Definition` (its hook at 8), `Slot` (its mark, a word, at 0,
-// its sequence at 8) and `Hook` (its sole tally at 0, less than 0 only where it is none; the
-// function for all else at 8; whose consumer it calls at 16), which are asserted beside them, and
-// on `enter` being reached through stubs only.
+// its sequence at 8) and `Hook` (its sole tally at 0, zero or less if it has none; the function for
+// all other hits at 8; the subscription whose consumer it calls at 16), which are asserted beside
+// them, and on `enter` being reached only through stubs.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::{asm, naked_asm};
@@ -40,9 +43,9 @@ use super::vectors::{self, AREA};
 use crate::abi::{Convention, Definition, Value};
 use crate::dispatch::{Slot, UNMARKED};
 
-/// What a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls` comes
-/// first; `$save` and `$restore` stand around the call of the hook's function, with the stack
-/// pointer aligned to 16, and `rax`, `rdx` free.
+/// The code that a stub jumps to, for probes whose cold block steps down by `$step` bytes. `$tls`
+/// comes first. `$save` and `$restore` surround the call of the hook's function, with the stack
+/// pointer aligned to 16, and `rax` and `rdx` free.
 macro_rules! enter {
     ($step:literal, [$($tls:literal,)*]) => {
         enter!($step, [$($tls,)*], [], [],)
@@ -103,7 +106,7 @@ macro_rules! enter {
             "jz 2b",
             "6:",
             "push rbp",
-            // Offsets are said in full: the assembler does not count from what it has restored.
+            // Offsets are absolute: the assembler does not count from a restored state.
             ".cfi_def_cfa_offset 40",
             ".cfi_offset rbp, -40",
             "mov rbp, rsp",
@@ -159,9 +162,9 @@ macro_rules! enter {
     };
 }
 
-/// Keeps vector, mask and x87 registers in an area on the stack, whose header has to be zero
-/// ([`vectors`](super::vectors)). The x87 stack, which may hold something in the middle of a
-/// function, is empty for the hook's function, as for every one.
+/// Keeps vector, mask and x87 registers in an area on the stack, whose header must be zero
+/// ([`vectors`](super::vectors)). The x87 stack may hold values in the middle of a function; the
+/// hook's function finds it empty, as every function does.
 macro_rules! enter_keeping {
     ($step:literal, $save:literal, $restore:literal) => {
         enter!(
@@ -193,9 +196,9 @@ macro_rules! enter_keeping {
 /// The way in for probes without fields. Not callable from Rust: it has a calling convention of its
 /// own.
 ///
-/// The thread-local pointer to the thread's slot is defined here, in the initial-exec model:
-/// reading it never allocates, so a probe may sit in an allocator or a signal handler, and in a
-/// library that is loaded late it needs 8 bytes of the C library's reserve. It is named after this
+/// It also defines the thread-local pointer to the thread's slot, in the initial-exec model.
+/// Reading it never allocates, so a probe may sit in an allocator or a signal handler. In a library
+/// that is loaded late, it needs 8 bytes of the C library's reserve. It is named after this
 /// function's mangled name, so that two versions of this crate don't share it.
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn enter() {
@@ -220,13 +223,14 @@ unsafe extern "C" fn enter_with_values() {
     enter!("192", [])
 }
 
-/// The way in for C code's sites where the compiler expects a call: nothing was stepped over.
+/// The way in for sites in C code where the compiler expects a call, without a step over the red
+/// zone.
 #[unsafe(naked)]
 unsafe extern "C" fn enter_called() {
     enter!("0", [])
 }
 
-/// The ways in that keep vector registers: for sites that the compiler knows nothing of, and for
+/// The ways in that keep vector registers: for sites that the compiler does not know of, and for
 /// cold blocks without and with fields; on a processor with `XSAVEC`, with `XSAVE`, and without
 /// either.
 macro_rules! keeping {
@@ -250,10 +254,11 @@ keeping! {
     kept_with_values_fxsave: "192", "fxsave64 [rsp]", "fxrstor64 [rsp]";
 }
 
-/// Where the values are of a hit of a probe with so many fields.
+/// Returns the address of the values of a hit with `count` fields.
 ///
 /// # Safety
-/// `frame` is what the way in has handed to the hook's function, which has not returned yet.
+/// `frame` must be the pointer that the way in has passed to the hook's function, which must not
+/// have returned yet.
 pub(crate) unsafe fn values(frame: *const Value<'_>, count: usize) -> *const Value<'_> {
     if count <= INLINE_VALUES {
         frame
@@ -263,12 +268,13 @@ pub(crate) unsafe fn values(frame: *const Value<'_>, count: usize) -> *const Val
     }
 }
 
-/// Up to as many values lie on the stack themselves; above that, their address does.
+/// Up to this number, the values themselves lie on the stack; more values are there by their
+/// address.
 const INLINE_VALUES: usize = 2;
-/// Where the address lies.
+/// Offset of that address in the frame.
 const VALUES_AT: usize = 56;
 
-/// The slot of this thread; null before its first hit. One load, safe anywhere.
+/// Returns the slot of this thread; null before its first hit. One load, safe anywhere.
 #[inline(never)]
 pub(crate) fn slot() -> *mut Slot {
     let slot;
@@ -301,8 +307,8 @@ pub(crate) fn set_slot(slot: *mut Slot) {
     }
 }
 
-/// Makes this the slot of this thread, unless it has one, which is returned; null if it had none.
-/// One instruction decides, so that a signal handler's hit comes before it, or finds the slot.
+/// Sets the slot of this thread if it has none and returns null; otherwise returns the slot that it
+/// has. One instruction decides: a signal handler's hit comes before it, or finds the slot.
 #[inline(never)]
 pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
     let before;
@@ -321,10 +327,10 @@ pub(crate) fn claim_slot(slot: *mut Slot) -> *mut Slot {
     before
 }
 
-/// What the definition's `entry` is while this runtime owns it.
+/// Returns the `entry` of definitions that this runtime owns.
 pub(crate) fn entry(definition: &Definition) -> *mut () {
     let has_fields = definition.field_count() != 0;
-    // Of each, the one for `XSAVEC`, for `XSAVE`, for neither.
+    // The functions for `XSAVEC`, for `XSAVE`, and for neither.
     let keeping: [unsafe extern "C" fn(); 3] = match definition.convention() {
         Convention::ColdBlock => return address(if has_fields { enter_with_values } else { enter }),
         Convention::Call => return address(enter_called),
@@ -348,8 +354,8 @@ pub(crate) fn light_barrier() {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Counts one more. One instruction, so that a signal handler on this thread can't come in between;
-/// not locked, since only the owner of a slot counts there.
+/// Adds one. A single instruction, so that a signal handler on this thread can't run in between. It
+/// is not locked, since only the owner of a slot counts there.
 #[inline(always)]
 pub(crate) fn bump(counter: &AtomicU64) {
     // SAFETY: the counter is alive and aligned; other threads only read it.

@@ -1,6 +1,6 @@
-//! A function that is called to see what its hits take; it has definitions and stubs, but no sites.
+//! A function that is called to measure its hits; it has definitions and stubs, but no sites.
 
-// Safety: relies on what `call` says of a stub, and on a thread's slot being there for ever.
+// Safety: relies on the contract of `call` for stubs, and on slots that are never freed.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::asm;
@@ -10,31 +10,31 @@ use super::enter::enter;
 use crate::abi::Definition;
 use crate::dispatch::{ALSO_UNREAD, UNREAD};
 
-/// Its entry, and its exit.
+/// Definitions of its entry and its exit.
 pub(crate) static CALL: [Definition; 2] = Definition::entry_and_exit("rehearsed", "rehearsed", "", "", 0, 0);
 
-/// Calls it as if its sites were active: an entry, and an exit.
+/// Delivers an entry and an exit, as a call of the function would if its sites were active.
 pub(crate) fn call() {
     use CALL as __PROBE_DEFINITION;
     crate::__private::v1::stub! { Entry, "lea rdi, [rip + {definition}]" }
     crate::__private::v1::stub! { Exit, "lea rdi, [rip + {definition} + 192]" }
-    // SAFETY: this stands for the cold blocks of both.
+    // SAFETY: this takes the place of both cold blocks.
     unsafe {
         hit::<Entry>();
         hit::<Exit>();
     }
 }
 
-/// Counts what nobody asks for, twice, as the [blocks](super::block) of an entry and an exit would: at two
-/// places. Of a thread without a slot, it counts nothing.
+/// Increments two counters that no report reads, as the [blocks](super::block) of an entry and an
+/// exit would. On a thread without a slot, it counts nothing.
 pub(crate) fn count_in_place() {
     macro_rules! count {
         ($at:expr) => {
-            // SAFETY: all other registers are kept; what is written is a counter in this thread's
+            // SAFETY: all other registers are kept. The code writes a counter in this thread's
             // slot, and memory below the red zone.
             unsafe {
                 asm!(
-                    // As in a program, nothing of before is waited for.
+                    // Breaks dependencies on earlier instructions, as in a program.
                     "xor eax, eax",
                     "xor ecx, ecx",
                     "lea rsp, [rsp - 128]",

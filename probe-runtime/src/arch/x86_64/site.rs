@@ -14,32 +14,32 @@
 //!          jmp [rdi]
 //! ```
 //!
-//! - Not a CALL at the site: in Rust code its return address would land in the red zone of a leaf
-//!   function. The cold block steps over the red zone itself, so the compiler need not keep it
-//!   free: a leaf function stays one, without a frame. Who unwinds through a hit finds the stack
-//!   pointer as it was before that step (the unwind tables of `enter` say so); only a signal that
-//!   interrupts the cold block between its `add` and its `call`, or after it, sees frames that are
-//!   off by the step.
-//! - At least one byte stands ahead of each site, so that none begins at a function's first byte.
-//!   Tracers put their breakpoints there, and the kernel's uprobes write back what the file has
-//!   when they are taken away. `.p2align 3, , 5` pads with one NOP from the offsets 3 to 7 of a
-//!   word to the next word. At the offsets 0 to 2 it pads nothing, and `.skip` adds a byte. In both
-//!   cases the site's five bytes lie in one aligned word, which has no room for a second site.
-//! - That byte is a NOP, an instruction of its own for the tracer. An asm can't know whether it
-//!   comes first in its function, and functions that are compiled for size begin at any address, so
-//!   all sites have it, but for the guards' exits: those come after an entry, or in the drop glue
-//!   of the guard, which nobody traces. Theirs is a CS prefix of the site's own instruction, which
-//!   it does not change: one instruction less on the hot path.
-//! - The NOP has the displacement 8, where the compilers' own and the kernel's have 0: nobody takes
-//!   it for his.
-//! - All general registers survive a hit: one that did not would cost a copy on the hot path.
-//!   Vector registers are clobbered in the cold block, so the compiler spills what lives in them
-//!   there and nowhere else.
-//! - The stub, one a probe, is what sites refer to, not the definition: a reference to a *function*
-//!   links in every kind of output, also from a generic function that another shared object
-//!   instantiates, where a reference to data would need a copy relocation or fail to link.
+//! - Not a CALL at the site: in Rust code its return address would overwrite the red zone of a leaf
+//!   function. The cold block itself steps over the red zone, so the compiler need not keep it
+//!   free, and a leaf function needs no frame. An unwinder that walks through a hit finds the stack
+//!   pointer as it was before that step (the unwind tables of `enter` say so). Only a signal that
+//!   interrupts the cold block between its `add` and its `call`, or after the call, sees frames
+//!   that are off by the step.
+//! - At least one byte stands ahead of each site, so that no site begins at a function's first
+//!   byte. Tracers put their breakpoints there, and when the kernel's uprobes are removed, they
+//!   write back the bytes of the file. `.p2align 3, , 5` pads with one NOP from the offsets 3 to 7
+//!   of a word to the next word. At the offsets 0 to 2 it pads nothing, and `.skip` adds a byte. In
+//!   both cases the site's five bytes lie in one aligned word, which has no room for a second site.
+//! - That byte is a NOP, a separate instruction for the tracer. An asm can't know whether it comes
+//!   first in its function, and functions that are compiled for size begin at any address. So all
+//!   sites have the NOP, except for the guards' exits: those come after an entry, or in the drop
+//!   glue of the guard, which no tracer traces. Their byte is a CS prefix of the site's own
+//!   instruction, which does not change that instruction. It saves one instruction on the hot path.
+//! - The NOP has the displacement 8. The NOPs of compilers and of the kernel have 0, so no other
+//!   tool takes it for its own.
+//! - All general registers survive a hit: one that did not would cost a copy on the hot path. The
+//!   cold block clobbers vector registers, so the compiler spills live ones there and nowhere else.
+//! - Sites refer to the stub, one per probe, and not to the definition. A reference to a *function*
+//!   links in every kind of output, even from a generic function that another shared object
+//!   instantiates. A reference to data would need a copy relocation or fail to link there.
 
-// Safety: relies on a NOP having no effect, and on what each macro says where it stands.
+// Safety: relies on a NOP having no effect, and on each macro being used only at the place that its
+// comment states.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::marker::PhantomData;
@@ -56,7 +56,7 @@ macro_rules! __probe_v1_define {
     };
 }
 
-/// The stub of a probe, for which the type `$name` stands.
+/// The stub of a probe, which the type `$name` represents.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_stub {
@@ -66,7 +66,7 @@ macro_rules! __probe_v1_stub {
             #[unsafe(naked)]
             extern "C" fn stub() {
                 $crate::__private::v1::naked_asm!(
-                    // rustc exports it from a `dylib`, but only the stub refers to it.
+                    // rustc exports the definition from a `dylib`, but only the stub refers to it.
                     ".hidden {definition}",
                     "push rdi",
                     $definition,
@@ -78,8 +78,8 @@ macro_rules! __probe_v1_stub {
     };
 }
 
-/// The sites of an entry and an exit without fields. Their definitions are one static, since the
-/// compiler takes longer for a static than for all else here.
+/// The sites of an entry and an exit without fields. Their definitions are one static: a static
+/// takes more compile time than everything else here.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_entry_and_exit {
@@ -96,7 +96,7 @@ macro_rules! __probe_v1_entry_and_exit {
     };
 }
 
-/// The exit's guard.
+/// The guard of an exit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_exit {
@@ -112,7 +112,7 @@ macro_rules! __probe_v1_exit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_place {
-    // The compiler reads it once, in the runtime.
+    // A function of the runtime, whose code the compiler reads only once.
     ([]) => {
         $crate::__private::v1::bare::<__Probe>()
     };
@@ -121,11 +121,11 @@ macro_rules! __probe_v1_place {
     };
 }
 
-/// The site itself, and where it leads while it is active.
+/// The site itself, and its cold block.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_active {
-    // The byte that stands ahead where alignment leaves none.
+    // `$ahead` is the byte ahead of the site where alignment leaves none.
     ($ahead:literal, $cold:block) => {
         // SAFETY: a NOP has no effect on registers, flags or memory; patched to a JMP, it goes to
         // the cold block, which is declared as a label and states its own effects.
@@ -232,7 +232,7 @@ macro_rules! __probe_v1_passed {
     };
 }
 
-/// The hit of a site of which a field panicked.
+/// The hit of a site in which a field panicked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __probe_v1_deliver_failed {
@@ -242,8 +242,8 @@ macro_rules! __probe_v1_deliver_failed {
     };
 }
 
-/// A site without fields, in one piece: each function that is made for a probe is one more for the
-/// compiler to make.
+/// A site without fields, in one piece: each function that is instantiated per probe takes compile
+/// time.
 macro_rules! bare {
     ($ahead:literal) => {
         active! {

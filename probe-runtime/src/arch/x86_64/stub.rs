@@ -1,4 +1,4 @@
-//! Reads a stub: which definition does a site belong to?
+//! Reads a stub to find the definition of a site.
 //!
 //! ```text
 //! 57               push rdi
@@ -6,7 +6,8 @@
 //! ff 27            jmp [rdi]                   its entry
 //! ```
 //! A generic function that another shared object instantiates reaches its stub through that
-//! object's PLT: `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, but for `read`.
+//! object's PLT: `[f3 0f 1e fa] [f2] ff 25 rel32`, a jump through a pointer. Pure, except for
+//! `read`.
 
 /// Bytes of a stub.
 pub(crate) const STUB_LEN: usize = 10;
@@ -17,7 +18,7 @@ const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 const BND: u8 = 0xf2;
 const JMP_AT_RIP: [u8; 2] = [0xff, 0x25];
 
-/// What stands at a stub's address.
+/// The code at a stub's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stub {
     /// A stub, and the address of its definition.
@@ -26,7 +27,7 @@ pub(crate) enum Stub {
     Plt(usize),
 }
 
-/// Decodes the bytes at `addr`; the caller hands in [`STUB_LEN`] of them or more.
+/// Decodes the bytes at `addr`, of which the caller passes at least [`STUB_LEN`].
 #[inline]
 pub(crate) fn decode(addr: usize, bytes: &[u8]) -> Option<Stub> {
     let relative = |end: usize, at: usize| -> Option<usize> {

@@ -1,8 +1,8 @@
-//! A passage that also says the type of what it passes: a record among the sites', and not one
-//! instruction. Nothing but the code that is made for a type knows it, and that lies wherever the
+//! A passage that also records the value's type, in a record among the sites' and without an
+//! instruction. Only code that is instantiated for a type knows the type, and it lies wherever the
 //! compiler put the cold block.
 
-// Safety: relies on directives for other sections, and a label, being no instruction.
+// Safety: relies on directives for other sections, and on labels, adding no instruction.
 #![expect(unsafe_code, reason = "see above")]
 
 use core::arch::asm;
@@ -17,13 +17,13 @@ use crate::abi::passage::{Formatting, Passage};
 pub struct Typed<S, P, const INDEX: usize>(PhantomData<(S, P)>);
 
 impl<S: Stub, P, const INDEX: usize> Typed<S, P, INDEX> {
-    /// The record of the field's type (docs/abi.md, "Records").
+    /// Emits the record of the field's type (docs/abi.md, "Records").
     #[inline(always)]
     fn record<const TY: u64>() {
         // SAFETY: see above.
         unsafe {
             asm!(
-                // As for a site: once per assembler context, and a counter for the labels.
+                // As for a site, once per assembler context; a counter makes the labels unique.
                 ".ifndef .Lprobe_v1_types",
                 ".set .Lprobe_v1_types, 0",
                 ".macro probe_v1_type n, index, ty, stub",

@@ -1,13 +1,13 @@
-//! Where vector, mask and x87 registers are kept while a hit of a site is delivered that the
-//! compiler knows nothing of.
+//! The area that keeps vector, mask and x87 registers during a hit of a site that the compiler does
+//! not know of.
 //!
-//! At the entry of a function its arguments may lie in `xmm0` to `xmm7`, in the wider registers
-//! around them too, before its return its result, before a tail call the next function's arguments.
-//! A consumer may use all of them. So all that the processor has of them is kept: with `XSAVEC`,
-//! which leaves out what is not in use, else with `XSAVE`, else, on processors that have no more
-//! than SSE, with `FXSAVE`. (Intel SDM vol. 1, 13.7 to 13.11; AMD APM vol. 2, 11.5.)
+//! At the entry of a function, its arguments may lie in `xmm0` to `xmm7` and in the wider registers
+//! around them; before a return, its result; before a tail call, the next function's arguments. A
+//! consumer may use all of these registers. So the whole state is kept: with `XSAVEC`, which leaves
+//! out unused components, or else with `XSAVE`, or, on processors with no more than SSE, with
+//! `FXSAVE`. (Intel SDM vol. 1, 13.7 to 13.11; AMD APM vol. 2, 11.5.)
 //!
-//! Life: the processor is asked before the first definition with
+//! Life cycle: the processor is queried before the first definition with
 //! [`Convention::Hidden`](crate::abi::Convention) gets its entry; then nothing changes. Cost: none
 //! for a probe that is only counted; else some 30 ns, and up to 2.7 KB of stack.
 
@@ -18,7 +18,7 @@ use std::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What `enter` reads: bytes of the area, then the components to keep.
+/// The words that `enter` reads: size of the area in bytes, then the components to keep.
 #[repr(C)]
 pub(super) struct Area {
     size: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Area {
 /// Written before any entry that reads it is published.
 pub(super) static AREA: Area = Area { size: AtomicU64::new(0), components: AtomicU64::new(0) };
 
-/// Which instruction keeps them.
+/// The instruction that keeps the registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     Xsavec,
@@ -36,22 +36,23 @@ pub(super) enum Way {
     Fxsave,
 }
 
-/// x87, SSE, AVX, and AVX-512's masks and both of its vector parts: `XCR0` bits 0 to 2 and 5 to 7.
-/// Not a function's to expect: protection keys and tiles, which are no arguments or results of C.
+/// x87, SSE, AVX, AVX-512's masks and both of its vector parts: `XCR0` bits 0 to 2 and 5 to 7.
+/// Protection keys and tiles are left out: C passes no arguments or results in them.
 const COMPONENTS: u64 = 0b1110_0111;
 /// Bytes of the area's legacy part and header.
 const LEGACY_AND_HEADER: u64 = 512 + 64;
-/// To align it, and so that the zeroed header never lies in what `enter` itself has on the stack.
+/// Aligns the area, and keeps its zeroed header clear of the words that `enter` itself has on the
+/// stack.
 const ALIGNMENT: u64 = 64;
 
-/// What the processor says about itself.
+/// Queries the processor with `CPUID`.
 #[allow(unused_unsafe, reason = "later versions of Rust than the oldest that is supported call it safe")]
 pub(super) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     // SAFETY: the processor has the instruction.
     unsafe { __cpuid_count(leaf, subleaf) }
 }
 
-/// Asks the processor, once.
+/// Queries the processor once, and fills in [`AREA`].
 pub(super) fn prepare() -> Way {
     static WAY: OnceLock<Way> = OnceLock::new();
     *WAY.get_or_init(|| {
@@ -60,8 +61,8 @@ pub(super) fn prepare() -> Way {
             AREA.size.store(LEGACY_AND_HEADER + ALIGNMENT, Ordering::Relaxed);
             return Way::Fxsave;
         }
-        // Leaf 13: the components that exist; then where each one ends uncompacted, which is never
-        // less than compacted.
+        // Leaf 13: the components that exist; then the end of each one in the standard format,
+        // which is never less than in the compacted one.
         let leaf = cpuid(13, 0);
         let components = (u64::from(leaf.edx) << 32 | u64::from(leaf.eax)) & COMPONENTS;
         let end = |component: u32| {

@@ -1,6 +1,7 @@
-//! What a block consists of, and what it keeps.
+//! The instructions of a block, and the state that it keeps.
 
-// Safety: relies on functions of this module that are jumped to and from as they say.
+// Safety: relies on functions of this module that are entered and left only by the jumps they
+// state.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::arch::global_asm;
@@ -15,7 +16,7 @@ use crate::patch::map_near;
 
 const BLOCK: Block = Block { back: 0x40_1005, target: 0x40_2000, counter: 0x1234_5678 };
 
-/// The instructions up to the first `int3`.
+/// Returns the instructions up to the first `int3`.
 fn instructions(code: &[u8], at: usize) -> Vec<iced_x86::Instruction> {
     let decoder = Decoder::with_ip(64, code, at as u64, DecoderOptions::NONE);
     decoder.into_iter().take_while(|it| it.mnemonic() != Mnemonic::Int3).collect()
@@ -74,7 +75,7 @@ proptest::proptest! {
         let mut code = block.code(at, slot).unwrap();
         proptest::prop_assert_eq!(Block::of(&code, at), Some(block));
         code[change] ^= by;
-        // Whose slots it reads, a block does not say.
+        // A block does not say whose slots it reads.
         let is_slot = (16..20).contains(&change);
         proptest::prop_assert_eq!(Block::of(&code, at) == Some(block), is_slot);
     }
@@ -85,7 +86,7 @@ proptest::proptest! {
     }
 }
 
-/// What a block is entered with, and left with.
+/// Registers and flags before and after a block.
 #[repr(C)]
 #[derive(Default, Debug)]
 struct Trial {
@@ -96,7 +97,7 @@ struct Trial {
     out_flags: u64,
     out_rax: u64,
     out_rcx: u64,
-    /// How often the slow way was taken.
+    /// Number of times that the slow way was taken.
     slow: u64,
     rsp: u64,
     out_rsp: u64,
@@ -105,7 +106,7 @@ struct Trial {
 
 const _: () = assert!(offset_of!(Trial, red_zone) == 80);
 
-// Jumps to the block of a trial with its flags and registers, and numbers in the red zone.
+// Jumps to the block of a trial with its flags and registers, and with numbers in the red zone.
 global_asm!(
     ".pushsection .text",
     ".globl probe_trial, probe_trial_back, probe_trial_cold",
@@ -147,7 +148,7 @@ unsafe extern "C" {
     fn probe_trial_cold();
 }
 
-/// What begins as a slot does.
+/// Memory that takes the place of a slot.
 #[repr(align(64))]
 struct Memory([u64; 8]);
 
