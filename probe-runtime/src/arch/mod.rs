@@ -1,6 +1,6 @@
 //! One folder per backend, chosen in `build.rs`. All have the same contract:
 //!
-//! - `site!` (and what it needs): one site, its definition, and its cold path;
+//! - `site!`, with the macros that it needs: one site, its definition, and its cold path;
 //! - `entry()`: the function that active sites reach in the end;
 //! - `slot()`, `set_slot()`, `claim_slot()`: this thread's pointer to its slot;
 //! - `light_barrier()`: the hit's half of the fence whose other half is `os::heavy_barrier`;

@@ -1,19 +1,20 @@
-//! What a hit does whose probe has more to do than to count once: the function that its hook names.
+//! The functions that a hook names for hits that do more than count once.
 //!
 //! | members | function |
 //! |---|---|
-//! | one, whose consumer is called | [`deliver`], made for that consumer's type, so that its `hit` is part of it |
-//! | others | [`each`], member by member, through `dyn Listener`; once for all where all only count |
-//! | none was looked at: the thread is new, or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
+//! | one, with a consumer to call | [`deliver`], instantiated for that consumer's type, so that its `hit` is inlined |
+//! | others | [`each`], member by member, through `dyn Listener`; once for all members if all only count |
+//! | unknown, since the thread is new or inside of a hit | [`dispatch`](super::dispatch), behind [`UNMARKED`] |
 //!
 //! The way in of the x86-64 backend has marked the slot, and clears the mark when the function
-//! returns. Its parameters are in registers: the definition, the frame, nothing, whose consumer is
-//! called if it is one alone, the slot, the hook.
+//! returns. The parameters are in registers: the definition, the frame, an unused word, the
+//! subscription of a hook with one member, the slot, the hook.
+//!
 //! Cost: [`deliver`] adds ten instructions to the consumer's own.
 
-// Safety: relies on the way in, which hands over what the hook names, and on `control`, which frees
-// a hook, and what it names, only when `limbo` gives it out, and drops a consumer only when no
-// thread is marked as in it.
+// Safety: relies on the way in, which passes the hook's own data, and on `control`, which frees a
+// hook and its data only when `limbo` gives it out, and drops a consumer only when no thread is
+// marked as in it.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +24,7 @@ use super::hook::{Action, Hook};
 use super::{Event, Listener, Slot, Subscription};
 use crate::abi::{Definition, Value};
 
-/// What [`Hook`] names.
+/// A function that a [`Hook`] names.
 pub(super) type Deliver = unsafe extern "C" fn(
     &'static Definition,
     *const Value<'static>,
@@ -33,10 +34,10 @@ pub(super) type Deliver = unsafe extern "C" fn(
     *const Hook,
 );
 
-/// Tells one consumer, of this type.
+/// Calls the one consumer, which has type `L`.
 ///
 /// # Safety
-/// As the module says: the way in calls it, for a subscription of a consumer of this type.
+/// Only the way in may call it, as the module says, with a subscription of a consumer of type `L`.
 pub(super) unsafe extern "C" fn deliver<L: Listener>(
     definition: &'static Definition,
     frame: *const Value<'static>,
@@ -45,15 +46,15 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     slot: *const Slot,
     hook: *const Hook,
 ) {
-    // SAFETY: the hook is not freed while the slot is marked, nor is the subscription that it
-    // names; slots never are. The consumer is of this type, as the subscription that named this
-    // function was made for it.
+    // SAFETY: the hook and the subscription that it names are not freed while the slot is marked;
+    // slots are never freed. The consumer has type `L`: the subscription that named this function
+    // was made for it.
     let (slot, hook, subscription) = unsafe { (&*slot, &*hook, &*subscription) };
     slot.presence().begin_call(subscription.mark());
     if subscription.is_silent() {
         return;
     }
-    // SAFETY: see above; and it is there, as it was not closed after the mark.
+    // SAFETY: see above; the consumer is alive, since it was not closed after the mark.
     let consumer = unsafe { subscription.consumer_as::<L>() };
     let errno = slot.errno();
     let at = Place { frame, slot, generation: subscription.generation() };
@@ -64,10 +65,10 @@ pub(super) unsafe extern "C" fn deliver<L: Listener>(
     errno.restore();
 }
 
-/// Whatever there is to do, one after the other.
+/// Handles all members of a hook, one after the other.
 ///
 /// # Safety
-/// As the module says: the way in calls it.
+/// Only the way in may call it, as the module says.
 pub(super) unsafe extern "C" fn each(
     definition: &'static Definition,
     frame: *const Value<'static>,
@@ -81,8 +82,8 @@ pub(super) unsafe extern "C" fn each(
     tell(definition, frame, slot, hook, false);
 }
 
-/// Tells all members of a hook. Where a hit comes from inside a consumer, calls are counted as
-/// suppressed.
+/// Handles all members of a hook. If `is_suppressing`, the hit comes from inside a consumer, and
+/// counts its calls as suppressed instead.
 #[inline(always)]
 pub(super) fn tell(
     definition: &'static Definition,
@@ -97,7 +98,8 @@ pub(super) fn tell(
     }
     let mut has_called = false;
     for member in hook.members() {
-        // Who is silent then was taken away while this thread was in the consumer before.
+        // A subscription that is silent by now was taken away while this thread was in the previous
+        // consumer, so the hit must not count for it.
         if has_called && member.subscription().is_silent() {
             continue;
         }
@@ -114,7 +116,7 @@ pub(super) fn tell(
     }
 }
 
-/// What stands for the hook of a hit whose thread's slot is not marked.
+/// Takes the place of a hook in hits whose thread's slot is not marked.
 #[cfg(probe_backend = "x86_64")]
 #[repr(C)]
 pub(crate) struct Unmarked {
@@ -130,7 +132,7 @@ const _: () = {
     assert!(offset_of!(Unmarked, sole) == offset_of!(Hook, sole));
 };
 
-/// The one that there is.
+/// The only value of this type.
 #[cfg(probe_backend = "x86_64")]
 pub(crate) static UNMARKED: Unmarked = Unmarked { sole_tally: 0, deliver: unmarked, sole: 0 };
 
@@ -146,7 +148,7 @@ unsafe extern "C" fn unmarked(
     super::dispatch(definition, frame);
 }
 
-/// Calls a consumer; its thread's mark says so from here on.
+/// Calls a consumer. From here on the thread's mark says so.
 fn call(
     subscription: &Subscription,
     definition: &'static Definition,

@@ -1,51 +1,53 @@
 //! Slots of threads that have ended unnoticed, found by asking the kernel.
 //!
-//! The C library tells of a thread's end before the thread's last instruction. Destructors of other
+//! The C library reports a thread's end before the thread's last instruction. Destructors of other
 //! keys run later, and so does the library's own clean-up, which calls `free`. A hit there takes a
-//! slot, and nobody gives that back. Nothing tells such a slot from others: the thread's first hit
-//! may be the one in `free`. Where no key is left that takes no heap, no end is told at all.
+//! slot that no destructor gives back. Such a slot looks like any other: the thread's first hit may
+//! be the one in `free`. If no key is left that needs no heap, no end is reported at all.
 //!
-//! So a thread that needs a slot and finds none free asks the kernel which owners are still there,
-//! but not before there are twice as many slots as there were owners the last time. There are never
-//! more slots, then, than [`FEW`], or twice as many as threads with slots lived at once.
+//! So a thread that needs a slot and finds none free asks the kernel which owners still exist. It
+//! does so only if there are twice as many slots as there were owners the last time. So the number
+//! of slots never exceeds [`FEW`], or twice the greatest number of threads with slots that lived at
+//! once.
 //!
-//! Cost: up to two questions (`tgkill` of signal 0) for each slot that is taken, on average, and
-//! none for the first [`FEW`] slots. An operation looks at every slot, so it costs as much as
-//! threads live, not as have lived.
+//! Cost: on average up to two queries (`tgkill` of signal 0) for each slot that is taken, and none
+//! for the first [`FEW`] slots. An operation looks at every slot, so its cost grows with the
+//! threads that live, not with those that have lived.
 //!
-//! An owner is never asked for where the answer could be another process's: in a child by `vfork`,
-//! `posix_spawn` or a bare `clone`, which told no hook of ours that it is one. What is taken there
-//! has no owner that could be asked for, and the exit hook alone ends it. It is told by its id, so
-//! one exception is left: the first process of a namespace that makes the first of another
-//! (`CLONE_NEWPID`) by a bare `clone` that shares its memory. Such a child must not hit probes.
+//! An owner is never queried if its id could belong to another process: in a child by `vfork`,
+//! `posix_spawn` or a bare `clone`, in which no fork handler of ours has run. A slot that is taken
+//! there has no owner that can be queried, and only the exit hook ends its ownership. Such a child
+//! is recognised by its process id. This leaves one exception: the first process of a namespace
+//! that makes the first process of another namespace (`CLONE_NEWPID`) by a bare `clone` that shares
+//! its memory. Such a child must not hit probes.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::slot::{Slot, made, slots};
 use crate::os;
 
-/// Up to as many slots, nobody is asked for.
+/// Up to this number of slots, no owner is queried.
 const FEW: usize = 8;
 
-/// How many slots there are to be before owners are asked for.
+/// Number of slots at which owners are queried.
 static LIMIT: AtomicUsize = AtomicUsize::new(FEW);
 
-/// The process whose threads are known by their ids; 0 before the first operation.
+/// The process whose threads have known ids; 0 before the first operation.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
-/// This process's threads are known by their ids from here on: after the program's start, or a
-/// fork.
+/// Records this process, so that its threads' ids are known from here on: after the program's
+/// start, or after a fork.
 pub(super) fn know_process() {
     PROCESS.store(os::thread::process(), Ordering::Relaxed);
 }
 
-/// Whether the kernel can be asked for owners by their ids.
+/// Returns whether the kernel can be asked for owners by their ids.
 pub(super) fn is_process_known() -> bool {
     PROCESS.load(Ordering::Relaxed) == os::thread::process()
 }
 
-/// Gives back the slots of threads that are no more, if there are so many slots that there may be
-/// some.
+/// Gives back the slots of threads that no longer exist, if the number of slots has reached the
+/// limit.
 pub(super) fn free_the_dead() {
     if made() < LIMIT.load(Ordering::Relaxed) || !is_process_known() {
         return;
@@ -59,9 +61,10 @@ fn limit(living: usize) -> usize {
 }
 
 impl Slot {
-    /// Takes the slot back if its owner no longer exists; returns whether it did.
+    /// Gives the slot back if its owner no longer exists; returns whether it did.
     pub(super) fn give_back_of_dead(&self) -> bool {
-        // In this order: the birth is then this owner's, or not known yet.
+        // The order matters: the birth that is read next belongs to this owner, or is not known
+        // yet.
         let owner = self.owner();
         let birth = self.birth();
         let is_dead = owner.asked_for().is_some_and(|id| !os::thread::is_alive(id, birth));

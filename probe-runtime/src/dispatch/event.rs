@@ -1,7 +1,7 @@
-//! What a consumer is told of a hit.
+//! The data of a hit that a consumer gets.
 
-// Safety: relies on the values of a hit being as many as its definition has fields, which the
-// macros and docs/abi.md promise, and alive for the call.
+// Safety: relies on a hit having as many values as its definition has fields, as the macros and
+// docs/abi.md promise, and on the values living until the call returns.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::period::Period;
 /// The field that tells futures of one probe apart.
 const FUTURE: &str = "future";
 
-/// One hit: which probe, and the values of its fields. Borrowed for the call.
+/// One hit: its probe and the values of its fields. Borrowed for the call.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -52,8 +52,7 @@ pub struct Event<'a> {
     borrow: PhantomData<&'a [Value<'a>]>,
 }
 
-/// Where a hit is: how deep in the stack, with its values, on which thread, and since which switch
-/// of its attachment's sites.
+/// The circumstances of a hit: stack pointer, values, thread, and the generation of its attachment.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) frame: *const Value<'static>,
@@ -76,24 +75,26 @@ impl<'a> Event<'a> {
         self.at.slot
     }
 
-    /// Which of its attachment's states the hit belongs to: odd while all sites are as they should
-    /// be, even while they are being switched (attached, paused, resumed, held, let go, loaded
-    /// late); never 0, and never the same again after a switch. Between hits of one odd number, no
-    /// hit of that attachment's probes is missing on this thread. So who pairs entries with exits
-    /// pairs those of one odd number. (Probes that a [`Switch`](crate::Switch) has switched are not
-    /// meant: who switches knows. After a switch with
-    /// [`Visibility::Eventual`](crate::Visibility::Eventual), a thread may for a moment go on to
-    /// execute what was there before.)
+    /// The generation of the attachment's sites to which the hit belongs. It is odd while all sites
+    /// are in their intended state. It is even while sites are being switched (attached, paused,
+    /// resumed, held, released, loaded late). It is never 0, and a switch never brings back an
+    /// earlier number.
+    ///
+    /// Between two hits of one odd generation, this thread has missed no hit of the attachment's
+    /// probes. A consumer that pairs entries with exits should therefore pair only hits of one odd
+    /// generation. A [`Switch`](crate::Switch) does not change the generation; its caller must
+    /// account for that. After a switch with [`Visibility::Eventual`](crate::Visibility::Eventual),
+    /// a thread may execute the old instructions for a moment.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.at.generation
     }
 
-    /// The stack pointer at the site; `None` on targets where nothing is patched. Whatever a
-    /// function calls has a lower one. In C code, at entries and exits, it [tells calls
-    /// apart](Self::has_frame).
+    /// Returns the stack pointer at the site; `None` on targets that don't patch sites. Functions
+    /// that are called from there have a lower one. In C code, it [tells calls
+    /// apart](Self::has_frame) at entries and exits.
     pub fn stack_pointer(&self) -> Option<usize> {
-        // Cold blocks of Rust's step over the red zone and, where there are fields, further.
+        // Cold blocks in Rust code step over the red zone, and further if there are fields.
         let stepped = match self.definition.convention() {
             Convention::ColdBlock | Convention::KeptColdBlock if self.definition.field_count() == 0 => 128,
             Convention::ColdBlock | Convention::KeptColdBlock => 192,
@@ -103,56 +104,57 @@ impl<'a> Event<'a> {
         is_known.then(|| self.at.frame.addr() + stepped)
     }
 
-    /// Whether the site stands where its function has the stack pointer that it was called with: at
-    /// entries and exits of C code. All sites of one call then have the same one, and no other call
-    /// that is under way has it. In C, a call may end without an exit (`longjmp`, an exception); in
-    /// Rust, an exit is passed on every way out.
+    /// Returns whether the function has the stack pointer of its call at the site, as at entries
+    /// and exits of C code. All sites of one call then have the same stack pointer, and no other
+    /// call under way has it. In C, a call may end without an exit (`longjmp`, an exception). In
+    /// Rust, every way out passes an exit.
     #[inline(always)]
     pub fn has_frame(&self) -> bool {
         self.definition.convention() == Convention::Hidden
     }
 
-    /// Whether a call of the function may end without passing an exit, by `longjmp` or an
+    /// Returns whether a call of the function may end without an exit, by `longjmp` or an
     /// exception: in C code.
     #[inline(always)]
     pub fn may_skip_exit(&self) -> bool {
         matches!(self.definition.convention(), Convention::Hidden | Convention::Call)
     }
 
-    /// The thread's number in this process: counted from 1 in the order of their first hits of any
-    /// probe, and never given again. The same as [`Local::thread`](crate::Local::thread).
+    /// Returns the thread's number in this process: threads are counted from 1 in the order of
+    /// their first hits of any probe, and no number is reused. The same as
+    /// [`Local::thread`](crate::Local::thread).
     #[inline(always)]
     pub fn thread(&self) -> u64 {
         self.at.slot.thread()
     }
 
-    /// The probe's dense number in this process.
+    /// Returns the probe's dense number in this process.
     #[inline(always)]
     pub fn probe(&self) -> ProbeId {
         self.probe
     }
 
-    /// The probe's path.
+    /// Returns the probe's path.
     pub fn path(&self) -> &'a str {
         self.definition.path()
     }
 
-    /// Entry, exit or point.
+    /// Returns the probe's kind, such as entry, exit or point.
     pub fn kind(&self) -> Kind {
         self.definition.kind()
     }
 
-    /// The probe's source file.
+    /// Returns the probe's source file.
     pub fn file(&self) -> &'a str {
         self.definition.file()
     }
 
-    /// The probe's source line.
+    /// Returns the probe's source line.
     pub fn line(&self) -> u32 {
         self.definition.line()
     }
 
-    /// The fields' names and values, in the order of the source.
+    /// Returns the fields' names and values, in the order of the source.
     pub fn fields(&self) -> Fields<'a> {
         let count = self.definition.field_count();
         let values = if count == 0 {
@@ -169,18 +171,18 @@ impl<'a> Event<'a> {
         Fields { names: self.definition.fields(), values: values.iter() }
     }
 
-    /// The value of one field, by its name.
+    /// Returns the value of one field, by its name.
     pub fn field(&self, name: &str) -> Option<ValueRef<'a>> {
         self.fields().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Of a future that has probes (`#[probe] async fn`): an address in it, the same in its hits
-    /// from entry to exit or drop, on whatever threads, and until then that of no other future of
-    /// this probe. `None` of other probes.
+    /// Returns an address in the future, for a future that has probes (`#[probe] async fn`), and
+    /// `None` for other probes. The address is the same in all hits from entry to exit or drop, on
+    /// all threads. Until then no other future of this probe has it.
     ///
-    /// A future that is not an `async` block's (`-> impl Future` of something else) may be `Unpin`:
-    /// if it is moved between two polls, its later hits have another address, and its former one
-    /// may be that of another future.
+    /// A future that is not an `async` block (`-> impl Future` of another type) may be `Unpin`. If
+    /// it is moved between two polls, its later hits have another address, and another future may
+    /// get its former one.
     pub fn future(&self) -> Option<usize> {
         if self.kind() == Kind::Point || self.definition.fields().next() != Some(FUTURE) {
             return None;
@@ -188,16 +190,17 @@ impl<'a> Event<'a> {
         self.fields().next()?.1.as_u64()?.try_into().ok()
     }
 
-    /// Whether the thread is unwinding from a panic: an exit then is not a return. (A function that
-    /// a destructor calls during the unwinding says so too, although it returns.)
+    /// Returns whether the thread is unwinding from a panic, so that an exit is not a return. It is
+    /// also true in a function that a destructor calls during the unwinding, although that function
+    /// returns.
     pub fn is_unwinding(&self) -> bool {
         std::thread::panicking()
     }
 }
 
-/// Which probe, its fields, the thread (number, and name as it is now) and the time, by the
-/// calendar, in UTC. The time is read when the event is shown, not by the hit. It takes some
-/// microseconds, and may allocate; fields are shown by their own code.
+/// Prints the probe, its fields, the thread's number and present name, and the calendar time in
+/// UTC. The time is read when the event is printed, not at the hit. Printing takes some
+/// microseconds, and may allocate; fields are printed by their own code.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -242,8 +245,8 @@ impl fmt::Debug for Event<'_> {
     }
 }
 
-/// The fields of a hit, see [`Event::fields`]. They stay on the thread of the hit, for a value that
-/// formats itself may be of a type that is neither [`Send`] nor [`Sync`]:
+/// The fields of a hit, see [`Event::fields`]. They stay on the thread of the hit, since a value
+/// that formats itself may be of a type that is neither [`Send`] nor [`Sync`]:
 ///
 /// ```compile_fail,E0277
 /// # fn hit(event: &probe_runtime::Event<'_>) {

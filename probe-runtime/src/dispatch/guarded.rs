@@ -1,10 +1,11 @@
-//! A thread that is at work for this crate, outside of a hit.
+//! A thread that works for this crate, outside of a hit.
 
 use std::marker::PhantomData;
 
 use super::{Mark, Slot};
 
-/// While it lives, no consumer is called on this thread: hits are counted, calls suppressed.
+/// While it lives, no consumer is called on this thread: hits are counted, and calls are
+/// suppressed.
 pub(crate) struct Guarded {
     outer: usize,
     // A mark belongs to its thread.
@@ -25,15 +26,15 @@ impl Drop for Guarded {
     }
 }
 
-/// This thread had no slot.
+/// Returned by [`begin`] if this thread has no slot.
 const NO_SLOT: usize = usize::MAX;
 
-/// As [`Guarded`], for rooms below: what it returns is handed to [`end`].
+/// Begins the same as [`Guarded`], for rooms below. Pass the result to [`end`].
 pub(crate) fn begin() -> usize {
     let Some(slot) = Slot::current() else { return NO_SLOT };
     let outer = slot.mark();
     if !outer.is_suppressing() {
-        // In a hit, what that has read is still in use.
+        // Inside of a hit, data that the hit has read is still in use.
         slot.set_mark(if outer == Mark::IDLE { Mark::WORKING } else { Mark::NESTED });
     }
     outer.number()

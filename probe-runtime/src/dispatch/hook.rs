@@ -1,7 +1,7 @@
-//! The hook: what a probe's consumers are, as one immutable snapshot.
+//! The hook: an immutable snapshot of a probe's consumers.
 
-// Safety: relies on `control`, which alone publishes hooks, and frees one only when `limbo` gives
-// it out.
+// Safety: relies on `control`, which alone publishes hooks, and frees a hook only when `limbo`
+// gives it out.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::offset_of;
@@ -14,31 +14,31 @@ use super::delivery::{Deliver, each};
 use super::slot::UNREAD;
 use super::{Slot, Subscription, TallyAt, Wrappers};
 
-/// The members of one probe. Published through `Definition::hook`. A hit reads most of it: it is one
-/// cache line.
+/// The members of one probe. Published through `Definition::hook`. It is one cache line, and a hit
+/// reads most of it.
 #[repr(C, align(64))]
 pub(crate) struct Hook {
-    /// Where to count, once for all members, if counting is all there is to do now; else 0 or
-    /// [`IN_ORDER`]. `enter` reads it.
+    /// Offset of the one counter for all members, if hits only count now; else 0 or [`IN_ORDER`].
+    /// `enter` reads it.
     sole_tally: AtomicUsize,
-    /// What else there is to do. `enter` calls it.
+    /// The function that `enter` calls for all other hits.
     pub(super) deliver: Deliver,
-    /// The member of a hook that has one. Its subscription, which is first in it, is whose consumer
+    /// The only member, if there is one. Its first word is the subscription whose consumer
     /// `deliver` calls.
     pub(super) sole: Member,
     probe: ProbeId,
     /// The probe's own counter, if it has one.
     counter: Option<TallyAt>,
-    /// Several members, or wrappers; null of most hooks. It lies in a [slab](super::slab).
+    /// Several members, or wrappers; null in most hooks. It lies in a [slab](super::slab).
     rest: *mut Rest,
 }
 
-/// A hook's members, if it has not one alone, and its wrappers.
+/// The members of a hook that has not exactly one, and its wrappers.
 pub(super) struct Rest {
-    /// Those who listen, if they are not one alone. They lie in a slab, too.
+    /// The members, unless the hook has exactly one. They lie in a slab, too.
     members: *const Member,
     len: usize,
-    /// What runs instead of the function, newest first.
+    /// Wrappers that run instead of the function, newest first.
     wrappers: Option<Wrappers>,
 }
 
@@ -49,25 +49,26 @@ const _: () = {
     assert!(size_of::<Hook>() == 64);
 };
 
-// SAFETY: `rest` is there as long as it is, and nobody else's.
+// SAFETY: `rest` lives as long as the hook, and belongs to no other.
 unsafe impl Send for Hook {}
-// SAFETY: as above; what it points to is `Sync`.
+// SAFETY: as above; the data it points to is `Sync`.
 unsafe impl Sync for Hook {}
-// SAFETY: `members` point to members, which are there as long as it is.
+// SAFETY: `members` points to members that live as long as the rest.
 unsafe impl Send for Rest {}
 // SAFETY: as above; members are `Sync`.
 unsafe impl Sync for Rest {}
 
-/// Somebody listens who [needs order](crate::Consumer::needs_order): a hit begins when what came
-/// before it is done. As a signed number less than 0, unlike where to count.
+/// A consumer [needs order](crate::Consumer::needs_order): a hit waits until all earlier
+/// instructions are done. As a signed number it is negative, unlike an offset.
 const IN_ORDER: usize = usize::MAX;
 
 impl Hook {
-    /// A hook with one member.
+    /// Makes a hook with one member.
     ///
     /// # Safety
-    /// The member's subscription is not dropped before the hook is. The rest, if there is one, has no
-    /// members, is no other hook's, and is neither moved nor dropped before the hook is.
+    /// The member's subscription must not be dropped before the hook. The rest, if there is one,
+    /// must have no members, must belong to no other hook, and must be neither moved nor dropped
+    /// before the hook.
     pub(super) unsafe fn of_one(
         probe: ProbeId,
         sole: Member,
@@ -82,18 +83,18 @@ impl Hook {
         Self { sole_tally, deliver, sole, probe, counter, rest }
     }
 
-    /// One with the members of the rest, if there is one.
+    /// Makes a hook with the members of the rest, if there is one.
     ///
     /// # Safety
-    /// The rest is no other hook's, and is neither moved nor dropped before the hook is; nor are the
-    /// members' subscriptions.
+    /// The rest must belong to no other hook, and must be neither moved nor dropped before the
+    /// hook; nor must the members' subscriptions.
     pub(super) unsafe fn of_rest(probe: ProbeId, counter: Option<TallyAt>, rest: *mut Rest) -> Self {
         // SAFETY: the caller's promise.
         let sole_tally = AtomicUsize::new(way(unsafe { rest.as_ref() }.map_or(&[], Rest::members), counter));
         Self { sole_tally, deliver: each, sole: Member::nobody(), probe, counter, rest }
     }
 
-    /// The hook behind a published pointer, for as long as the slot stays marked.
+    /// Returns the hook behind a published pointer, for as long as the slot stays marked.
     pub(super) fn read(hook: *mut Self, _marked: &Slot) -> Option<&Self> {
         // SAFETY: a published hook is freed only when `limbo` gives it out, which looks at this
         // thread's mark.
@@ -116,18 +117,18 @@ impl Hook {
 
     #[inline(always)]
     fn rest(&self) -> Option<&Rest> {
-        // SAFETY: as whoever made the hook has promised.
+        // SAFETY: the maker of the hook has promised it.
         unsafe { self.rest.as_ref() }
     }
 
-    /// Where a hit is counted for several members together, if counting is all there is to do now.
+    /// Returns the counter of several members together, if hits only count now.
     #[inline(always)]
     pub(super) fn joint_tally(&self) -> Option<TallyAt> {
         let is_joint = |at: &TallyAt| self.sole_tally.load(Ordering::Relaxed) == at.offset();
         self.counter.filter(|at| self.members().len() > 1 && is_joint(at))
     }
 
-    /// Whether all that there is to do now is to count a hit there.
+    /// Returns whether hits now only count, with this counter.
     #[inline]
     pub(crate) fn only_counts_at(&self, counter: TallyAt) -> bool {
         self.sole_tally.load(Ordering::Relaxed) == counter.offset() && self.wrappers().is_none()
@@ -137,14 +138,14 @@ impl Hook {
         self.rest()?.wrappers.as_ref()
     }
 
-    /// Once no hit can find it.
+    /// Takes the wrappers out, once no hit can find the hook.
     pub(super) fn take_wrappers(&mut self) -> Option<Wrappers> {
-        // SAFETY: as whoever made the hook has promised; nobody reads it any more.
+        // SAFETY: the maker of the hook has promised it; no thread reads the hook any more.
         unsafe { self.rest.as_mut() }?.wrappers.take()
     }
 
-    /// Has an attachment's hits counted, or delivered, while others may be reading the hook: those
-    /// that are under way may see either.
+    /// Makes an attachment's hits be counted or delivered, while other threads may be reading the
+    /// hook. Hits under way may see either state.
     pub(crate) fn set_counting(&self, subscription: &Subscription, is_counting: bool) {
         let Some(member) = self.members().iter().find(|it| ptr::eq(it.subscription, subscription)) else {
             return;
@@ -156,24 +157,25 @@ impl Hook {
 
 impl Rest {
     /// # Safety
-    /// So many members lie there, and are neither moved nor dropped before this is.
+    /// `members` must point to `len` members, which must be neither moved nor dropped before the
+    /// rest.
     pub(super) unsafe fn new(members: *const Member, len: usize, wrappers: Option<Wrappers>) -> Self {
         Self { members, len, wrappers }
     }
 
     #[inline(always)]
     fn members(&self) -> &[Member] {
-        // SAFETY: as whoever made it has promised.
+        // SAFETY: the maker of the rest has promised it.
         unsafe { slice::from_raw_parts(self.members, self.len) }
     }
 }
 
-/// What `enter` is to do for these members, as they are now.
+/// Returns the value of [`Hook::sole_tally`] for the present state of these members.
 fn way(members: &[Member], counter: Option<TallyAt>) -> usize {
     let is_ordered = || members.iter().any(Member::needs_order);
     let long_way = || if is_ordered() { IN_ORDER } else { 0 };
     match members {
-        // Nobody listens, so that the way in has nothing to do.
+        // No consumer is attached, so the way in has nothing else to do.
         [] => UNREAD,
         [sole] => sole.tally().map_or_else(long_way, TallyAt::offset),
         all if all.iter().all(|member| member.tally().is_some()) => {
@@ -183,29 +185,29 @@ fn way(members: &[Member], counter: Option<TallyAt>) -> usize {
     }
 }
 
-/// What a hit does for one attachment.
+/// The effect of a hit for one attachment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Bumps the thread's counter.
+    /// Increments the thread's counter.
     Tally(TallyAt),
-    /// Calls the consumer; bumps the counter where it may not.
+    /// Calls the consumer, or increments a counter if it must not be called.
     Call {
-        /// The hits that were not delivered, because they came from inside a consumer.
+        /// Counts hits that were not delivered, because they came from inside a consumer.
         suppressed: TallyAt,
-        /// The hits that the consumer has counted instead, if it ever does.
+        /// Counts hits that are counted instead of delivered, if the consumer ever asks for that.
         counted: Option<TallyAt>,
     },
-    /// Nothing: its wrapper runs after the hit, instead of the function.
+    /// Nothing: a wrapper runs instead of the function, after the hit.
     Wrap,
 }
 
 impl Action {
-    /// Whether hits are ever counted, but for those that are suppressed.
+    /// Returns whether hits are ever counted, apart from suppressed ones.
     pub(crate) fn counts(self) -> bool {
         self.counter().is_some()
     }
 
-    /// Where its attachment's own counter counts them.
+    /// Returns the attachment's own counter of its hits.
     pub(crate) fn counter(self) -> Option<TallyAt> {
         match self {
             Self::Tally(at) => Some(at),
@@ -214,20 +216,20 @@ impl Action {
         }
     }
 
-    /// Whether hits are never delivered.
+    /// Returns whether hits are never delivered.
     pub(crate) fn only_counts(self) -> bool {
         matches!(self, Self::Tally(_))
     }
 }
 
-/// One attachment's part in one probe.
+/// The part of one attachment in one probe.
 #[repr(C)]
 pub(crate) struct Member {
-    /// Kept by whoever has the member: one share for all that it has. Null only of
+    /// The owner of the hook keeps it alive, with one share for all its members. Null only in
     /// [`nobody`](Self::nobody).
     subscription: *const Subscription,
     action: Action,
-    /// Of [`Action::Call`]: whether hits are counted now, in place of being delivered.
+    /// For [`Action::Call`]: whether hits are now counted instead of delivered.
     is_counting: AtomicBool,
 }
 
@@ -237,7 +239,7 @@ unsafe impl Send for Member {}
 unsafe impl Sync for Member {}
 
 impl Member {
-    /// Stands where no member is alone.
+    /// Takes the place of the only member in hooks that have none or several.
     const fn nobody() -> Self {
         Self { subscription: ptr::null(), action: Action::Wrap, is_counting: AtomicBool::new(false) }
     }
@@ -247,7 +249,7 @@ impl Member {
         Self { subscription, action, is_counting: AtomicBool::new(is_counting) }
     }
 
-    /// Has hits that it counts be counted by the probe's counter, if there is one, before its hook
+    /// Makes the member count with the probe's counter, if there is one. Must come before its hook
     /// is made.
     pub(super) fn counting_at(mut self, counter: Option<TallyAt>) -> Self {
         if let (Some(counter), Action::Tally(at) | Action::Call { counted: Some(at), .. }) =
@@ -258,7 +260,7 @@ impl Member {
         self
     }
 
-    /// What a hit does now.
+    /// Returns the present effect of a hit.
     #[inline(always)]
     pub(super) fn action(&self) -> Action {
         match self.action {
@@ -269,25 +271,25 @@ impl Member {
         }
     }
 
-    /// Where a hit is counted, if that is all that it does now.
+    /// Returns the counter of a hit, if hits now only count.
     fn tally(&self) -> Option<TallyAt> {
         if let Action::Tally(at) = self.action() { Some(at) } else { None }
     }
 
-    /// Whether its hits are to begin when what came before is done.
+    /// Returns whether a hit must wait until all earlier instructions are done.
     fn needs_order(&self) -> bool {
         matches!(self.action(), Action::Call { .. }) && self.subscription().needs_order()
     }
 
-    /// By the holder of the control lock.
+    /// Must be called by the holder of the control lock.
     fn set_counting(&self, is_counting: bool) {
         self.is_counting.store(is_counting, Ordering::Relaxed);
     }
 
     #[inline(always)]
     pub(super) fn subscription(&self) -> &Subscription {
-        // SAFETY: it is there as long as the member is, as whoever made the member's hook has
-        // promised.
+        // SAFETY: the subscription lives as long as the member, as the maker of the member's hook
+        // has promised.
         unsafe { &*self.subscription }
     }
 }
@@ -309,7 +311,7 @@ mod tests {
         fn hit(&self, _event: &Event<'_>) {}
     }
 
-    /// The probe's counter is the first, and the attachments' are these.
+    /// The first is the probe's counter; these are the attachments' counters.
     const OWN: [usize; 2] = [64, 65];
 
     fn subscription(needs_order: bool) -> Arc<Subscription> {
@@ -326,7 +328,7 @@ mod tests {
         hook.sole_tally.load(Ordering::Relaxed)
     }
 
-    /// What the members of a hook do.
+    /// Returns the counters of a hook's members.
     fn places(hook: &Hook) -> Vec<Option<TallyAt>> {
         hook.members().iter().map(Member::tally).collect()
     }
@@ -368,7 +370,7 @@ mod tests {
         }
         let both = hook(&[(tally, one), (tally, other)]);
         assert_eq!((way(&both), both.joint_tally()), (probes.offset(), Some(probes)));
-        // Of one that may be called, whoever has seen that it is counts for itself.
+        // If one member may be called, each member that counts uses its own counter.
         let mixed = hook(&[(call, one), (tally, other)]);
         assert_eq!((mixed.joint_tally(), places(&mixed)), (None, vec![None, Some(second)]));
         mixed.set_counting(one, true);

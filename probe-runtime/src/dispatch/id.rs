@@ -11,7 +11,7 @@ use std::fmt;
 /// fn route() {}
 ///
 /// route();
-/// // Two probes: an entry and an exit, in one program the same from first to last.
+/// // Two probes: an entry and an exit. Their numbers stay the same while the program runs.
 /// let probes = select("**::route")?.probes();
 /// assert_ne!(probes[0].id(), probes[1].id());
 /// # Ok::<(), probe_runtime::Error>(())
@@ -20,7 +20,7 @@ use std::fmt;
 pub struct ProbeId(u32);
 
 impl ProbeId {
-    /// No probe's number.
+    /// The number of no probe.
     #[cfg(probe_backend = "x86_64")]
     pub(crate) const UNKNOWN: Self = Self(u32::MAX);
 
@@ -28,7 +28,7 @@ impl ProbeId {
         Self(u32::try_from(number).expect("fewer than 2^32 probes"))
     }
 
-    /// The number, from 0.
+    /// Returns the number, from 0.
     #[inline(always)]
     pub fn index(self) -> usize {
         self.0 as usize

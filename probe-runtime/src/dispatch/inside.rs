@@ -1,10 +1,10 @@
-//! A thread that looks at what may be retired, outside of a hit.
+//! A thread that reads data that may be retired, outside of a hit.
 
 use std::marker::PhantomData;
 
 use super::{Mark, Slot};
 
-/// While it lives, what this thread reads of hooks and discoveries is not freed.
+/// While it lives, hooks and discoveries that this thread has read are not freed.
 pub(crate) struct Inside {
     slot: &'static Slot,
     outer: Mark,
@@ -13,16 +13,17 @@ pub(crate) struct Inside {
 }
 
 impl Inside {
-    /// Marks this thread's slot; `None`, and a lost hit, where there is no memory for one.
+    /// Marks this thread's slot; returns `None`, and counts a lost hit, if there is no memory for a
+    /// slot.
     pub(crate) fn new() -> Option<Self> {
         let slot = Slot::current()?;
         let outer = slot.enter();
         Some(Self { slot, outer, not_send: PhantomData })
     }
 
-    /// Calls a part of the program, unless this is inside of such a call already; tells whether it
-    /// did. Consumers are not called meanwhile. Who [waits](super::wait) for the callback waits for
-    /// what is read in the call, not for what was read before.
+    /// Calls a part of the program, unless this is inside of such a call already; returns whether
+    /// it did. Consumers are not called meanwhile. A thread that [waits](super::wait) for the
+    /// callback waits for data that the call reads, not for data that was read before it.
     pub(crate) fn call(&self, call: impl FnOnce()) -> bool {
         if self.outer.is_suppressing() {
             return false;

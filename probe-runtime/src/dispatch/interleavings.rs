@@ -1,6 +1,6 @@
-//! Hits and those who take something from them, in every interleaving and with every value that the
-//! memory model lets a load see:
-//! `RUSTFLAGS='--cfg loom' cargo test --release -p probe-runtime --lib interleavings`.
+//! Hits, and threads that take hooks and consumers from them, in every interleaving and with every
+//! value that the memory model lets a load see: `RUSTFLAGS='--cfg loom' cargo test --release -p
+//! probe-runtime --lib interleavings`.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -10,13 +10,13 @@ use loom::thread;
 use super::limbo::{Era, Limbo, Sight};
 use super::presence::{Mark, Presence};
 
-/// Two consumers' marks.
+/// The marks of two consumers.
 const A: usize = 64;
 const B: usize = 128;
 
-/// A thread's presence; two hooks, of which one is published; the consumer of A, which may be
-/// closed. The model checker tells if one is used while, or after, it is freed: each use is a read
-/// of its cell, freeing it a write.
+/// A thread's presence; two hooks, of which one is published; the consumer A, which may be closed.
+/// Each use of a hook or consumer reads its cell, and freeing it writes the cell. So the model
+/// checker reports a use during or after a free.
 struct World {
     presence: Presence,
     published: AtomicUsize,
@@ -37,7 +37,8 @@ impl World {
         })
     }
 
-    /// As `dispatch` does of a hook that counts; `nested` is what a signal handler does meanwhile.
+    /// A hit as `dispatch` makes it, of a hook that counts. `nested` is the work of a signal
+    /// handler meanwhile.
     fn hit(&self, nested: impl FnOnce()) {
         let outer = self.presence.enter();
         let hook = self.published.load(Ordering::Acquire);
@@ -46,7 +47,7 @@ impl World {
         self.presence.leave(outer);
     }
 
-    /// The same of one whose consumers are B and A, the latter only as long as that hook is
+    /// The same for a hook with the consumers B and A; A only as long as the first hook is
     /// published.
     fn calling_hit(&self) {
         let outer = self.presence.enter();
@@ -68,7 +69,7 @@ impl World {
         }
     }
 
-    /// As the control does: what is published is another hook, and A is closed.
+    /// As the control does: publishes the other hook, and closes A.
     fn take_away(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.published.swap(1, Ordering::AcqRel);
@@ -82,7 +83,7 @@ impl World {
         }
     }
 
-    /// As `Limbo` does: whether the first hook can be freed, of one look after the other.
+    /// As `Limbo` does: returns whether the first hook can be freed after one more look.
     fn look(&self, limbo: &mut Limbo<()>) -> bool {
         let sight = Sight { slot: 0, watched: self.presence.watch(), mark: self.presence.mark() };
         limbo.see(std::iter::once(sight));
@@ -92,7 +93,8 @@ impl World {
 
 #[expect(unsafe_code, reason = "the cell is what is checked")]
 fn use_it(cell: &UnsafeCell<bool>) {
-    // SAFETY: the model checker refuses a read beside, or unordered with, a write.
+    // SAFETY: the model checker refuses a read that is concurrent with a write, or not ordered
+    // after it.
     cell.with(|is_freed| assert!(!unsafe { *is_freed }, "used after it was freed"));
 }
 
@@ -122,7 +124,7 @@ fn beside(
     });
 }
 
-/// Detaches A: its consumer is dropped.
+/// Detaches A: drops its consumer.
 fn detaches(heavy_barrier: fn(), awaited: Option<Mark>) -> impl Fn(&World) + Copy + Send + Sync + 'static {
     move |world| {
         world.take_away();
@@ -132,7 +134,7 @@ fn detaches(heavy_barrier: fn(), awaited: Option<Mark>) -> impl Fn(&World) + Cop
     }
 }
 
-/// Frees the first hook, if one of two looks allows it.
+/// Frees the first hook if one of two looks allows it.
 fn retires(heavy_barrier: fn()) -> impl Fn(&World) + Copy + Send + Sync + 'static {
     move |world| {
         let mut limbo = Limbo::default();
@@ -166,8 +168,9 @@ fn the_end_of_a_nested_hit_is_not_that_of_the_outer_one() {
     beside(|world| world.hit(|| world.hit(|| ())), retires(full));
 }
 
-/// A signal handler's hit calls B, before the outer hit has read its hook. It is seen there; then a
-/// hook is published; the outer hit reads it, and calls B, too, while it is taken back.
+/// A signal handler's hit calls B before the outer hit has read its hook, and a look sees it there.
+/// Then another hook is published. The outer hit reads it, and calls B, too, while that hook is
+/// retired.
 fn calls_twice(end_first: fn(&Presence)) {
     loom::model(move || {
         let (world, steps) = (World::new(), Arc::new([AtomicBool::new(false), AtomicBool::new(false)]));
@@ -220,7 +223,7 @@ fn a_consumer_is_dropped_under_no_hit() {
     beside(World::calling_hit, detaches(full, Some(Mark::consuming(A))));
 }
 
-/// B's call goes on until A is detached: nobody waits for the other.
+/// B's call lasts until A is detached: neither thread waits for the other.
 #[test]
 fn who_is_in_another_consumer_is_not_waited_for() {
     loom::model(|| {
@@ -244,8 +247,8 @@ fn who_is_in_another_consumer_is_not_waited_for() {
     });
 }
 
-/// Two threads, two presences: each is waited for. Of a thread's switches where it need not wait,
-/// up to two are tried.
+/// Two threads, two presences: each is waited for. The model tries up to two switches away from a
+/// thread that could go on.
 #[test]
 fn every_thread_is_waited_for() {
     let mut builder = loom::model::Builder::new();
@@ -277,7 +280,7 @@ fn every_thread_is_waited_for() {
     });
 }
 
-/// That the checker would tell, of each step that is left out.
+/// Checks that the model checker finds a fault if a step is left out.
 mod left_out {
     use super::*;
 
@@ -317,7 +320,8 @@ mod left_out {
         beside(hits, detaches(full, Some(Mark::consuming(A))));
     }
 
-    /// The look takes one call for another, in which the thread has been all the time.
+    /// The look mistakes a second call for the first one, as if the thread had been in it all the
+    /// time.
     #[test]
     #[should_panic(expected = "Causality violation")]
     fn counting_calls() {

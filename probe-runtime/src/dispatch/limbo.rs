@@ -1,15 +1,15 @@
-//! What was unpublished, until no thread can be reading it any more. Nobody waits for that.
+//! Retired data, kept until no thread can be reading it. No thread waits for that.
 //!
-//! Life: [retired](Limbo::retire) when something else is published in its place ▸ given out by
-//! [`collect`](Limbo::collect), which looks at every thread's mark after a heavy barrier, under the
-//! control lock, and is called by each operation that has retired something.
+//! Life cycle: [retired](Limbo::retire) when other data is published in its place ▸ given out by
+//! [`collect`](Limbo::collect), which each operation that has retired something calls. It looks at
+//! every thread's mark after a heavy barrier, under the control lock.
 //!
-//! Each look is an *era*. Of what is retired it is known in which era it was published, and in
-//! which it was taken back; of a thread that is in a hit, since which look it has been in it, and
-//! which was the first that saw it in the consumer that it is in now. Up to then it may have read
-//! what was published; from then on it reads nothing, and when it comes back, it finds what is
-//! published then. So it may hold what was taken back since it was first seen, and published until
-//! it was seen in that consumer; no more:
+//! Each look ends an *era*. Retired data has two eras: the one in which it was published, and the
+//! one in which it was retired. A hit under way has two looks: the first that saw the thread in
+//! this hit, and the first that saw it in its present call of a consumer. Until the second look the
+//! hit may have read published data. While it stays in the call it reads none, and after the call
+//! it finds only data that is published then. So it may hold data that was retired in the era of
+//! the first look or later and published in the era of the second look or earlier, and no other:
 //!
 //! | a thread is seen | it may hold what was retired |
 //! |---|---|
@@ -17,10 +17,10 @@
 //! | between a site and a consumer, or in a nested hit | since the look that saw this hit first |
 //! | in a consumer, where the last look saw it in the same call | the same, if it was published before the first look that saw that call |
 //!
-//! Bound: what is left by a consumer that blocks is of those hooks that were published when it was
-//! first seen there, one for each probe; however many operations follow, they leave nothing.
+//! Bound: a consumer that blocks keeps at most the hooks that were published when it was first seen
+//! there, one for each probe. Later operations, however many, leave nothing behind.
 //!
-//! Cost of a look: a barrier, and some loads for each thread; nothing where nothing was retired.
+//! Cost of a look: a barrier, and some loads for each thread; nothing if no data was retired.
 
 use std::hint;
 
@@ -28,22 +28,22 @@ use super::presence::{Mark, Watched};
 use super::quiesce::Fenced;
 use super::slot::{Slot, slots};
 
-/// Looks at a thread that is between a site and a consumer, which it is for some instructions,
-/// before that is taken for what it does.
+/// Number of looks at a thread between a site and a consumer before the look takes that as its
+/// state. A thread is there for only some instructions.
 const LOOKS: u32 = 200;
 
-/// When something was published or retired: before which look.
+/// The era in which data was published or retired.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Era(u64);
 
 impl Era {
-    /// Of what is published without the control lock.
+    /// The era of data that was published without the control lock.
     pub(crate) const UNKNOWN: Self = Self(0);
     const FIRST: Self = Self(1);
     const ANY: Self = Self(u64::MAX);
 }
 
-/// What was retired.
+/// Retired data of one kind.
 #[derive(Debug)]
 pub(crate) struct Limbo<T> {
     now: Era,
@@ -64,11 +64,11 @@ struct Hit {
     slot: usize,
     watched: Watched,
     since: Era,
-    /// It has read nothing that was published later.
+    /// The hit has read no data that was published later.
     read_by: Era,
 }
 
-/// What a look has seen of a slot.
+/// The state of a slot as a look has seen it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     pub(super) slot: usize,
@@ -83,28 +83,28 @@ impl<T> Default for Limbo<T> {
 }
 
 impl<T> Limbo<T> {
-    /// The era of what is published now, by the holder of the control lock.
+    /// Returns the era of data that the holder of the control lock publishes now.
     pub(crate) fn now(&self) -> Era {
         self.now
     }
 
-    /// Takes in what has been published since that era, and is published no more.
+    /// Adds data that was published in the era `published`, and is no longer published.
     pub(crate) fn retire(&mut self, published: Era, what: T) {
         self.retired.push(Retired { published, unpublished: self.now, what });
     }
 
-    /// Whether there is nothing.
+    /// Returns whether no data is retired.
     pub(crate) fn is_empty(&self) -> bool {
         self.retired.is_empty()
     }
 
-    /// Whether something was retired since the last look.
+    /// Returns whether data was retired since the last look.
     pub(crate) fn has_new(&self) -> bool {
         self.retired.last().is_some_and(|last| last.unpublished == self.now)
     }
 
-    /// Looks at all threads, and gives out what none can be reading. After a heavy barrier, which
-    /// comes after all that was retired.
+    /// Looks at all threads, and returns the data that no thread can be reading. The heavy barrier
+    /// must come after all the data was retired.
     pub(crate) fn collect(&mut self, _fenced: &Fenced, is_asked_for: impl Fn(&T) -> bool) -> Vec<T> {
         self.see(slots().map(look));
         self.take_free(is_asked_for)
@@ -139,7 +139,7 @@ impl<T> Limbo<T> {
     }
 }
 
-/// In this order: see [`Presence::watch`](super::presence::Presence::watch).
+/// The order matters: see [`Presence::watch`](super::presence::Presence::watch).
 fn look(slot: &'static Slot) -> Sight {
     let look = || {
         let watched = slot.presence().watch();
@@ -165,7 +165,7 @@ mod tests {
         Sight { slot: 0, watched: Watched { sequence, calls }, mark }
     }
 
-    /// After a look that sees one thread so.
+    /// Returns the data given out after a look that sees one thread in this state.
     fn given_out(limbo: &mut Limbo<u32>, sight: Option<Sight>) -> Vec<u32> {
         limbo.see(sight.into_iter());
         limbo.take_free(|_| true)
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), []);
         assert!(!limbo.has_new() && !limbo.is_empty());
         for operation in 1..100_000 {
-            // The hook of the operation before.
+            // The hook of the previous operation.
             limbo.retire(limbo.now(), operation);
             assert_eq!(given_out(&mut limbo, Some(sight(0, 0, consuming()))), [operation]);
         }
@@ -239,8 +239,8 @@ mod tests {
         presence.enter();
         presence.begin_call(consuming());
         assert_eq!(given_out(&mut limbo, seen()), []);
-        // A hook is published; the call ends; before the next, a signal handler's hit reads that
-        // hook.
+        // A hook is published, and the call ends. Before the next call, a signal handler's hit
+        // reads that hook.
         let since = limbo.now();
         presence.end_call();
         let outer = presence.enter();
@@ -263,7 +263,7 @@ mod tests {
         assert!(!limbo.is_empty() && !limbo.has_new());
     }
 
-    /// One step of a thread, or of who operates.
+    /// One step of a thread, or of the operating thread.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Begin,
@@ -276,8 +276,8 @@ mod tests {
     }
 
     proptest! {
-        /// A thread that makes hits, also nested ones before the outer one reads, while hooks are
-        /// published and looks are made: what is given out is never what it holds.
+        /// A thread makes hits, also nested ones before the outer one reads, while hooks are
+        /// published and looks are made. No look gives out a hook that the thread holds.
         #[test]
         fn nothing_is_given_out_that_is_held(
             steps in prop::collection::vec(

@@ -1,15 +1,15 @@
-//! Whom a hit is told to: as much of a [`Consumer`](crate::Consumer) as this room needs.
+//! The receiver of hits: the part of [`Consumer`](crate::Consumer) that this room needs.
 
 use super::Event;
 
-/// Is called on hits. Each consumer is one.
+/// Receives hits. Each consumer is one.
 pub(crate) trait Listener: Send + Sync + 'static {
-    /// Whether it needs a thread of its own, which a forked child does not have.
+    /// Returns whether it needs a thread of its own, which a forked child does not have.
     fn needs_thread(&self) -> bool {
         false
     }
 
-    /// Whether a hit is to be told in the order of the program's own instructions.
+    /// Returns whether hits must be delivered in the order of the program's own instructions.
     fn needs_order(&self) -> bool {
         false
     }

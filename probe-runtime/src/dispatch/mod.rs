@@ -1,30 +1,30 @@
 //! From a hit to its consumers.
 //!
-//! Life of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸ (here) the
-//! thread's [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts or calls its
-//! consumer ▸ the mark is cleared. A hook is a snapshot; `control` publishes a new one and retires
-//! the old one, which is freed when no thread can still be reading it ([`limbo`]). What changes in
-//! place is one flag a member: whether its hits are counted or delivered.
+//! Life cycle of a hit: the site jumps to its cold block ▸ stub ▸ the backend's `enter` ▸
+//! (here) the thread's [`Slot`] is marked ▸ the probe's [`Hook`] is read ▸ each member counts
+//! or calls its consumer ▸ the mark is cleared. A hook is a snapshot. `control` publishes a new
+//! one and retires the old one, which is freed when no thread can still be reading it ([`limbo`]).
+//! Only one flag per member changes in place: whether its hits are counted or delivered.
 //!
-//! | [`Mark`] | set by | a nested hit (signal handler, consumer's own probe) | who waits for it |
+//! | [`Mark`] | set by | a nested hit (signal handler, consumer's own probe) | waited for by |
 //! |---|---|---|---|
-//! | `IDLE` | – | – | nobody |
-//! | `ENTERED` | the hit itself | counts and calls | whoever takes hits away: it is some instructions |
-//! | a subscription's | around its consumer's `hit` | counts; calls are suppressed, and that is counted | whoever takes that consumer away |
-//! | `TELLING` | around the callback of discoveries | the same | whoever takes the callback away |
-//! | `NESTED` | a nested hit that only counts | the same | as `ENTERED` |
-//! | `WORKING` | an operation of this crate | the same | nobody |
+//! | `IDLE` | – | – | no operation |
+//! | `ENTERED` | the hit itself | counts and calls | all operations that take hits away; it lasts for some instructions |
+//! | a subscription's | around its consumer's `hit` | counts; calls are suppressed, and that is counted | operations that take that consumer away |
+//! | `TELLING` | around the callback of discoveries | the same | operations that take the callback away |
+//! | `NESTED` | a nested hit that only counts | the same | the same as `ENTERED` |
+//! | `WORKING` | an operation of this crate | the same | no operation |
 //!
 //! A hit has no cancellation point (pthreads(7)) of its own, so a thread is never cancelled in a
-//! hit that counts. A thread that ends inside a consumer nevertheless leaves its mark set until the
-//! C library tells of its end. A consumer that leaves its hit by `longjmp` leaves the mark set for
-//! good: from then on its thread's calls are suppressed, and whoever detaches waits for that
-//! thread's end. A signal handler that leaves by `siglongjmp` does the same to the hit that it
-//! interrupts, also to one that only counts: nothing tells its mark from that of a hit that a
-//! handler still interrupts, since who is further up the stack can't be told where handlers have
-//! stacks of their own.
+//! hit that counts. A thread that ends inside a consumer leaves its mark set until the C library
+//! reports its end. A consumer that leaves its hit by `longjmp` leaves the mark set for good. From
+//! then on, calls on that thread are suppressed, and a detaching thread waits for that thread's
+//! end. A signal handler that leaves by `siglongjmp` does the same to the hit that it interrupts,
+//! even to one that only counts. That mark looks like the mark of a hit that a handler still
+//! interrupts: handlers may have stacks of their own, so the stack does not tell which one is
+//! further up.
 //!
-//! Cost: no lock, no locked instruction, no heap and no system call on a hit; a thread's first hit
+//! Cost: no lock, no locked instruction, no heap and no system call on a hit. A thread's first hit
 //! maps memory for its slot.
 
 mod delivery;
@@ -80,9 +80,9 @@ use std::sync::atomic::Ordering;
 
 use crate::abi::{Definition, Value};
 
-/// The long way of a hit: on a thread that is new, or inside of a hit, and wherever the way in
-/// marks nothing. `frame` is where its values are, or where the way in has left word of them, and
-/// then also the stack pointer that called the stub; null where neither is known.
+/// The long way of a hit: for a new thread, inside of another hit, and for backends whose way in
+/// sets no mark. `frame` points to the hit's values, or to the frame of the way in, which leads to
+/// the values and to the stack pointer at the call of the stub. It is null if neither is known.
 pub(crate) fn dispatch(definition: &'static Definition, frame: *const Value<'_>) {
     let Some(slot) = Slot::current() else { return };
     let outer = slot.enter();

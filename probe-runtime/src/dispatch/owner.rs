@@ -1,4 +1,4 @@
-//! Whose a slot is, as far as consumers may know.
+//! The owner of a slot, as consumers may know it.
 
 // Safety: relies on callers, who ask on the thread that owns the slot.
 #![expect(unsafe_code, reason = "see above")]
@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Slot;
 use crate::os;
 
-/// How many threads have had a slot.
+/// Number of threads that have had a slot.
 static THREADS: AtomicU64 = AtomicU64::new(0);
 
 impl Slot {
-    /// The owner's error number, which a hit must not change. Asked for on that thread.
+    /// Returns the owner's error number, which a hit must not change. Must be called on the owner's
+    /// thread.
     #[inline(always)]
     pub(super) fn errno(&self) -> os::thread::Errno {
         // SAFETY: this thread owns the slot, and has noted where its error number is.
         unsafe { os::thread::Errno::keep(self.errno.load(Ordering::Relaxed)) }
     }
 
-    /// Says which thread its owner is.
+    /// Records the number and the name of the owner's thread.
     pub(super) fn note_thread(&self) {
         self.errno.store(os::thread::errno_place(), Ordering::Relaxed);
         let name = os::thread::name();
@@ -29,13 +30,14 @@ impl Slot {
         self.thread.store(THREADS.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Which thread it is, or was the last, counted from 1 in the order of their first hits.
+    /// Returns the number of the present or last owner, counted from 1 in the order of threads'
+    /// first hits.
     #[inline(always)]
     pub(crate) fn thread(&self) -> u64 {
         self.thread.load(Ordering::Acquire)
     }
 
-    /// What that thread was called at its first hit, ended by zeros.
+    /// Returns the name that the thread had at its first hit, padded with zeros.
     pub(crate) fn thread_name(&self) -> [u8; 16] {
         let mut name = [0; 16];
         for (bytes, word) in name.as_chunks_mut::<8>().0.iter_mut().zip(&self.name) {
@@ -44,7 +46,7 @@ impl Slot {
         name
     }
 
-    /// Whether its thread has not ended.
+    /// Returns whether the thread has not ended.
     pub(crate) fn is_owned(&self) -> bool {
         self.owner().is_thread()
     }

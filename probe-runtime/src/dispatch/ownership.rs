@@ -1,9 +1,9 @@
-//! Who has a slot: one word, which changes hands whole, and counts the owners.
+//! Ownership of a slot: one word, which changes as a whole, and counts the owners.
 //!
-//! Who finds a thread dead asks the kernel first, and takes its slot from it then. Others may have
-//! done so in between, and the slot may be a new thread's, to which the kernel has given the dead
-//! one's id. So who ends an ownership names that one, not its id alone; of several that end it, one
-//! does. `interleavings` checks that.
+//! A thread that looks for dead owners first asks the kernel, and then takes the slot back. In
+//! between, another thread may have taken it back, and a new thread may own it, with the same id
+//! from the kernel. So ending an ownership names that ownership, not only the thread's id. If
+//! several threads end one ownership, only one succeeds. `interleavings` checks that.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -11,13 +11,13 @@ use super::sync::{AtomicU64, Ordering};
 mod interleavings;
 
 const NOBODY: u32 = 0;
-/// No thread's id, either.
+/// Not the id of any thread.
 const CHANGING: u32 = u32::MAX;
-/// An owner that the kernel can't be asked for by an id, see [`ended`](super::ended).
+/// The id of an owner that the kernel can't be asked for, see [`ended`](super::ended).
 pub(super) const UNASKED: u32 = u32::MAX - 1;
 
-/// Who has a slot at a moment: the owner's id in the lower half, how many owners there were before
-/// in the upper one, modulo 2^32.
+/// An ownership: the owner's id in the lower half, and the number of earlier owners, modulo 2^32,
+/// in the upper half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Owner(u64);
 
@@ -35,18 +35,18 @@ impl Owner {
         Self(self.0.wrapping_add(1 << 32)).with_id(id)
     }
 
-    /// Whether there is one.
+    /// Returns whether a thread owns the slot.
     pub(super) fn is_thread(self) -> bool {
         ![NOBODY, CHANGING].contains(&self.id())
     }
 
-    /// The owner's id, if the kernel can be asked for it.
+    /// Returns the owner's id, if the kernel can be asked for it.
     pub(super) fn asked_for(self) -> Option<u32> {
         (self.is_thread() && self.id() != UNASKED).then(|| self.id())
     }
 }
 
-/// A slot's. Zeroes are nobody's.
+/// The ownership word of a slot. Zeroes mean no owner.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(super) struct Ownership(AtomicU64);
@@ -61,23 +61,25 @@ impl Ownership {
         Owner(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes what nobody has.
+    /// Takes a slot without an owner; returns whether that succeeded.
     pub(super) fn take(&self, id: u32) -> bool {
         let now = self.now();
         now.id() == NOBODY && self.exchange(now, now.next(id))
     }
 
-    /// Of what no other thread knows yet, or of the owner's own, which has another id now.
+    /// Sets the owner of a slot that no other thread knows yet, or changes the id of its present
+    /// owner.
     pub(super) fn set(&self, id: u32) {
         self.0.store(self.now().next(id).0, Ordering::Release);
     }
 
-    /// Ends this ownership, unless somebody else has: then [`clear`](Self::clear) is due.
+    /// Ends this ownership, unless another thread has; returns whether it did. Then
+    /// [`clear`](Self::clear) must follow.
     pub(super) fn end(&self, owner: Owner) -> bool {
         owner.is_thread() && self.exchange(owner, owner.with_id(CHANGING))
     }
 
-    /// Nobody has it from here on. For who has ended it, or is alone.
+    /// Makes the slot free. The caller must have ended the ownership, or be the only thread.
     pub(super) fn clear(&self) {
         self.0.store(self.now().with_id(NOBODY).0, Ordering::Release);
     }

@@ -1,19 +1,19 @@
-//! Waiting until no thread is where something is taken from.
+//! Waiting until no thread uses an object that is about to be taken away.
 //!
-//! 1. The caller has said so: closed a subscription, or published something else in its place (a
-//!    store).
+//! 1. The caller makes it unreachable: closes a subscription, or publishes other data in its place
+//!    (a store).
 //! 2. `heavy_barrier`: every thread that sets its mark later sees that store; the mark of every
 //!    thread that may not have seen it is visible here.
-//! 3. Each slot is watched until its thread is elsewhere: neither on its way between a site and a
-//!    consumer, which takes it some instructions, nor in what is taken away, nor in the hit that it
-//!    was in.
+//! 3. Each slot is watched until its thread is neither between a site and a consumer, which lasts
+//!    for some instructions, nor in the consumer that is taken away, or until the hit that it was
+//!    in has ended.
 //!
-//! Threads in other consumers, however long they may be there, are not waited for. What they have
-//! read is freed when they are gone ([`limbo`](super::limbo)).
+//! Threads in other consumers, however long they stay there, are not waited for. The data that they
+//! have read is freed when they have left ([`limbo`](super::limbo)).
 //!
-//! The asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al., "User-Level
-//! Implementations of Read-Copy Update", the membarrier flavour; Michael, "Hazard Pointers"): a hit
-//! pays one store to begin and one to end, and one for each call of a consumer.
+//! This is the asymmetric form of read-copy-update and of hazard pointers (Desnoyers et al.,
+//! "User-Level Implementations of Read-Copy Update", the membarrier flavour; Michael, "Hazard
+//! Pointers"). A hit pays one store to begin, one to end, and one for each call of a consumer.
 
 use std::thread;
 use std::time::Duration;
@@ -22,43 +22,44 @@ use super::slot::{Slot, free_all, slots};
 use super::{Mark, Subscription, ended};
 use crate::os;
 
-/// Looks before it sleeps, and before it asks whether the thread still exists.
+/// Number of looks before the waiting thread sleeps, and before it asks whether the other thread
+/// still exists.
 const PATIENCE: u32 = 100;
 
-/// Who is waited for, beside threads between sites and consumers.
+/// The threads to wait for, besides those between sites and consumers.
 #[derive(Clone, Copy)]
 pub(crate) enum Awaited<'a> {
-    /// Nobody.
+    /// No others.
     Passing,
-    /// Threads in this one's consumer.
+    /// Threads in this subscription's consumer.
     Subscription(&'a Subscription),
     /// Threads in the callback of discoveries.
     #[cfg(probe_discovers)]
     Callback,
 }
 
-/// Every thread sees what was published and closed before it was made.
+/// Proof of a heavy barrier: every thread sees all that was published and closed before it.
 pub(crate) struct Fenced(());
 
 impl Fenced {
-    /// `None` where there is no barrier.
+    /// Executes the barrier; `None` if the system has none.
     pub(crate) fn new() -> Option<Self> {
         os::heavy_barrier().then_some(Self(()))
     }
 }
 
-/// No thread is there any more.
+/// Proof that no thread is in the awaited place any more.
 pub(crate) struct Left(Option<Mark>);
 
 impl Left {
-    /// Whether it was this one's consumer that was left.
+    /// Returns whether the awaited place was this subscription's consumer.
     pub(super) fn is_of(&self, subscription: &Subscription) -> bool {
         self.0 == Some(subscription.mark())
     }
 }
 
-/// Waits until each thread has left where it is awaited. Returns `None`, without waiting, on a
-/// thread that is in a hit itself: that may be further down its own stack.
+/// Waits until each thread has left the awaited place. Returns `None`, without waiting, on a thread
+/// that is in a hit itself: the awaited call may be further down its own stack.
 pub(crate) fn wait(_fenced: &Fenced, awaited: Awaited<'_>) -> Option<Left> {
     if Slot::known().is_some_and(|own| !own.mark().is_outside()) {
         return None;
@@ -82,7 +83,7 @@ fn wait_for(slot: &Slot, awaited: Option<Mark>) {
             thread::yield_now();
             continue;
         }
-        // Ended inside a consumer (pthread_exit).
+        // The thread has ended inside a consumer (pthread_exit).
         if slot.give_back_of_dead() {
             return;
         }
@@ -90,8 +91,8 @@ fn wait_for(slot: &Slot, awaited: Option<Mark>) {
     }
 }
 
-/// After a fork, in the child: only the thread that forked is left, and it has another id. Others
-/// may have been on their way into a slot or out of one.
+/// For a forked child, where only the thread that forked is left, with another id. Other threads
+/// may have been taking a slot or giving one back.
 pub(crate) fn forget_other_threads() {
     ended::know_process();
     let own = Slot::known();

@@ -1,9 +1,10 @@
-//! What hits take on this machine: told from some of a function that is none of the program's.
+//! The cost of hits on this machine, measured with a function that does not belong to the program.
 //!
-//! The function has two definitions, an entry's and an exit's, which no table lists, and no sites:
-//! its hits are made by calling what an active site leads to. They count, where nobody asks for the
-//! counts, or are delivered to a consumer: the entry's as those of the probe 0, the exit's of the
-//! probe 1. Of several rounds the one in the middle is taken: some are interrupted.
+//! The function has two definitions, of an entry and an exit. No table lists them, and they have no
+//! sites. Their hits are made by calling the code that an active site leads to. They count with
+//! counters that no report reads, or are delivered to a consumer: those of the entry as probe 0,
+//! those of the exit as probe 1. The result is the median of several rounds, since some rounds are
+//! interrupted.
 //!
 //! Cost: some 100 µs each time.
 
@@ -20,11 +21,11 @@ use crate::os::fork::process;
 const CALLS: u32 = 64;
 const ROUNDS: usize = 11;
 
-/// The process whose thread has hooked the definitions. A forked child takes over from a thread that
-/// it does not have.
+/// The process whose thread has hooked the definitions. A forked child may take over from a thread
+/// of its parent.
 static REHEARSING: AtomicU64 = AtomicU64::new(0);
 
-/// Nobody else rehearses meanwhile.
+/// The right to rehearse, held by one thread at a time.
 struct Alone(&'static AtomicU64);
 
 impl Alone {
@@ -43,24 +44,24 @@ impl Drop for Alone {
     }
 }
 
-/// What a call takes whose two hits are counted, in ticks of the clock `now`; `None` where another
-/// thread rehearses, or this one is inside a hit.
+/// Returns the ticks of the clock `now` for a call whose two hits are counted; `None` if another
+/// thread rehearses, or if this thread is inside a hit.
 pub(crate) fn hits_that_count(now: impl Fn() -> u64) -> Option<f64> {
     rehearse(now, &[], || ())
 }
 
-/// The same where both are counted by blocks.
+/// Returns the same for hits that blocks count.
 pub(crate) fn hits_in_place(now: impl Fn() -> u64) -> Option<f64> {
     Slot::current().map(|_| middle(|| round(&now, count_in_place)))
 }
 
-/// The same where they are delivered to a listener; `each` is called after each round.
+/// Returns the same for hits that are delivered to a listener; `each` is called after each round.
 pub(crate) fn hits_that_call<L: Listener>(
     now: impl Fn() -> u64,
     listener: Arc<L>,
     each: impl FnMut(),
 ) -> Option<f64> {
-    // Nothing is suppressed on a thread that is idle.
+    // The thread is idle, so no call is suppressed.
     let action = Action::Call { suppressed: TallyAt::new(0), counted: None };
     let subscription = Subscription::new(listener);
     subscription.settle(Unsettled::FIRST);
@@ -84,7 +85,7 @@ fn rehearse(
     Some(hooked(members, || middle(round)))
 }
 
-/// The function's hits do so meanwhile.
+/// Calls `work` while the function's hits are handled by `members`.
 fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) -> T {
     let room = Room { hooks: 2, rests: 2, members: 2 * members.len() };
     let mut hooks = Hooks::with_room(room, Era::UNKNOWN);
@@ -96,19 +97,19 @@ fn hooked<T>(members: &[(Action, Arc<Subscription>)], work: impl FnOnce() -> T) 
     }
     let found = work();
     CALL.iter().for_each(|definition| definition.hook().store(ptr::null_mut(), Ordering::Release));
-    // Read by this thread's hits only, which are over.
+    // Only this thread's hits read it, and they have ended.
     drop(published);
     found
 }
 
-/// Ticks of a round.
+/// Returns the ticks of a round.
 fn round(now: impl Fn() -> u64, call: fn()) -> u64 {
     let start = now();
     (0..CALLS).for_each(|_| call());
     now().saturating_sub(start)
 }
 
-/// Ticks of a call, of the round in the middle.
+/// Returns the ticks of a call in the median round.
 #[expect(clippy::cast_precision_loss, reason = "ticks of a round")]
 fn middle(round: impl FnMut() -> u64) -> f64 {
     let mut ticks: Vec<_> = std::iter::repeat_with(round).take(ROUNDS).collect();

@@ -1,15 +1,17 @@
-//! Hooks that one operation publishes: all in one piece of memory, what few of them have in others.
+//! Memory for the hooks of one operation: one piece for all hooks, and others for parts that few
+//! hooks have.
 //!
-//! Life: made with room for so many ▸ filled, hook by hook; each is there for a [`Published`],
-//! which has a share in the memory ▸ [`Unpublished`], together with its neighbours ▸ freed with the
-//! last share. So a hook that is still published keeps those that came with it, but for what they
-//! have run instead of functions: at most as many as its attachment has probes.
-//! Cost: 64 bytes for each hook, and one allocation; where a hook has not one member alone, 32 bytes
-//! more, 24 for each member, and two allocations for all of these. Taking hooks back takes no memory
-//! for each.
+//! Life cycle: made with room for a number of hooks ▸ filled, hook by hook; each is held by a
+//! [`Published`], which has a share in the memory ▸ [`Unpublished`], together with its neighbours
+//! ▸ freed with the last share. So a hook that is still published keeps the memory of the hooks
+//! made with it, at most as many as its attachment has probes. Their wrappers are dropped earlier.
+//!
+//! Cost: 64 bytes for each hook, and one allocation. Hooks that do not have exactly one member take
+//! 32 bytes more, 24 for each member, and two allocations for all of them. Taking hooks back
+//! allocates no memory per hook.
 
-// Safety: relies on no piece of memory being moved: all have room for all from the beginning. And on
-// callers, who drop what was unpublished when no thread can be reading it.
+// Safety: relies on no piece of memory being moved: each has enough room from the beginning. Also
+// relies on callers, who drop unpublished hooks only when no thread can be reading them.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::mem::ManuallyDrop;
@@ -20,18 +22,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::hook::{Action, Hook, Member, Rest};
 use super::{Era, ProbeId, Subscription, TallyAt, Wrapper, Wrappers};
 
-/// For how much there is room.
+/// The number of objects to make room for.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Room {
     pub(crate) hooks: usize,
-    /// Those of them that may have something else than one member alone.
+    /// Number of hooks that may not have exactly one member.
     pub(crate) rests: usize,
-    /// The members of these.
+    /// Number of members of these.
     pub(crate) members: usize,
 }
 
 impl Room {
-    /// For the hook, if there is one, of so many who listen, which has wrappers or may have.
+    /// Adds room for the hook of a probe with `listening` members, if there are any. `has_rest`
+    /// says that it may have several members or wrappers.
     #[inline]
     pub(crate) fn add(&mut self, listening: usize, has_rest: bool) {
         if listening != 0 {
@@ -44,16 +47,16 @@ impl Room {
     }
 }
 
-/// All pieces of memory. Only the maker of hooks changes it.
+/// All pieces of memory. Only the maker of the hooks changes it.
 pub(super) struct Slab {
     hooks: Vec<Hook>,
     rests: Vec<Rest>,
     members: Vec<Member>,
-    /// Those of the members, each once.
+    /// Subscriptions of the members, each once.
     subscriptions: Vec<Arc<Subscription>>,
-    /// When its hooks were published.
+    /// The era in which its hooks were published.
     since: Era,
-    /// How many hooks are yet to be made, or to be dropped; and one more while there is a maker.
+    /// Number of hooks that are not made yet or not dropped yet, plus one while there is a maker.
     shares: AtomicUsize,
 }
 
@@ -73,13 +76,13 @@ impl Slab {
         }
     }
 
-    /// Of the members from `first` on, and of wrappers, the oldest first.
+    /// Adds a rest with the members from `first` on, and with the wrappers, given oldest first.
     fn add_rest(&mut self, first: usize, wrapping: Vec<Arc<Wrapper>>) -> *mut Rest {
         assert!(self.rests.len() < self.rests.capacity(), "room for another rest");
         let wrappers = (!wrapping.is_empty()).then(|| wrapping.into_iter().rev().collect::<Wrappers>());
         let at = self.rests.len();
-        // SAFETY: within the members, or at their end; they are not moved, and are dropped together
-        // with the rest. A slice would be one of those members, too, that hits are reading.
+        // SAFETY: the pointer is within the members, or at their end. They are not moved, and are
+        // dropped together with the rest. A slice would borrow members that hits are reading.
         self.rests.push(unsafe {
             Rest::new(self.members.as_ptr().add(first), self.members.len() - first, wrappers)
         });
@@ -88,7 +91,7 @@ impl Slab {
     }
 
     /// # Safety
-    /// The caller has as many shares, and does not use the slab any more.
+    /// The caller must have `shares` shares, and must not use the slab any more.
     unsafe fn give_back(slab: NonNull<Self>, shares: usize) {
         // SAFETY: alive, since the caller has a share.
         let before = unsafe { slab.as_ref() }.shares.fetch_sub(shares, Ordering::AcqRel);
@@ -106,7 +109,7 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// With room for so many hooks, which are published now.
+    /// Makes room for the hooks, which are published in the era `now`.
     pub(crate) fn with_room(room: Room, now: Era) -> Self {
         let slab = Slab {
             hooks: Vec::with_capacity(room.hooks),
@@ -119,11 +122,11 @@ impl Hooks {
         Self { slab: NonNull::from(Box::leak(Box::new(slab))), left: room.hooks }
     }
 
-    /// Makes the hook of a probe, which has this counter: what a hit does for each subscription, and
-    /// whether it counts now in place of being delivered.
+    /// Makes the hook of a probe with this counter. `listening` gives the effect of a hit for each
+    /// subscription, and whether it is now counted instead of delivered.
     ///
     /// # Panics
-    /// Without room.
+    /// If there is no room left.
     #[inline]
     pub(crate) fn add<'a>(
         &mut self,
@@ -140,15 +143,15 @@ impl Hooks {
                 continue;
             }
             slab.share(subscription);
-            // Whether it is alone, the next one tells.
+            // Only the next member shows whether this one is alone.
             slab.members_extend(last.replace(Member::new(action, subscription, is_counting)));
         }
         let sole = if slab.members.len() == first { last.take() } else { None };
         slab.members_extend(last);
         let has_rest = slab.members.len() != first || !wrapping.is_empty();
         let rest = if has_rest { slab.add_rest(first, wrapping) } else { ptr::null_mut() };
-        // SAFETY: the rest, and its members, are not moved, and are dropped with the hook, as are
-        // the subscriptions.
+        // SAFETY: the rest and its members are not moved, and are dropped with the hook, as are the
+        // subscriptions.
         let hook = unsafe {
             match sole {
                 Some(sole) => Hook::of_one(probe, sole.counting_at(counter), counter, rest),
@@ -158,10 +161,10 @@ impl Hooks {
         self.put(hook)
     }
 
-    /// The same where one attachment is all, and has nothing run instead of the function.
+    /// Makes the hook of a probe with only one attachment and no wrapper.
     ///
     /// # Panics
-    /// As [`add`](Self::add).
+    /// The same as [`add`](Self::add).
     #[inline]
     pub(crate) fn add_one(
         &mut self,
@@ -172,13 +175,13 @@ impl Hooks {
         debug_assert!(!matches!(action, Action::Wrap));
         self.slab().share(subscription);
         let sole = Member::new(action, subscription, is_counting).counting_at(counter);
-        // SAFETY: the slab has the subscription as long as there are hooks.
+        // SAFETY: the slab keeps the subscription as long as there are hooks.
         self.put(unsafe { Hook::of_one(probe, sole, counter, ptr::null_mut()) })
     }
 
     fn slab(&mut self) -> &mut Slab {
-        // SAFETY: threads that read published hooks have references to these, to members and to
-        // rests, but none to the slab.
+        // SAFETY: threads that read published hooks have references to hooks, members and rests,
+        // but none to the slab.
         unsafe { self.slab.as_mut() }
     }
 
@@ -189,7 +192,7 @@ impl Hooks {
         let slab = self.slab();
         let at = slab.hooks.len();
         slab.hooks.push(hook);
-        // SAFETY: within it. Not moved, as there was room.
+        // SAFETY: within the vector, which was not moved, as there was room.
         let hook = unsafe { NonNull::new_unchecked(slab.hooks.as_mut_ptr().add(at)) };
         Published { hook, slab: self.slab }
     }
@@ -202,23 +205,23 @@ impl Drop for Hooks {
     }
 }
 
-/// A hook that hits may be reading: dropped when none can any more.
+/// A hook that hits may be reading. Drop it only when no hit can.
 pub(crate) struct Published {
     hook: NonNull<Hook>,
     slab: NonNull<Slab>,
 }
 
-// SAFETY: a share in what is `Send` and `Sync`.
+// SAFETY: a share in memory that is `Send` and `Sync`.
 unsafe impl Send for Published {}
 
 impl Published {
-    /// What runs instead of a function is the program's: it goes now, though the slab may live on.
+    /// Drops the wrappers, which belong to the program, although the slab may live on.
     fn drop_wrappers(&mut self) {
-        // SAFETY: no thread can be reading the hook, and nobody else drops it.
+        // SAFETY: no thread can be reading the hook, and no other thread drops it.
         drop(unsafe { self.hook.as_mut() }.take_wrappers());
     }
 
-    /// For `Definition::hook`.
+    /// Returns the pointer for `Definition::hook`.
     pub(crate) fn as_ptr(&self) -> *mut () {
         self.hook.as_ptr().cast()
     }
@@ -228,7 +231,7 @@ impl std::ops::Deref for Published {
     type Target = Hook;
 
     fn deref(&self) -> &Hook {
-        // SAFETY: it is there as long as this share is.
+        // SAFETY: the hook lives as long as this share.
         unsafe { self.hook.as_ref() }
     }
 }
@@ -241,20 +244,20 @@ impl Drop for Published {
     }
 }
 
-/// Hooks of one slab that no hit finds any more, but hits may be reading: dropped when none can, by
-/// one locked instruction.
+/// Hooks of one slab that no new hit finds, but that hits may still be reading. Drop them when no
+/// hit can; that takes one locked instruction.
 pub(crate) struct Unpublished {
     slab: NonNull<Slab>,
     shares: usize,
-    /// Those of the hooks that have something run instead of functions.
+    /// The hooks that have wrappers.
     wrapping: Vec<ManuallyDrop<Published>>,
 }
 
-// SAFETY: shares in what is `Send` and `Sync`.
+// SAFETY: shares in memory that is `Send` and `Sync`.
 unsafe impl Send for Unpublished {}
 
 impl Unpublished {
-    /// Adds a hook to those that came before it: most are one slab's.
+    /// Adds a hook to the ones already in `all`. Most hooks belong to the same slab.
     #[inline]
     pub(crate) fn add(all: &mut Vec<Self>, hook: Published) {
         let slab = hook.slab;
@@ -269,9 +272,9 @@ impl Unpublished {
         }
     }
 
-    /// When they were published.
+    /// Returns the era in which the hooks were published.
     pub(crate) fn since(&self) -> Era {
-        // SAFETY: it is there as long as there are shares.
+        // SAFETY: the slab lives as long as there are shares.
         unsafe { self.slab.as_ref() }.since
     }
 }
@@ -279,7 +282,7 @@ impl Unpublished {
 impl Drop for Unpublished {
     fn drop(&mut self) {
         self.wrapping.iter_mut().for_each(|hook| hook.drop_wrappers());
-        // SAFETY: so many hooks' shares, none of which is used any more.
+        // SAFETY: the shares of these hooks, none of which is used any more.
         unsafe { Slab::give_back(self.slab, self.shares) };
     }
 }
@@ -302,7 +305,8 @@ mod tests {
         let (closure, count) = (Arc::new(()), Arc::new(Subscription::new(Arc::new(Nobody))));
         let wrapper = Wrapper::new::<()>(&FUNCTION, Box::new(Arc::clone(&closure)));
         let wrapping = Arc::new(Subscription::of_wrapper(wrapper));
-        // Whoever counts two functions has published both hooks; one of the two is replaced.
+        // The attachment that counts two functions has published both hooks; one of the two is
+        // replaced.
         let tally = |number| (Action::Tally(TallyAt::new(number)), &count, false);
         let mut hooks = Hooks::with_room(Room { hooks: 2, rests: 1, members: 0 }, Era::UNKNOWN);
         let replaced =
@@ -346,7 +350,7 @@ mod tests {
         assert_eq!([&one, &two].map(|hook| (hook.probe().index(), hook.members().len())), [(7, 1), (8, 2)]);
         assert_eq!(Arc::strong_count(&subscription), 2, "one for all");
         drop(one);
-        // There was room for a third.
+        // There was room for a third hook.
         drop(hooks);
         assert_eq!((Arc::strong_count(&subscription), two.members().len()), (2, 2));
         drop(two);

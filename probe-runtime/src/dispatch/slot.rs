@@ -1,15 +1,16 @@
-//! A thread's slot: its mark, and its part of every counter.
+//! A thread's slot: its mark, and its share of every counter.
 //!
-//! Life: taken at the thread's first hit, from the free ones or from new memory; given back when
-//! the thread ends, *with its counts*, which stay in every sum. Never unmapped, so a detacher may
-//! look at any slot at any time. A thread that hits a probe after the C library has told of its end
-//! takes a slot once more, and where no key is left that takes no heap, no end is told: whoever
-//! needs a slot, or waits for one, then asks the kernel whether its owner is still there
-//! ([`ended`](super::ended)).
-//! Cost: 32 MiB of address space a thread, of which the touched pages are real.
+//! Life cycle: taken at the thread's first hit, from the free slots or from new memory ▸ given
+//! back when the thread ends, *with its counts*, which stay in every sum. Slots are never unmapped,
+//! so any thread may look at any slot at any time. A thread that hits a probe after the C library
+//! has reported its end takes a slot again. If no key is left that needs no heap, the library
+//! reports no end. In both cases a thread that needs a slot, or waits for one, asks the kernel
+//! whether its owner still exists ([`ended`](super::ended)).
+//!
+//! Cost: 32 MiB of address space per thread, of which only touched pages take memory.
 
-// Safety: relies on slots being zeroed memory that is never given back, so that references to them
-// are good for ever, and on all their fields being atomics.
+// Safety: relies on slots being zeroed memory that is never unmapped, so that references to them
+// stay valid, and on all their fields being atomics.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::ffi::c_void;
@@ -26,41 +27,41 @@ use crate::arch::backend;
 use crate::os;
 use crate::os::cancel::Uncancellable;
 
-/// Bytes of a slot.
+/// Size of a slot in bytes.
 #[cfg(probe_backend = "x86_64")]
 const SPAN: usize = 32 << 20;
 #[cfg(not(any(probe_backend = "x86_64", miri)))]
 const SPAN: usize = 1 << 20;
-// Miri looks at all of a slot whenever a reference to it is passed on.
+// Miri looks at all of a slot whenever a reference to it is passed.
 #[cfg(all(not(probe_backend = "x86_64"), miri))]
 const SPAN: usize = 8 << 10;
 
-/// How many counters there are.
+/// Number of counters.
 pub(crate) const TALLIES: usize = (SPAN - HEAD) / size_of::<AtomicU64>();
 
 /// Bytes before the counters.
 const HEAD: usize = 128;
 
-/// Where is counted what nobody asks for: bytes from the start of the slot. The second place is for
-/// rehearsals.
+/// Offset of a counter that no report reads, in bytes from the start of the slot. Rehearsals use a
+/// second one.
 pub(crate) const UNREAD: usize = offset_of!(Slot, unread);
 #[cfg(all(feature = "profiler", probe_backend = "x86_64"))]
 pub(crate) const ALSO_UNREAD: usize = offset_of!(Slot, reserved);
 
-/// One counter: its place in every slot. Counted from 1, so that who may have none takes no more
+/// One counter: its place in every slot. Counted from 1, so that an optional one takes no more
 /// space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TallyAt(NonZeroU32);
 
 impl TallyAt {
-    /// The counter with this number, below [`TALLIES`].
+    /// Returns the counter with this number, which must be below [`TALLIES`].
     pub(crate) fn new(number: usize) -> Self {
         assert!(number < TALLIES, "there are {TALLIES} counters");
         let from_one = u32::try_from(number + 1).expect("a slot is smaller than 4 GiB");
         Self(NonZeroU32::new(from_one).expect("it is not 0"))
     }
 
-    /// Bytes from the start of the slot; never 0.
+    /// Returns the offset in bytes from the start of the slot; never 0.
     pub(crate) fn offset(self) -> usize {
         HEAD + self.number() * size_of::<AtomicU64>()
     }
@@ -71,27 +72,28 @@ impl TallyAt {
     }
 }
 
-/// A thread's memory. Only ever behind a reference: it is far larger than a stack.
+/// A thread's memory. Always behind a reference, since it is far larger than a stack.
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     presence: Presence,
     owner: Ownership,
     next: AtomicPtr<Slot>,
-    /// When the owner began, where threads end unnoticed: its id may be another thread's later.
+    /// Start time of the owner, where threads may end unreported: another thread may get its id
+    /// later.
     birth: AtomicU64,
-    /// Hits of probes that are active for a replacement alone.
+    /// Hits of probes that are active only for a replacement.
     unread: AtomicU64,
-    /// Which thread it is, counted from 1 in the order of their first hits.
+    /// The thread's number, counted from 1 in the order of threads' first hits.
     pub(super) thread: AtomicU64,
-    /// The thread's name at its first hit, ended by zeros.
+    /// The thread's name at its first hit, padded with zeros.
     pub(super) name: [AtomicU64; 2],
-    /// Where the owner's error number is.
+    /// Address of the owner's error number.
     pub(super) errno: AtomicPtr<i32>,
     reserved: [AtomicU64; 5],
     counters: [AtomicU64; TALLIES],
 }
 
-// The model checker's are larger, and lie in no slot.
+// The model checker's types are larger, and lie in no slot.
 #[cfg(not(all(test, loom)))]
 const _: () = {
     assert!(size_of::<Slot>() == SPAN);
@@ -101,14 +103,14 @@ const _: () = {
 
 /// All slots, newest first.
 static SLOTS: AtomicPtr<Slot> = AtomicPtr::new(ptr::null_mut());
-/// How many there are.
+/// Number of slots.
 static MADE: AtomicUsize = AtomicUsize::new(0);
-/// How many of them have no owner.
+/// Number of slots without an owner.
 static FREE: AtomicUsize = AtomicUsize::new(0);
-/// Hits of threads for which there was no memory.
+/// Number of hits of threads for which there was no memory.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Gets ready for threads' first hits, before any site is active.
+/// Prepares for threads' first hits, before any site is active.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -117,8 +119,8 @@ pub(crate) fn prepare() {
     });
 }
 
-/// Hits, of all probes, that were lost because their threads could get no memory for their
-/// counters.
+/// Returns the number of hits, of all probes, that were lost because their threads could get no
+/// memory for their counters.
 ///
 /// ```
 /// // At the end of a report:
@@ -130,7 +132,7 @@ pub fn lost_hits() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// All slots, of live threads and free ones.
+/// Returns all slots, of live threads and free ones.
 pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
     // SAFETY: slots are never given back.
     let at = |slot: *mut Slot| unsafe { slot.as_ref() };
@@ -139,26 +141,26 @@ pub(crate) fn slots() -> impl Iterator<Item = &'static Slot> {
     })
 }
 
-/// How many slots there are.
+/// Returns the number of slots.
 pub(super) fn made() -> usize {
     MADE.load(Ordering::Relaxed)
 }
 
-/// Frees slots whose threads are no more, whatever these were doing to them; all others have
-/// owners, and nobody takes or gives back any meanwhile. The counts stay.
+/// Frees slots whose threads no longer exist, in whatever state these left them. All other slots
+/// have owners, and no thread takes or gives back a slot meanwhile. The counts stay.
 pub(super) fn free_all(slots: impl Iterator<Item = &'static Slot>) {
     let free = slots.map(Slot::free).count();
     FREE.store(free, Ordering::Relaxed);
 }
 
 impl Slot {
-    /// This thread's slot, taken now if this is its first hit; `None`, and a lost hit, without
-    /// memory.
+    /// Returns this thread's slot, and takes one if this is its first hit; `None`, and a lost hit,
+    /// without memory.
     pub(super) fn current() -> Option<&'static Self> {
         Self::known().or_else(Self::take)
     }
 
-    /// This thread's slot, if it has one.
+    /// Returns this thread's slot, if it has one.
     pub(super) fn known() -> Option<&'static Self> {
         // SAFETY: slots are never given back.
         unsafe { backend::slot().as_ref() }
@@ -166,7 +168,7 @@ impl Slot {
 
     #[cold]
     fn take() -> Option<&'static Self> {
-        // Else the slot would be lost with the thread.
+        // If this thread were cancelled here, its slot would be lost.
         let _whole = Uncancellable::new();
         let errno = os::thread::errno();
         let id = present_id();
@@ -182,8 +184,8 @@ impl Slot {
         slot
     }
 
-    /// Makes this the slot of this thread, which has taken it; returns that thread's, which is
-    /// another one where a signal handler's hit was faster.
+    /// Makes this, which the thread has just taken, the slot of this thread. Returns the thread's
+    /// slot, which is another one if a signal handler's hit was faster.
     fn settle(&'static self, id: u32) -> &'static Self {
         self.note_birth(id);
         self.note_thread();
@@ -210,8 +212,9 @@ impl Slot {
         Some(slot)
     }
 
-    /// Only where no end is told: it takes system calls. Of an owner whose id is another thread's
-    /// by now, a slot is given back when that thread has ended, too.
+    /// Records the owner's start time, but only where ends are not reported, since it takes system
+    /// calls. If another thread has the owner's id by now, the slot is given back when that thread
+    /// has ended, too.
     fn note_birth(&self, id: u32) {
         let birth = if os::thread::tells_exit() { 0 } else { os::thread::birth(id) };
         self.birth.store(birth, Ordering::Release);
@@ -241,8 +244,8 @@ impl Slot {
         self.owner.set(id);
     }
 
-    /// Ends this ownership, if nobody else has; the counts stay. By then the slot may be another
-    /// thread's, which must keep its mark.
+    /// Ends this ownership, unless another thread has; the counts stay. By then the slot may belong
+    /// to another thread, whose mark must stay.
     pub(super) fn give_back(&self, owner: Owner) {
         if self.owner.end(owner) {
             self.free();
@@ -256,7 +259,7 @@ impl Slot {
         self.owner.clear();
     }
 
-    /// The owner's id, if the kernel can be asked for it.
+    /// Returns the owner's id, if the kernel can be asked for it.
     #[cfg(all(feature = "profiler", probe_backend = "x86_64", not(miri)))]
     pub(crate) fn asked_for(&self) -> Option<u32> {
         self.owner().asked_for()
@@ -266,7 +269,7 @@ impl Slot {
         self.owner.now()
     }
 
-    /// When the owner began; 0 where that is not known.
+    /// Returns the start time of the owner; 0 if it is not known.
     pub(super) fn birth(&self) -> u64 {
         self.birth.load(Ordering::Acquire)
     }
@@ -276,40 +279,40 @@ impl Slot {
         self.presence.mark()
     }
 
-    /// Begins a hit on the owner's thread; returns the mark to leave with.
+    /// Begins a hit on the owner's thread; returns the mark that `leave` restores.
     pub(super) fn enter(&self) -> Mark {
         self.presence.enter()
     }
 
-    /// Ends it.
+    /// Ends a hit.
     #[inline(always)]
     pub(super) fn leave(&self, outer: Mark) {
         self.presence.leave(outer);
     }
 
-    /// Only the owner marks its slot.
+    /// Only the owner may mark its slot.
     #[inline(always)]
     pub(super) fn set_mark(&self, mark: Mark) {
         self.presence.set(mark);
     }
 
-    /// Where the owner is.
+    /// Returns the state of the owner.
     #[inline(always)]
     pub(super) fn presence(&self) -> &Presence {
         &self.presence
     }
 
-    /// Bumps a counter. Only the owner does.
+    /// Increments a counter. Only the owner may.
     pub(crate) fn tally(&self, at: TallyAt) {
         backend::bump(self.counter(at));
     }
 
-    /// What this slot's threads have counted.
+    /// Returns the count of this slot's threads.
     pub(crate) fn count(&self, at: TallyAt) -> u64 {
         self.counter(at).load(Ordering::Relaxed)
     }
 
-    /// Sets a counter to zero; nobody may be counting there.
+    /// Sets a counter to zero. No thread may be counting with it.
     pub(crate) fn reset(&self, at: TallyAt) {
         // Reading first leaves untouched pages untouched.
         if self.count(at) != 0 {
@@ -317,7 +320,7 @@ impl Slot {
         }
     }
 
-    /// A counter that whoever has taken it uses in his own way.
+    /// Returns a counter that the code which reserved it uses in its own way.
     #[inline(always)]
     pub(crate) fn word(&self, at: TallyAt) -> &AtomicU64 {
         self.counter(at)
@@ -330,19 +333,19 @@ impl Slot {
 }
 
 unsafe extern "C" fn release(slot: *mut c_void) {
-    // What a thread sets after its last destructor, glibc leaves to the next thread that gets its
-    // stack.
+    // If a thread sets the value after its last destructor, glibc leaves it to the next thread that
+    // gets its stack.
     if !ptr::eq(backend::slot(), slot.cast()) {
         return;
     }
     backend::set_slot(ptr::null_mut());
-    // SAFETY: `take` handed in a slot, and slots are never given back to the system.
+    // SAFETY: `take` passed a slot, and slots are never given back to the system.
     if let Some(slot) = unsafe { slot.cast::<Slot>().as_ref() } {
         slot.give_back(slot.owner());
     }
 }
 
-/// This thread's id, as an owner.
+/// Returns this thread's id as an owner.
 fn present_id() -> u32 {
     if ended::is_process_known() { os::thread::id() } else { UNASKED }
 }
@@ -360,7 +363,7 @@ mod tests {
         assert!(!slot.give_back_of_dead(), "of a thread that is known by its id only");
         slot.birth.store(began, Ordering::Release);
         assert!(!slot.give_back_of_dead());
-        // It ended in a consumer, unnoticed, and this thread has its id now.
+        // The owner ended in a consumer, unreported, and this thread has its id now.
         slot.birth.store(began - 1, Ordering::Release);
         assert!(slot.give_back_of_dead());
         assert_eq!((slot.is_owned(), slot.mark()), (false, Mark::IDLE));
@@ -371,7 +374,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "fork(2)")]
     fn a_child_frees_what_was_changing_hands_when_it_was_forked() {
         let slot = Slot::create(os::thread::id()).unwrap();
-        // Its thread had ended in a consumer, and another was giving it back.
+        // Its thread had ended in a consumer, and another thread was giving it back.
         slot.set_mark(Mark::consuming(4096));
         assert!(slot.owner.end(slot.owner()));
         // SAFETY: the child looks at slots, and waits for them; it takes no lock and no heap.

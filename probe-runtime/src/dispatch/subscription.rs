@@ -1,7 +1,7 @@
-//! An attachment, as its hits see it: whose consumer is called, and whether it still is.
+//! An attachment as its hits see it: its consumer, and whether that is still called.
 
-// Safety: relies on a consumer's owner being taken only when it is closed and threads were waited
-// for since, and on calls being made under the mark that they are waited for by.
+// Safety: relies on a consumer's owner being taken only after the subscription is closed and
+// threads were waited for, and on calls being made under the mark that this wait checks.
 #![expect(unsafe_code, reason = "see above")]
 
 use std::any::Any;
@@ -15,38 +15,39 @@ use super::quiesce::Left;
 use super::{Event, Listener, Mark, Wrapper};
 use crate::abi::Definition;
 
-/// The consumer, and whether it is called.
+/// The consumer, and the reasons not to call it.
 pub(crate) struct Subscription {
-    /// Good until `owner` is taken.
+    /// Valid until `owner` is taken.
     consumer: Called,
-    /// Made for the consumer's type.
+    /// Instantiated for the consumer's type.
     deliver: Deliver,
-    /// Taken when it is closed and no thread is in it; else dropped with this.
+    /// Taken when the subscription is closed and no thread is in the consumer; else dropped with
+    /// it.
     owner: Mutex<Option<Arc<dyn Listener>>>,
     wrapper: Option<Arc<Wrapper>>,
-    /// Whether it needs a thread that a forked child does not have.
+    /// Whether the consumer needs a thread that a forked child does not have.
     needs_thread: bool,
     needs_order: bool,
-    /// Why the consumer is not called: of what follows; 0 if it is.
+    /// Reasons why the consumer is not called, from the constants below; 0 if it is called.
     silence: AtomicU8,
     failure: OnceLock<String>,
-    /// See [`Event::generation`]. Even numbers are given under the control lock.
+    /// See [`Event::generation`]. The holder of the control lock sets even numbers.
     generation: AtomicU32,
 }
 
-/// The consumer has panicked, or was left behind in a parent.
+/// The consumer has panicked, or was left behind in a parent process.
 const FAILED: u8 = 1;
-/// Its attachment is paused, and whoever has paused it waits.
+/// The attachment is paused, and the pause also holds for hits under way.
 const PAUSED: u8 = 2;
-/// Its attachment is gone.
+/// The attachment is gone.
 const CLOSED: u8 = 4;
-/// Of those that have failed: it needs a thread that this forked child does not have.
+/// In addition to `FAILED`: the consumer needs a thread that this forked child does not have.
 const ORPHANED: u8 = 8;
 
-/// Where a consumer lies.
+/// Address of a consumer.
 struct Called(*const dyn Listener);
 
-// SAFETY: consumers are `Sync`, and who owns it is beside it.
+// SAFETY: consumers are `Sync`, and the owner is beside the pointer.
 unsafe impl Send for Called {}
 // SAFETY: as above.
 unsafe impl Sync for Called {}
@@ -57,31 +58,33 @@ unsafe impl Sync for Called {}
 pub(crate) struct Unsettled(u32);
 
 impl Unsettled {
-    /// That of the attachment's own beginning.
+    /// The switch that begins the attachment.
     pub(crate) const FIRST: Self = Self(2);
 }
 
-/// Stands for the consumer of a replacement.
+/// Takes the place of the consumer of a replacement.
 struct Nobody;
 
 impl Listener for Nobody {
     fn hit(&self, _event: &Event<'_>) {}
 }
 
-/// Is called when a consumer has failed.
+/// Called when a consumer has failed.
 static ON_FAILURE: OnceLock<fn()> = OnceLock::new();
 
-/// Has this called, inside of the hit, whenever a consumer has failed; the first one that is given.
+/// Sets the function to call, inside of the hit, whenever a consumer has failed. The first call
+/// decides.
 pub(crate) fn on_failure(tell: fn()) {
     let _ = ON_FAILURE.set(tell);
 }
 
-/// What an orphaned subscription says.
+/// The failure message of an orphaned subscription.
 const LEFT_BEHIND: &str =
     "left behind in the parent of this forked process, with the thread that the consumer needs";
 
 impl Subscription {
-    /// Asks the consumer what it needs: not under the control lock.
+    /// Makes a subscription. Asks the consumer for its needs, so it must not be called under the
+    /// control lock.
     pub(crate) fn new<L: Listener>(consumer: Arc<L>) -> Self {
         Self {
             wrapper: None,
@@ -96,19 +99,19 @@ impl Subscription {
         }
     }
 
-    /// The consumer.
+    /// Returns the consumer.
     ///
     /// # Safety
-    /// It is of this type: `deliver` was made for it. It was not closed after this thread was
-    /// [marked](Self::mark) as in it: whoever closes it waits for the mark to go before the owner
-    /// is taken.
+    /// The consumer must have type `L`, for which `deliver` was instantiated. It must not have been
+    /// closed after this thread was [marked](Self::mark) as in it: the thread that closes it waits
+    /// for the mark to go before the owner is taken.
     #[inline(always)]
     pub(super) unsafe fn consumer_as<L: Listener>(&self) -> &L {
         // SAFETY: the caller's promise.
         unsafe { &*self.consumer.0.cast() }
     }
 
-    /// What calls the consumer, made for its type.
+    /// Returns the function that calls the consumer, instantiated for its type.
     pub(super) fn deliver(&self) -> Deliver {
         self.deliver
     }
@@ -117,7 +120,7 @@ impl Subscription {
         self.needs_order
     }
 
-    /// Of a replacement, what runs instead of the function.
+    /// Returns the wrapper of a replacement, which runs instead of the function.
     pub(super) fn wrapper(&self) -> Option<Arc<Wrapper>> {
         self.wrapper.clone()
     }
@@ -127,8 +130,8 @@ impl Subscription {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Its sites are about to be switched, by the holder of the control lock. What is returned goes
-    /// to [`settle`](Self::settle).
+    /// Begins a switch of the attachment's sites. Must be called by the holder of the control lock.
+    /// Pass the result to [`settle`](Self::settle).
     pub(crate) fn unsettle(&self) -> Unsettled {
         // Never 0.
         let next = (self.generation() | 1).wrapping_add(1).max(Unsettled::FIRST.0);
@@ -136,21 +139,21 @@ impl Subscription {
         Unsettled(next)
     }
 
-    /// Every thread executes what was switched, unless there has been another switch since: that
-    /// one settles it.
+    /// Ends a switch, when every thread executes the new instructions. If another switch has begun
+    /// since, only that one can be ended.
     pub(crate) fn settle(&self, Unsettled(switched): Unsettled) {
         let next = switched.wrapping_add(1);
         let _ = self.generation.compare_exchange(switched, next, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// The same, by the holder of the control lock, where no thread is waited for.
+    /// The same for the holder of the control lock, if no thread is waited for.
     pub(crate) fn settle_locked(&self, Unsettled(switched): Unsettled) {
         if self.generation() == switched {
             self.generation.store(switched.wrapping_add(1), Ordering::Release);
         }
     }
 
-    /// That of a replacement, which no hit is told of.
+    /// Makes the subscription of a replacement, to which no hit is delivered.
     pub(crate) fn of_wrapper(wrapper: Wrapper) -> Self {
         Self { wrapper: Some(Arc::new(wrapper)), ..Self::new(Arc::new(Nobody)) }
     }
@@ -159,20 +162,21 @@ impl Subscription {
         self.silence.load(Ordering::Relaxed) & FAILED != 0
     }
 
-    /// Whether its hits are nothing to it, at the moment or for good.
+    /// Returns whether hits pass the consumer by, for now or for good.
     #[inline(always)]
     pub(super) fn is_silent(&self) -> bool {
         self.silence.load(Ordering::Relaxed) != 0
     }
 
-    /// The mark of threads in its consumer.
+    /// Returns the mark of threads in its consumer.
     #[inline(always)]
     pub(super) fn mark(&self) -> Mark {
         Mark::consuming(ptr::from_ref(self).addr())
     }
 
-    /// Has hits that are under way call its consumer no more, or again. Those that only count do so
-    /// until they come from another consumer. By the holder of the control lock.
+    /// Makes hits under way stop calling the consumer, or call it again. Hits that only count go on
+    /// counting, unless they have just called another consumer. Must be called by the holder of the
+    /// control lock.
     pub(crate) fn set_silent(&self, is_silent: bool) {
         if is_silent {
             self.silence.fetch_or(PAUSED, Ordering::Relaxed);
@@ -181,29 +185,33 @@ impl Subscription {
         }
     }
 
-    /// Has hits pass it by for good.
+    /// Makes hits pass the consumer by for good.
     pub(crate) fn close(&self) {
         self.silence.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
-    /// Takes the consumer out, once it is [closed](Self::close) and threads were [waited
-    /// for](super::wait) since.
+    /// Takes the consumer out, after it was [closed](Self::close) and threads were [waited
+    /// for](super::wait).
+    ///
+    /// # Panics
+    /// If it may still be called.
     pub(crate) fn take_consumer(&self, left: &Left) -> Option<Arc<dyn Listener>> {
         let is_closed = self.silence.load(Ordering::Relaxed) & CLOSED != 0;
         assert!(is_closed && left.is_of(self), "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out what its attachment left:
-    /// no hit finds it any more, though hooks of others that were made together with its own may
-    /// keep this.
+    /// Takes the consumer out, when [`Limbo`](super::Limbo) has given out the attachment's hooks.
+    /// No hit finds the consumer any more, though other attachments' hooks that were made in the
+    /// same operation may keep the subscription alive.
     pub(crate) fn take_unreachable(&self) -> Option<Arc<dyn Listener>> {
         assert_ne!(self.silence.load(Ordering::Relaxed) & CLOSED, 0, "it may be called");
         self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// In a forked child: fails what needs a thread of the parent's; returns whether it does. No
-    /// heap, no lock, since a thread that the child does not have may have been in here.
+    /// In a forked child: marks the subscription as failed if it needs a thread of the parent's;
+    /// returns whether it does. Takes no heap and no lock, since a thread that the child does not
+    /// have may have been in here.
     pub(crate) fn orphan(&self) -> bool {
         if self.needs_thread {
             self.silence.fetch_or(FAILED | ORPHANED, Ordering::Relaxed);
@@ -211,14 +219,14 @@ impl Subscription {
         self.needs_thread
     }
 
-    /// What the consumer said when it panicked, or that it was left behind.
+    /// Returns the message of the consumer's panic, or says that it was left behind.
     pub(crate) fn failure(&self) -> Option<&str> {
         let is_orphaned = self.silence.load(Ordering::Relaxed) & ORPHANED != 0;
         self.failure.get().map(String::as_str).or(is_orphaned.then_some(LEFT_BEHIND))
     }
 
-    /// Calls the consumer, on a thread whose slot is [marked](Self::mark) for that; a panic ends
-    /// here, and with it the attachment's part in the program.
+    /// Calls the consumer, on a thread whose slot is [marked](Self::mark) for that. A panic ends
+    /// here, and the consumer is not called again.
     pub(super) fn call(&self, event: &Event<'_>) {
         if self.is_silent() {
             return;

@@ -1,4 +1,4 @@
-//! What presence synchronises with: the real thing, or that of the model checker.
+//! The atomics and barriers of `presence`: the real ones, or those of the model checker.
 
 #[cfg(not(all(test, loom)))]
 pub(super) use {
@@ -9,7 +9,7 @@ pub(super) use {
 #[cfg(all(test, loom))]
 pub(super) use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What membarrier(2) makes of it, see `presence`.
+/// The full fence that membarrier(2) makes of it, see `presence`.
 #[cfg(all(test, loom))]
 pub(super) fn light_barrier() {
     crate::arch::backend::light_barrier();

@@ -1,10 +1,11 @@
-//! What runs instead of a function that is replaced, as a hit finds it.
+//! The closure that runs instead of a replaced function, as a hit finds it.
 //!
-//! Life: a wrapper is published in a hook, like a consumer. Who calls the function takes a share of
-//! all that the hook has, under its thread's mark, and gives the mark back before it runs any of
-//! them: so a wrapper may run for as long as it likes, hit probes, attach, detach, and remove
-//! itself. It is freed when the last call that has a share ends.
-//! Cost: a hit's mark, and one reference counted up and down.
+//! Life cycle: a wrapper is published in a hook, like a consumer ▸ a call of the function takes a
+//! share of all wrappers of the hook, under its thread's mark, and gives the mark back before it
+//! runs any of them ▸ the wrapper is freed when the last call that has a share ends. So a wrapper
+//! may run for as long as it likes, hit probes, attach, detach, and remove itself.
+//!
+//! Cost: a hit's mark, and incrementing and decrementing one reference count.
 
 use std::any::{Any, TypeId};
 use std::ptr;
@@ -21,14 +22,14 @@ pub(crate) type Wrappers = Arc<[Arc<Wrapper>]>;
 
 /// One closure, for one copy of a function.
 pub(crate) struct Wrapper {
-    /// Where the copy's definition lies. Copies of one function in several objects are one probe,
-    /// but may have been built from sources in which the arguments' types differ under the same
-    /// names.
+    /// Address of the copy's definition. Copies of one function in several objects are one probe,
+    /// but may have been built from sources in which the same names stand for different argument
+    /// types.
     definition: usize,
-    /// The type whose function it is for: those of a generic `impl` share a definition, and their
-    /// signatures may be the same.
+    /// The type that the function belongs to: functions of a generic `impl` share a definition, and
+    /// may have the same signature.
     owner: TypeId,
-    /// A `Box<W>`, where `W` is the type that the function's calls ask for.
+    /// A `Box<W>`, where `W` is the type that calls of the function ask for.
     call: Box<dyn Any + Send + Sync>,
 }
 
@@ -40,7 +41,7 @@ impl Wrapper {
         Self { definition: ptr::from_ref(definition).addr(), owner: TypeId::of::<O>(), call }
     }
 
-    /// The closure, if it is for this copy of the function of `O`, and of this type.
+    /// Returns the closure, if it is for this copy of the function of `O`, and has this type.
     pub(crate) fn get<O: ?Sized + 'static, W: ?Sized + 'static>(
         &self,
         definition: &Definition,
@@ -52,11 +53,11 @@ impl Wrapper {
     }
 }
 
-/// What is to run instead of the function; nothing inside of a consumer, and of this crate's own
-/// operations, where calls of consumers are suppressed, too.
+/// Returns the wrappers to run instead of the function. There are none inside of a consumer or of
+/// this crate's own operations, where calls of consumers are suppressed, too.
 pub(crate) fn wrappers(definition: &'static Definition) -> Option<Wrappers> {
     if definition.entry().load(Ordering::Acquire) != backend::entry(definition) {
-        // The hook is another runtime's.
+        // The hook belongs to another runtime.
         return None;
     }
     let slot = Slot::current()?;
@@ -78,7 +79,7 @@ mod tests {
     type One = dyn Fn(u32) -> u32 + Send + Sync;
     type Other = dyn Fn(u32) -> u64 + Send + Sync;
 
-    /// Two copies of one function, in two objects; their identities are the same.
+    /// Two copies of one function, in two objects, with the same identity.
     static COPIES: [Definition; 2] =
         [const { Definition::new(Kind::Replace, "app::pricea.rs", "app::price", "a.rs", "", 1, 1) }; 2];
 

@@ -1,5 +1,5 @@
-//! Threads that look for slots of the dead, and one that takes such a slot, with the dead one's id:
-//! in every interleaving.
+//! Threads that look for slots of dead owners, and a thread that takes such a slot and has the dead
+//! owner's id: in every interleaving.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,16 +9,16 @@ use super::{Owner, Ownership};
 
 const ID: u32 = 7;
 
-/// A slot, whose owner has ended; and what the kernel knows.
+/// A slot whose owner has ended, and the kernel's knowledge.
 struct World {
     slot: Ownership,
-    /// Whether there is a thread with that id.
+    /// Whether a thread with that id exists.
     exists: AtomicBool,
     given_back: AtomicUsize,
 }
 
 impl World {
-    /// As `give_back_of_dead` does; `end` says which ownership is ended.
+    /// As `give_back_of_dead` does; `end` ends the ownership.
     fn give_back_of_dead(&self, end: fn(&Ownership, Owner) -> bool) {
         let owner = self.slot.now();
         if owner.asked_for().is_some() && !self.exists.load(Ordering::SeqCst) && end(&self.slot, owner) {
@@ -61,7 +61,7 @@ fn nobody_takes_it_from_the_next_owner() {
     two_find_it_and_one_takes_it(Ownership::end);
 }
 
-/// That the checker would tell: the same, where an owner is known by its id alone.
+/// The model checker must find the fault if an owner is known only by its id.
 #[test]
 #[should_panic(expected = "given back twice")]
 fn an_id_alone() {
