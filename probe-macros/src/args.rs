@@ -1,13 +1,13 @@
-//! `#[probe(…)]`'s arguments: tokens ▶ `key`, `key = value` and `key(list)`. It can't fail; `check`
-//! reports what makes no sense.
+//! Arguments of `#[probe(…)]`: tokens ▶ `key`, `key = value` and `key(list)`. Parsing can't
+//! fail; `check` reports arguments that make no sense.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
 
 use crate::model::{Arg, Given};
 
-/// Splits at the commas. Arguments are parsed one by one, so that a wrong one doesn't hide those
-/// after it.
+/// Splits the tokens at commas. Arguments are parsed one by one, so that a wrong one does not hide
+/// those after it.
 pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
     let mut args = Vec::new();
     let mut arg = Vec::new();
@@ -15,7 +15,8 @@ pub(crate) fn parse(tokens: TokenStream) -> Vec<Arg> {
         if !is_punct(&tree, ',') {
             arg.push(tree);
         } else if arg.is_empty() {
-            // Nothing before the comma: an argument made of the comma, which the check refuses.
+            // The comma has no argument before it. It becomes an argument itself, which the check
+            // refuses.
             args.push(one(vec![tree]));
         } else {
             args.push(one(std::mem::take(&mut arg)));

@@ -1,7 +1,8 @@
-//! Functions that return a future: `async fn`, `-> impl Future`, and what `#[async_trait]` makes.
+//! Functions that return a future: `async fn`, `-> impl Future`, and the output of
+//! `#[async_trait]`.
 //!
-//! The probes of such a function are those of its future (`future!` of the runtime), so the future
-//! is what gets wrapped:
+//! The probes of such a function are those of its future (the runtime's `future!`), so the future
+//! gets wrapped:
 //!
 //! | written | becomes |
 //! |---|---|
@@ -10,8 +11,8 @@
 //! | `fn f() -> Pin<Box<dyn Future>> { …; Box::pin(async { body }) }` | the same |
 //! | `fn f() -> impl Future { any(body) }` | `fn f() -> impl Future { future!(… call_once(move \|\| { any(body) })) }` |
 //!
-//! The first line is what rustc itself makes of an `async fn`: all parameters move into the future,
-//! whether the body uses them or not, and are dropped in the same order. The `impl` comes from this
+//! The first line is rustc's own expansion of an `async fn`: all parameters move into the future,
+//! whether the body uses them or not, and are dropped in the same order. The `impl` has this
 //! crate's edition, 2024, so that it captures every lifetime, as an `async fn` does in every
 //! edition. (A block inside an `async fn` would hold its parameters and its state twice.)
 
@@ -32,28 +33,28 @@ use crate::check::dropped;
 use crate::model::Function;
 use crate::{body, parse};
 
-/// What a function that returns a future is made of.
+/// The parts of a function that returns a future.
 pub(crate) struct Asynchronous {
     attributes: Vec<Attribute>,
     visibility: Visibility,
     signature: Signature,
     wrapped: Wrapped,
-    /// What the future of a function that is not `async` has as its output, if that can be named.
+    /// Output of the future of a function that is not `async`, if that type can be named.
     output: Option<Type>,
 }
 
-/// What of a function is the future.
+/// The part of a function that is its future.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wrapped {
     /// The body of an `async fn`, which becomes a block.
     Body,
     /// The `async` block at its end.
     Block { by_move: bool },
-    /// What its body returns, whatever that is.
+    /// Any future that its body returns.
     Call,
 }
 
-/// `function`, if it returns a future that can be wrapped.
+/// Parses `function`, if it returns a future that can be wrapped.
 pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchronous>> {
     let is_async = function.is("async");
     if !is_async && !mentions(&function.head, "Future") {
@@ -62,7 +63,7 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     let (attributes, visibility, signature) = match parse::head(function.head.clone()) {
         Ok(head) => head,
         Err(error) if is_async => return Err(error),
-        // An ordinary function need not be understood.
+        // Other functions need not be parsed.
         Err(_) => return Ok(None),
     };
     let last = || {
@@ -91,10 +92,10 @@ pub(crate) fn asynchronous(function: &Function) -> syn::Result<Option<Asynchrono
     Ok(Some(Asynchronous { attributes, visibility, signature, wrapped, output }))
 }
 
-/// What a function that is not `async` returns.
+/// The return type of a function that is not `async`.
 #[derive(PartialEq, Eq)]
 enum Returned {
-    /// `impl Future`, perhaps with what a wrapper of futures can promise as well.
+    /// `impl Future`, or with further bounds that the wrapper fulfils too.
     Future,
     /// `Pin<Box<dyn Future>>`.
     Boxed,
@@ -108,7 +109,7 @@ fn returned(signature: &Signature) -> Returned {
     }
 }
 
-/// What a result is promised to be, where its type is `impl …` or `Pin<Box<dyn …>>`.
+/// Returns the bounds of a result whose type is `impl …` or `Pin<Box<dyn …>>`.
 fn promised(signature: &Signature) -> Option<(Returned, &Punctuated<TypeParamBound, Token![+]>)> {
     let ReturnType::Type(_, ty) = &signature.output else { return None };
     if let Type::ImplTrait(it) = &**ty {
@@ -120,7 +121,7 @@ fn promised(signature: &Signature) -> Option<(Returned, &Punctuated<TypeParamBou
     }
 }
 
-/// The `X` of `impl Future<Output = X>` and `Pin<Box<dyn Future<Output = X>>>`.
+/// Returns the `X` of `impl Future<Output = X>` and `Pin<Box<dyn Future<Output = X>>>`.
 fn output(signature: &Signature) -> Option<Type> {
     let (_, bounds) = promised(signature)?;
     let TypeParamBound::Trait(bound) = bounds.iter().find(|it| is_future(it))? else { return None };
@@ -136,12 +137,13 @@ fn output(signature: &Signature) -> Option<Type> {
     is_nameable.then_some(output)
 }
 
-/// A statement that says what a block returns, which the signature does not tell through a wrapper.
+/// A statement that fixes the type that a block returns, since rustc can't infer it through the
+/// wrapper.
 fn anchor(krate: &TokenStream, output: &impl quote::ToTokens) -> TokenStream {
     quote!(if false { return #krate::__private::v1::returned::<#output>(); })
 }
 
-/// An `async {…}` or `async move {…}` as a future that tells the runtime how far it is.
+/// Makes an `async {…}` or `async move {…}` a future that reports its progress to the runtime.
 pub(crate) fn telling(block: TokenStream, krate: &TokenStream) -> TokenStream {
     let first = quote!(#krate::__private::v1::unfrozen! {});
     block.into_iter().map(|tree| entering(tree, &first)).collect()
@@ -152,8 +154,8 @@ impl Asynchronous {
         self.wrapped
     }
 
-    /// The head and the body of `function` with its future wrapped by `wrap`. `entered` becomes the
-    /// first statement of the future that has the arguments. `rewrite` has the last word on the
+    /// Returns the head and the body of `function`, with its future wrapped by `wrap`. `entered`
+    /// becomes the first statement of the future that has the arguments. `rewrite` transforms the
     /// statements of the body.
     pub(crate) fn expand(
         self,
@@ -170,10 +172,10 @@ impl Asynchronous {
                 let statements = rewrite(statements);
                 let (binds, signature, output) = self.converted(krate);
                 let anchor = output.map(|output| anchor(krate, &output));
-                // As in rustc's own, the body is a block in the one that the parameters are in, so
-                // that what its last expression borrows from these is dropped first. That takes
-                // braces of the edition 2024. What is first in them ends with an item, for rustc,
-                // which would call the user's braces unnecessary.
+                // As in rustc's own expansion, the body is a block inside the block that holds the
+                // parameters, so that borrows of them in its last expression are dropped first.
+                // That needs braces of the edition 2024. The first statement inside ends with an
+                // item, since rustc would otherwise call the user's braces unnecessary.
                 let statements = body::rebuilt(body, quote!(#krate::__private::v1::unfrozen! {} #statements));
                 let mut block = Group::new(Delimiter::Brace, quote!(#anchor #binds #entered #statements));
                 block.set_span(Span::mixed_site().located_at(body.span()));
@@ -193,7 +195,7 @@ impl Asynchronous {
                 let (dropped, is_assigned) = dropped(&self.signature);
                 let moving =
                     (!dropped.is_empty()).then(|| quote!(#krate::__private::v1::moving!(#(#dropped),*);));
-                // What a closure has taken and drops, rustc does not count as used then.
+                // rustc's lint does not count the drop of a captured variable as a use.
                 let quiet = (moving.is_some() && is_assigned).then(|| quote!(#[allow(unused_assignments)]));
                 let closure = quote!(#quiet move || { #moving #statements });
                 (function.head.clone(), wrap(quote!(#call::<_, #output>(#closure))))
@@ -202,11 +204,12 @@ impl Asynchronous {
         (head, body::rebuilt(body, quote!(#inner_attributes #statements)))
     }
 
-    /// The bindings of the parameters, the head of the function that is not `async`, and the
-    /// output, if it can be named.
+    /// Returns the bindings of the parameters, the head of the function, which is no longer
+    /// `async`, and the output, if it can be named.
     fn converted(self, krate: &TokenStream) -> (TokenStream, TokenStream, Option<TokenStream>) {
         let Self { mut attributes, visibility, mut signature, .. } = self;
-        // A future must be used in any case, and clippy says so. What the user says of it stays.
+        // A future must be used in any case, and clippy complains of a repetition. A reason by the
+        // user stays.
         attributes.retain(|it| !matches!(&it.meta, Meta::Path(path) if path.is_ident("must_use")));
         let mut binds = TokenStream::new();
         for (number, input) in signature.inputs.iter_mut().enumerate() {
@@ -214,8 +217,8 @@ impl Asynchronous {
                 FnArg::Receiver(receiver) => {
                     let this = receiver.self_token;
                     binds.extend(quote!(let _ = &#this;));
-                    // It can't be bound anew, and what a block has taken and drops, rustc does not
-                    // count as used then.
+                    // `self` can't be bound again, and rustc's lint does not count the drop of a
+                    // captured variable as a use.
                     if receiver.mutability.is_some() && !matches!(receiver.kind, ReceiverKind::Reference(..))
                     {
                         attributes.push(syn::parse_quote!(#[allow(unused_assignments)]));
@@ -232,8 +235,7 @@ impl Asynchronous {
             }
             ReturnType::Type(_, ty) => (quote!(#ty), !mentions(&quote!(#ty), "impl")),
         };
-        // Where nothing but a name resolves differently, the macro's own place decides on the
-        // edition.
+        // If nothing but a name resolves differently, the edition comes from the macro's own place.
         let edition = Span::mixed_site().located_at(is_async);
         let future = quote_spanned!(edition=> impl);
         signature.output = syn::parse_quote!(-> #future #krate::__private::v1::Future<Output = #output>);
@@ -241,8 +243,8 @@ impl Asynchronous {
     }
 }
 
-/// Moves a parameter into the future, and makes the function's own a plain name. Its attributes
-/// (`cfg`, lints) hold for both.
+/// Moves a parameter into the future, and makes the parameter of the function a plain name. Its
+/// attributes (`cfg`, lints) apply to both.
 fn bind(typed: &mut PatType, number: usize) -> TokenStream {
     let attributes = typed.attrs.clone();
     if let Pat::Ident(it) = &mut *typed.pat
@@ -258,7 +260,7 @@ fn bind(typed: &mut PatType, number: usize) -> TokenStream {
     quote!(#(#attributes)* let #name = #name; #(#attributes)* let #pattern = #name;)
 }
 
-/// The one type argument of `name<…>`.
+/// Returns the one type argument of `name<…>`.
 fn argument<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last().filter(|it| it.ident == name)?;
@@ -273,8 +275,8 @@ fn is_future(bound: &TypeParamBound) -> bool {
     matches!(bound, TypeParamBound::Trait(it) if it.path.segments.last().is_some_and(|it| it.ident == "Future"))
 }
 
-/// Whether the wrapper fulfils what its future does. Any other trait may have been implemented for
-/// the future alone.
+/// Returns whether the wrapper fulfils this bound if its future does. Any other trait may be
+/// implemented only for the future.
 fn is_kept(bound: &TypeParamBound) -> bool {
     const KEPT: [&str; 8] =
         ["Clone", "Future", "RefUnwindSafe", "Send", "Sized", "Sync", "Unpin", "UnwindSafe"];
@@ -299,7 +301,7 @@ fn mentions(tokens: &TokenStream, word: &str) -> bool {
 struct LastBlock {
     before: Vec<TokenTree>,
     block: TokenStream,
-    /// The parentheses of `Box::pin(…)`.
+    /// The parentheses of `Box::pin(…)`, if there are any.
     pin: Option<Group>,
 }
 
@@ -309,7 +311,7 @@ impl LastBlock {
         Wrapped::Block { by_move }
     }
 
-    /// Everything, with the block as `wrap` makes it; `entered` is first in it.
+    /// Returns all tokens, with the block wrapped by `wrap`; `entered` is its first statement.
     fn wrap(self, entered: &TokenStream, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
         let mut tokens: TokenStream = self.before.into_iter().collect();
         let block = wrap(self.block.into_iter().map(|tree| entering(tree, entered)).collect());
@@ -321,7 +323,7 @@ impl LastBlock {
     }
 }
 
-/// A token of an `async move {…}`, with a first statement in the braces.
+/// Adds the first statement if this token of an `async move {…}` is its braces.
 fn entering(tree: TokenTree, entered: &TokenStream) -> TokenTree {
     match tree {
         TokenTree::Group(group) => {
@@ -340,7 +342,7 @@ fn last_block(statements: &TokenStream) -> Option<LastBlock> {
     let mut before: Vec<TokenTree> = statements.clone().into_iter().collect();
     let at = block_at_end(&before);
     if let Some(at) = at {
-        // An expression before it would make it something else: the operand of an operator, say.
+        // After an expression, it would be something else, such as the operand of an operator.
         let is_statement = match before[..at].last() {
             None => true,
             Some(TokenTree::Punct(it)) => it.as_char() == ';',
@@ -364,7 +366,7 @@ fn last_block(statements: &TokenStream) -> Option<LastBlock> {
     Some(LastBlock { before, block: argument.into_iter().collect(), pin: Some(pin) })
 }
 
-/// Where an `async {…}` or `async move {…}` that ends the tokens begins.
+/// Returns the place of the `async {…}` or `async move {…}` that ends the tokens.
 fn block_at_end(trees: &[TokenTree]) -> Option<usize> {
     match trees {
         [.., asynchronous, by_move, TokenTree::Group(block)]

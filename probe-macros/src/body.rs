@@ -1,15 +1,16 @@
 //! Rewrites `probe!(…)` in the body of a `#[probe]` function.
 //!
 //! Stable Rust has one namespace for all macros, so `use probe_runtime::probe` brings in the
-//! attribute, and a `probe!(…)` beside it would resolve to that attribute. The attribute therefore
-//! redirects each unqualified `probe!(…)` of its function's body.
+//! attribute, and a `probe!(…)` beside it would resolve to that attribute. The attribute
+//! therefore redirects each unqualified `probe!(…)` of its function's body.
 
 use proc_macro2::{Group, Ident, Spacing, TokenStream, TokenTree};
 
-/// Every `probe!(…)` in `tokens`, however deep, replaced by what `replace` makes of the name
-/// `probe` and the arguments.
+/// Returns `tokens` with every `probe!(…)`, however deep, replaced by the result of `replace`,
+/// which gets the name `probe` and the arguments.
 ///
-/// `None` if there is none: the caller then keeps the user's own groups. A rebuilt group has one
+/// Returns `None` if there is no `probe!(…)`: the caller then keeps the user's own groups. A
+/// rebuilt group has one span for its two delimiters, which would blur rustc's messages.
 /// span for its two delimiters, which would blur rustc's messages.
 pub(crate) fn rewrite(
     tokens: TokenStream,
@@ -42,14 +43,14 @@ fn rewrite_group(group: &Group, replace: &mut dyn FnMut(&Ident, Group) -> TokenS
     rewrite(group.stream(), replace).map(|stream| rebuilt(group, stream))
 }
 
-/// `group` with other contents.
+/// Returns `group` with other contents.
 pub(crate) fn rebuilt(group: &Group, stream: TokenStream) -> Group {
     let mut new = Group::new(group.delimiter(), stream);
     new.set_span(group.span());
     new
 }
 
-/// Is `trees[at..]` an unqualified `probe!(…)`?
+/// Returns the name and the arguments if `trees[at..]` begins with an unqualified `probe!(…)`.
 fn call_at(trees: &[TokenTree], at: usize) -> Option<(&Ident, &Group)> {
     let [TokenTree::Ident(name), TokenTree::Punct(bang), TokenTree::Group(group), ..] = trees.get(at..)?
     else {
@@ -58,7 +59,7 @@ fn call_at(trees: &[TokenTree], at: usize) -> Option<(&Ident, &Group)> {
     (name == "probe" && bang.as_char() == '!' && !is_qualified(&trees[..at])).then_some((name, group))
 }
 
-/// Does a path (`a::`), or the `$` of a macro variable, end just before?
+/// Returns whether a path (`a::`), or the `$` of a macro variable, ends just before.
 fn is_qualified(before: &[TokenTree]) -> bool {
     match before {
         [.., TokenTree::Punct(first), TokenTree::Punct(second)] if second.as_char() == ':' => {
@@ -69,7 +70,7 @@ fn is_qualified(before: &[TokenTree]) -> bool {
     }
 }
 
-/// `#![…]` must stay first in the body.
+/// Splits off `#![…]`, which must stay first in the body.
 pub(crate) fn split_inner_attributes(body: TokenStream) -> (TokenStream, TokenStream) {
     let trees: Vec<TokenTree> = body.into_iter().collect();
     let mut end = 0;

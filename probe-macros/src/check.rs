@@ -1,6 +1,6 @@
 //! Every semantic rule of the two macros, and the message for each.
 //!
-//! A message says what is wrong, why, and what to write instead; its span says where.
+//! A message states the mistake, the reason, and the remedy; its span shows the place.
 
 mod block;
 mod captures;
@@ -22,7 +22,7 @@ use crate::errors::Errors;
 use crate::model::{Field, Function, Item, Point, PointName, Prepared, Settings};
 use crate::{parse, replace};
 
-/// A definition counts its fields in one byte; long before that, nobody reads them.
+/// Greatest number of fields. A definition could count 255, but no reader follows that many.
 const MAX_FIELDS: usize = 32;
 
 fn name_not_literal(example: &str) -> String {
@@ -32,12 +32,13 @@ fn name_not_literal(example: &str) -> String {
     )
 }
 
-/// A name that a selector can name: segments of letters, digits, `_`, `-`, `.`, joined by `::`.
+/// Checks a name that selectors can use: segments of letters, digits, `_`, `-`, `.`, joined by
+/// `::`.
 fn name(literal: &LitStr, errors: &mut Errors) {
     nameable("name", literal, errors);
 }
 
-/// The name or the group of a probe.
+/// Checks the name or the group of a probe.
 fn nameable(what: &str, literal: &LitStr, errors: &mut Errors) {
     const ALLOWED: &str = "use letters, digits, `_`, `-`, `.`, and `::` between segments";
     let value = literal.value();
@@ -60,11 +61,11 @@ fn is_nameable(c: char) -> bool {
     c.is_alphanumeric() || "_-.".contains(c)
 }
 
-/// What `#[probe]` was put on.
+/// Checks the item under `#[probe]`.
 pub(crate) fn item(item: &Item, errors: &mut Errors) {
     match item {
         Item::Function(subject) => function(subject, errors),
-        // What is inside is judged as it is planned.
+        // The items inside are checked when the block is planned.
         Item::Block(_) => {}
         Item::Other { keyword, tokens } => {
             let what = keyword.as_ref().map(ToString::to_string);
@@ -92,7 +93,7 @@ pub(crate) fn item(item: &Item, errors: &mut Errors) {
     }
 }
 
-/// What the function's settings come to.
+/// Returns the captures and the replacement of a function, from its settings.
 pub(crate) fn prepared(settings: &Settings, function: &Function, errors: &mut Errors) -> Prepared {
     Prepared {
         captures: captures::captures(settings, function, errors),
@@ -100,7 +101,7 @@ pub(crate) fn prepared(settings: &Settings, function: &Function, errors: &mut Er
     }
 }
 
-/// Which arguments make sense where.
+/// Checks that the arguments make sense on this item.
 pub(crate) fn fits(settings: &Settings, item: &Item, errors: &mut Errors) {
     match item {
         Item::Function(_) => fits_function(settings, errors),
@@ -111,7 +112,7 @@ pub(crate) fn fits(settings: &Settings, item: &Item, errors: &mut Errors) {
 
 const SECOND: &str = "a second `#[probe]` on one item; join their arguments in one";
 
-/// No other `#[probe]` comes after it.
+/// Checks that no other `#[probe]` follows.
 pub(crate) fn alone(item: &Item, errors: &mut Errors) {
     let attributes = match item {
         Item::Function(function) => &function.attributes,
@@ -191,7 +192,7 @@ fn function(function: &Function, errors: &mut Errors) {
     }
 }
 
-/// The word `naked` of `#[naked]` or `#[unsafe(naked)]`.
+/// Returns the word `naked` of `#[naked]` or `#[unsafe(naked)]`.
 fn naked(attribute: &Group) -> Option<Ident> {
     let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match trees.as_slice() {
@@ -205,7 +206,7 @@ fn naked(attribute: &Group) -> Option<Ident> {
     }
 }
 
-/// A `probe!(…)`.
+/// Checks a `probe!(…)`.
 pub(crate) fn point(point: &Point, errors: &mut Errors) {
     match &point.name {
         PointName::Literal(literal) => name(literal, errors),
@@ -234,7 +235,7 @@ pub(crate) fn point(point: &Point, errors: &mut Errors) {
     too_many(&point.fields, MAX_FIELDS, "a probe", errors);
 }
 
-/// The fields of one probe, as they are written.
+/// Checks the fields of one probe, as they are written.
 fn fields(fields: &[Field], errors: &mut Errors) {
     let mut seen: Vec<String> = Vec::new();
     for field in fields {

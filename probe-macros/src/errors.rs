@@ -18,7 +18,7 @@ impl Errors {
         }
     }
 
-    /// An error that underlines all of `tokens`; if there are none, the macro call.
+    /// Adds an error that underlines all of `tokens`; without tokens, the macro call.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, message: impl Display) {
         self.push(Error::new_spanned(tokens, message));
     }

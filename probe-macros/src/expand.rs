@@ -1,5 +1,5 @@
-//! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that the
-//! user can set: anything else may be shadowed.
+//! Model ▶ tokens. An expansion names only the runtime's `__private::v1`, through the path that
+//! the user can set: any other name may be shadowed.
 
 mod block;
 mod fields;
@@ -14,7 +14,7 @@ use crate::errors::Errors;
 use crate::model::{Item, Point, PointName, Prepared, Settings};
 use crate::{args, asynchronous, body, check, fallback, parse};
 
-/// `#[probe(args)] item`.
+/// Expands `#[probe(args)] item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let settings = check::settings(&args::parse(args.clone()), &mut errors);
@@ -33,7 +33,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
         };
     }
     if settings.skip.is_some() {
-        // Alone, it does nothing: nobody would have put a probe here.
+        // On a single function, `skip` has no effect: there is no block that would add a probe.
         return match errors.into_result() {
             Ok(()) => fallback::item(item, settings.krate.as_ref()),
             Err(error) => fallback::attribute(&error, item, settings.krate.as_ref()),
@@ -46,14 +46,14 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     };
     match (errors.into_result(), item) {
         (Ok(()), Item::Function(function)) => function::function(&settings, &prepared, function),
-        // The check has refused these.
+        // The check has refused other items.
         (Ok(()), item) => fallback::item(item, settings.krate.as_ref()),
         (Err(error), item) => fallback::attribute(&error, item, settings.krate.as_ref()),
     }
 }
 
-/// `__point!{ path; "name", field, … }` or, in a function of a group,
-/// `__point!{ path, "group"; … }`.
+/// Expands `__point!{ path; "name", field, … }` or, in a function of a group, `__point!{ path,
+/// "group"; … }`.
 pub(crate) fn point(input: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let point = parse::point(input, &mut errors);
@@ -76,8 +76,8 @@ pub(crate) fn point(input: TokenStream) -> TokenStream {
     quote!(#krate::__private::v1::point! { (#name, #notes) #fields })
 }
 
-/// `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group of their
-/// function.
+/// Returns `body` with `probe!(…)` redirected to the runtime's `point!`. Points are in the group
+/// of their function.
 pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     let rewritten = body::rewrite(body.clone(), &mut |name, arguments| {
         let krate = krate_at(settings.krate.as_ref(), name.span());
@@ -91,8 +91,8 @@ pub(crate) fn points(body: TokenStream, settings: &Settings) -> TokenStream {
     rewritten.unwrap_or(body)
 }
 
-/// The path of `probe_runtime`, resolved as the user's own, but shown at `span`: errors point
-/// there, and the runtime takes it for the probe's location.
+/// Returns the path of `probe_runtime`, resolved like the user's own code, but located at `span`:
+/// errors point there, and the runtime uses it as the probe's location.
 pub(crate) fn krate_at(path: Option<&TokenStream>, span: Span) -> TokenStream {
     let Some(path) = path else {
         return quote_spanned!(span=> ::probe_runtime);

@@ -1,5 +1,4 @@
-//! What is left in place of a macro call that has errors: enough that rustc reports nothing besides
-//! them.
+//! The expansion of a macro call with errors: enough code that rustc reports no further errors.
 
 use proc_macro2::{Group, TokenStream};
 use quote::quote;
@@ -8,7 +7,7 @@ use syn::Error;
 use crate::model::{Block, Function, Item, Part, Plan, Settings};
 use crate::{body, expand};
 
-/// The errors of `#[probe]`, and the item.
+/// Returns the errors of `#[probe]`, and the item.
 pub(crate) fn attribute(error: &Error, item: Item, krate: Option<&TokenStream>) -> TokenStream {
     let errors = error.to_compile_error();
     let is_expression = matches!(item, Item::Other { keyword: None, .. });
@@ -16,17 +15,17 @@ pub(crate) fn attribute(error: &Error, item: Item, krate: Option<&TokenStream>) 
     if is_expression { quote!({ #errors #item }) } else { quote!(#errors #item) }
 }
 
-/// The item as it was, without a probe of its own.
+/// Returns the item as it was, without a probe of its own.
 pub(crate) fn item(item: Item, krate: Option<&TokenStream>) -> TokenStream {
     match item {
         Item::Other { tokens, .. } => tokens,
         Item::Function(function) => self::function(function, krate),
-        // Blocks are planned, and come back as plans.
+        // Blocks are planned, and reach this file as plans.
         Item::Block(Block { head, body, .. }) => quote!(#head #body),
     }
 }
 
-/// The function as it was. Its `probe!(…)`, which only the attribute can make resolve, keep
+/// Returns the function as it was. Its `probe!(…)`, which only the attribute can resolve, keep
 /// working, or vanish from a function that can't have any.
 pub(crate) fn function(function: Function, krate: Option<&TokenStream>) -> TokenStream {
     let is_const = function.is("const");
@@ -44,8 +43,8 @@ pub(crate) fn function(function: Function, krate: Option<&TokenStream>) -> Token
     }
 }
 
-/// The errors of a block, and the block without a probe: the `#[probe]` inside are gone, so that
-/// none of them repeats an error.
+/// Returns the errors of a block, and the block without a probe. The `#[probe]` inside are removed,
+/// so that they don't repeat errors.
 pub(crate) fn plan(error: &Error, plan: Plan, krate: Option<&TokenStream>) -> TokenStream {
     let errors = error.to_compile_error();
     let block = unprobed(plan, krate);
@@ -72,7 +71,7 @@ fn without_points(body: &Group) -> Group {
     body::rebuilt(body, rewritten.unwrap_or_else(|| body.stream()))
 }
 
-/// The errors as one expression, whatever their number.
+/// Returns the errors as one expression, whatever their number.
 pub(crate) fn expression(error: &Error) -> TokenStream {
     let errors = error.to_compile_error();
     quote!({ #errors })

@@ -1,20 +1,20 @@
-//! What the user wrote, as data: the parsers fill it in, `check` judges it, `expand` prints it.
+//! The user's code as data: the parsers fill it in, `check` validates it, `expand` prints it.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use syn::{Expr, ExprAsync, LitStr, Type};
 
 use crate::replace::Replaceable;
 
-/// One argument of `#[probe(…)]`, still unjudged.
+/// One argument of `#[probe(…)]`, before the check.
 pub(crate) struct Arg {
-    /// All of it, for errors.
+    /// All tokens of the argument, for errors.
     pub(crate) tokens: TokenStream,
-    /// What it begins with, if that is a word.
+    /// Its first token, if that is a word.
     pub(crate) key: Option<Ident>,
     pub(crate) given: Given,
 }
 
-/// What follows the key of an argument.
+/// The rest of an argument, after its key.
 pub(crate) enum Given {
     /// Nothing: `key`.
     Nothing,
@@ -28,19 +28,19 @@ pub(crate) enum Given {
 #[derive(Default)]
 pub(crate) struct Settings {
     pub(crate) name: Option<LitStr>,
-    /// The path of `probe_runtime`; `None` for the usual one.
+    /// The path of `probe_runtime`; `None` for the usual path.
     pub(crate) krate: Option<TokenStream>,
-    /// The attribute has let others go first.
+    /// Whether the attribute has let other macros expand first.
     pub(crate) is_deferred: bool,
     pub(crate) group: Option<LitStr>,
     pub(crate) doc: Option<LitStr>,
-    /// The word, where it was given.
+    /// The word `skip`, if it was given.
     pub(crate) skip: Option<Ident>,
-    /// Of a block: small functions, too.
+    /// For a block: probes small functions, too.
     pub(crate) all: Option<Ident>,
-    /// Of a block: which functions.
+    /// For a block: the functions to probe.
     pub(crate) only: Option<Filter>,
-    /// Of a block: which not.
+    /// For a block: the functions to leave out.
     pub(crate) except: Option<Filter>,
     pub(crate) args: Option<ArgsList>,
     pub(crate) ret: Option<RetList>,
@@ -56,40 +56,40 @@ pub(crate) struct Filter {
 
 /// `args(…)`.
 pub(crate) struct ArgsList {
-    /// All of it.
+    /// All tokens of the argument.
     pub(crate) tokens: TokenStream,
     pub(crate) key: Ident,
-    /// `*`: every argument that can be.
+    /// `*`: every argument that can be recorded.
     pub(crate) all: bool,
     pub(crate) fields: Vec<Field>,
 }
 
 /// `ret` or `ret(…)`.
 pub(crate) struct RetList {
-    /// All of it.
+    /// All tokens of the argument.
     pub(crate) tokens: TokenStream,
     pub(crate) key: Ident,
-    /// `None`: the result itself.
+    /// `None` for the result itself.
     pub(crate) fields: Option<Vec<Field>>,
 }
 
 /// `replace`.
 pub(crate) struct Replace {
-    /// All of it.
+    /// All tokens of the argument.
     pub(crate) tokens: TokenStream,
-    /// `replace(method)`: the function stands in an `impl`, which its signature does not tell.
+    /// `replace(method)`: the function is in an `impl`, which its signature does not show.
     pub(crate) is_method: bool,
 }
 
-/// What the check has made of a function's settings and signature.
+/// Captures and replacement of a function, from its settings and signature.
 #[derive(Default)]
 pub(crate) struct Prepared {
     pub(crate) captures: Captures,
-    /// How it may be replaced.
+    /// The parts of its replacement, if it may be replaced.
     pub(crate) replaceable: Option<Replaceable>,
 }
 
-/// What a function's probes record, from its settings and its signature.
+/// Fields that a function's probes record, from its settings and its signature.
 #[derive(Default)]
 pub(crate) struct Captures {
     /// Fields of the entry.
@@ -99,30 +99,30 @@ pub(crate) struct Captures {
 
 /// The exit of a function whose result is recorded.
 pub(crate) struct ExitCaptures {
-    /// By which the fields know a reference to the result.
+    /// Name that the fields use for a reference to the result.
     pub(crate) result: Ident,
     /// Fields of the exit, after its outcome.
     pub(crate) fields: Vec<Field>,
-    /// The type of the result, as far as it can be written in the body.
+    /// Type of the result, as far as the body can name it.
     pub(crate) ty: Type,
-    /// What the closure that becomes of the body takes by value, in this order.
+    /// Variables that the closure around the body takes by value, in this order.
     pub(crate) moves: Vec<Ident>,
     /// Whether the body may assign to an argument.
     pub(crate) is_assigned: bool,
 }
 
-/// What `#[probe]` was put on.
+/// The item under `#[probe]`.
 pub(crate) enum Item {
     Function(Function),
     Block(Block),
-    /// Anything else; `keyword` says what (`struct`, `impl`, …), or is `None` for an expression.
+    /// Any other item. `keyword` is its kind (`struct`, `impl`, …), or `None` for an expression.
     Other {
         keyword: Option<Ident>,
         tokens: TokenStream,
     },
 }
 
-/// A function as raw tokens, with just those parts picked out that decide something here.
+/// A function as raw tokens, with the parts picked out that matter here.
 pub(crate) struct Function {
     /// The brackets of each outer attribute.
     pub(crate) attributes: Vec<Group>,
@@ -131,7 +131,7 @@ pub(crate) struct Function {
     pub(crate) name: Ident,
     /// Every token before the body.
     pub(crate) head: TokenStream,
-    /// The braces, or what stands there instead: the `;` of a function without a body.
+    /// The braces, or the token in their place: the `;` of a function without a body.
     pub(crate) body: Result<Group, TokenTree>,
 }
 
@@ -146,7 +146,7 @@ pub(crate) struct Block {
     /// The brackets of each outer attribute.
     pub(crate) attributes: Vec<Group>,
     pub(crate) inside: Inside,
-    /// What the names of its functions begin with: the type or trait.
+    /// Beginning of its functions' names: the type or trait.
     pub(crate) prefix: Option<String>,
     /// Every token before the braces.
     pub(crate) head: TokenStream,
@@ -154,16 +154,16 @@ pub(crate) struct Block {
     pub(crate) elements: Vec<Element>,
 }
 
-/// Where the functions of a block stand.
+/// The place of a block's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inside {
     /// Among items.
     Module,
-    /// Among methods and associated items alone.
+    /// Only among methods and associated items.
     Methods,
 }
 
-/// An item in a block. A `#[probe]` of its own has been taken off.
+/// An item in a block, without its own `#[probe]`.
 pub(crate) enum Element {
     Function(Vec<Own>, Function),
     Block(Vec<Own>, Block),
@@ -176,7 +176,7 @@ pub(crate) struct Own {
     pub(crate) args: TokenStream,
 }
 
-/// A block once it is decided what becomes of each function.
+/// A block with the fate of each function.
 pub(crate) struct Plan {
     pub(crate) block: Block,
     /// One for each of the block's elements.
@@ -189,11 +189,11 @@ pub(crate) enum Part {
     Other(TokenStream),
 }
 
-/// What becomes of a function in a block.
+/// The fate of a function in a block.
 pub(crate) struct Fate {
-    /// Complete: name, group and path of the block are in them.
+    /// Complete settings, with name, group and path from the block.
     pub(crate) settings: Settings,
-    /// What its probes are, or why it has none.
+    /// The probes of the function, or the reason why it has none.
     pub(crate) verdict: Result<Prepared, &'static str>,
 }
 
@@ -201,7 +201,7 @@ pub(crate) struct Fate {
 pub(crate) struct Point {
     /// The path of `probe_runtime`.
     pub(crate) krate: TokenStream,
-    /// The group of the function that it stands in.
+    /// The group of the function around it.
     pub(crate) group: Option<LitStr>,
     pub(crate) name: PointName,
     pub(crate) fields: Vec<Field>,
@@ -216,7 +216,7 @@ pub(crate) enum PointName {
     Other(TokenStream),
 }
 
-/// One `name = value` of `probe!(…)`, `args(…)` or `ret(…)`; a shorthand has been written out.
+/// One `name = value` of `probe!(…)`, `args(…)` or `ret(…)`; shorthands are expanded.
 #[derive(Clone)]
 pub(crate) struct Field {
     pub(crate) name: Ident,
@@ -224,15 +224,15 @@ pub(crate) struct Field {
     pub(crate) expr: Expr,
 }
 
-/// How the runtime records a field.
+/// The way in which the runtime records a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Style {
-    /// `x = expr`: by its type.
+    /// `x = expr`: as its type requires.
     Value,
     /// `x = ?expr`: as `Debug` shows it.
     Debug,
     /// `x = %expr`: as `Display` shows it.
     Display,
-    /// By its type, whatever that is: of `args(*)` and `ret`.
+    /// As its type allows, for `args(*)` and `ret`.
     Any,
 }

@@ -1,8 +1,8 @@
 //! Tokens ▶ model.
 //!
-//! A function is scanned, not parsed: rustc has already parsed it, and what a future Rust adds to
-//! signatures and bodies goes through untouched. A syntax error in a body is rustc's to report, at
-//! its place.
+//! A function is scanned, not parsed. rustc has already parsed it, and syntax that a future Rust
+//! adds to signatures and bodies passes through unchanged. rustc itself reports a syntax error in a
+//! body, at its place.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -22,7 +22,7 @@ const QUALIFIERS: [&str; 8] = ["async", "auto", "const", "default", "extern", "g
 const ITEMS: [&str; 11] =
     ["enum", "impl", "let", "macro_rules", "mod", "static", "struct", "trait", "type", "union", "use"];
 
-/// What stands under `#[probe]`.
+/// Parses the item under `#[probe]`.
 pub(crate) fn item(tokens: TokenStream) -> Item {
     let mut trees: Vec<TokenTree> = tokens.clone().into_iter().collect();
     // `#[probe] $item` in a `macro_rules!`: the item comes in a group without delimiters.
@@ -43,7 +43,7 @@ pub(crate) fn item(tokens: TokenStream) -> Item {
     {
         trees.pop();
         let head = trees.into_iter().collect();
-        // The braces aren't part of a name.
+        // The braces are not part of a name.
         let after = &after[..after.len() - 1];
         return Item::Block(block::block(attributes, keyword, head, after, body));
     }
@@ -67,7 +67,8 @@ pub(crate) fn item(tokens: TokenStream) -> Item {
     Item::Other { keyword, tokens }
 }
 
-/// `trees` with the contents of groups without delimiters in place of them.
+/// Appends `trees` to `flat`, with the contents of groups without delimiters in place of the
+/// groups.
 fn flatten(trees: impl IntoIterator<Item = TokenTree>, flat: &mut Vec<TokenTree>) {
     for tree in trees {
         match tree {
@@ -77,7 +78,7 @@ fn flatten(trees: impl IntoIterator<Item = TokenTree>, flat: &mut Vec<TokenTree>
     }
 }
 
-/// The `{ … }` of `last`, also of a `$body:block`.
+/// Returns the `{ … }` of `last`, also if it is a `$body:block`.
 fn braces(last: TokenTree) -> Result<Group, TokenTree> {
     let mut flat = Vec::new();
     flatten([last.clone()], &mut flat);
@@ -106,7 +107,7 @@ fn split_visibility(trees: &[TokenTree]) -> &[TokenTree] {
     }
 }
 
-/// The words before `fn`; the string of `extern "C"` is passed over.
+/// Splits off the words before `fn`; the string of `extern "C"` is skipped.
 fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
     let mut qualifiers = Vec::new();
     loop {
@@ -123,10 +124,10 @@ fn split_qualifiers(mut trees: &[TokenTree]) -> (Vec<Ident>, &[TokenTree]) {
     }
 }
 
-/// The input of `__point!`: `path; "name", field, …`, or `path, "group"; …`.
+/// Parses the input of `__point!`: `path; "name", field, …`, or `path, "group"; …`.
 ///
-/// A syntax error goes to `errors` and ends the list of fields, since it can't be told where the
-/// next one begins.
+/// A syntax error goes to `errors` and ends the list of fields, since the start of the next field
+/// is unknown.
 pub(crate) fn point(tokens: TokenStream, errors: &mut Errors) -> Point {
     let mut trees = tokens.into_iter();
     let is_punct =
@@ -166,7 +167,7 @@ fn name_and_fields(input: ParseStream, point: &mut Point) -> syn::Result<()> {
     Ok(())
 }
 
-/// What is in the parentheses of `args(…)`: whether there is a `*`, and the fields.
+/// Parses the contents of `args(…)`: whether there is a `*`, and the fields.
 pub(crate) fn args_list(tokens: TokenStream) -> syn::Result<(bool, Vec<Field>)> {
     let parser = |input: ParseStream| {
         let all = input.parse::<Option<Token![*]>>()?.is_some();
@@ -178,7 +179,7 @@ pub(crate) fn args_list(tokens: TokenStream) -> syn::Result<(bool, Vec<Field>)> 
     parser.parse2(tokens)
 }
 
-/// What is in the parentheses of `ret(…)`.
+/// Parses the contents of `ret(…)`.
 pub(crate) fn ret_list(tokens: TokenStream) -> syn::Result<Vec<Field>> {
     fields.parse2(tokens)
 }
@@ -202,13 +203,13 @@ fn comma(input: ParseStream) -> syn::Result<()> {
     Ok(())
 }
 
-/// All of a function's head.
+/// Parses all of a function's head.
 pub(crate) fn head(head: TokenStream) -> syn::Result<(Vec<Attribute>, Visibility, Signature)> {
     let parser = |input: ParseStream| Ok((Attribute::parse_outer(input)?, input.parse()?, input.parse()?));
     parser.parse2(head)
 }
 
-/// The signature at the end of a function's head.
+/// Parses the signature at the end of a function's head.
 pub(crate) fn signature(head: TokenStream) -> syn::Result<Signature> {
     let parser = |input: ParseStream| {
         Attribute::parse_outer(input)?;
@@ -233,7 +234,7 @@ fn point_name(input: ParseStream) -> syn::Result<PointName> {
     })
 }
 
-/// The `async` block that ends a probe around a future.
+/// Parses the `async` block that ends a probe around a future.
 fn future(input: ParseStream) -> syn::Result<Option<ExprAsync>> {
     if !input.peek(Token![async]) {
         return Ok(None);
@@ -247,7 +248,7 @@ fn future(input: ParseStream) -> syn::Result<Option<ExprAsync>> {
     }
 }
 
-/// One field. `keyword` may stand for itself, as a variable does.
+/// Parses one field. `keyword` may stand alone, as a variable does.
 fn field(input: ParseStream, keyword: &str) -> syn::Result<Field> {
     let shorthand = style(input)?;
     let start = input.fork();
@@ -290,7 +291,7 @@ fn style(input: ParseStream) -> syn::Result<Style> {
     })
 }
 
-/// The error for what begins at `start`: the whole expression is underlined, if it is one.
+/// Returns the error for the tokens at `start`. It underlines the whole expression, if it is one.
 fn not_a_field(start: ParseStream, input: ParseStream) -> syn::Error {
     let message = "expected a field: `variable`, or `name = …` for any other expression";
     match start.parse::<Expr>() {

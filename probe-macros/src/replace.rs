@@ -1,4 +1,4 @@
-//! `#[probe(replace)]`: which functions can be replaced, and what they become.
+//! `#[probe(replace)]`: functions that can be replaced, and their expansion.
 //!
 //! ```text
 //! pub fn price(item: &Item, n: u32) -> Money { … }
@@ -7,12 +7,12 @@
 //! pub enum price {}                                 a free function's handle: `price::install(…)`
 //! impl price { … }                                  a method's stand beside it: `Type::price_install(…)`
 //!     __probe_site, __probe_definition              the site, and its probe
-//!     __probe_replaced, __probe_run                 what an active site leads to
+//!     __probe_replaced, __probe_run                 the code of an active site
 //!     __probe_original                              the body
 //!     install
 //! ```
-//! Unlike all else here, the signature is parsed: its types go into the closure's, and its
-//! arguments into calls.
+//! Unlike everything else in this crate, this parses the signature: its types become part of the
+//! closure's type, and its arguments part of calls.
 
 mod emit;
 mod lifetimes;
@@ -34,23 +34,25 @@ pub(crate) struct Replaceable {
     attributes: Vec<Attribute>,
     visibility: Visibility,
     signature: Signature,
-    /// Whether it stands in an `impl`.
+    /// Whether it is in an `impl`.
     is_method: bool,
     arguments: Vec<Argument>,
-    /// The arguments' types, without names for the receiver, all lifetimes named; and the result's.
+    /// Types of the arguments, without names for the receiver, with all lifetimes named; and of the
+    /// result.
     types: Vec<Type>,
     result: Option<Type>,
     lifetimes: Lifetimes,
 }
 
-/// How one argument is handed on.
+/// An argument as it is passed on.
 struct Argument {
     name: Ident,
-    /// As the function itself declares it, without the pattern.
+    /// The declaration in the function, without the pattern.
     declared: TokenStream,
 }
 
-/// The function under `#[probe(replace)]`; `None`, and why in `errors`, if it can't be replaced.
+/// Parses the function under `#[probe(replace)]`; `None`, with the reason in `errors`, if it can't
+/// be replaced.
 pub(crate) fn replaceable(
     settings: &Settings,
     function: &Function,
@@ -103,7 +105,7 @@ fn argument((at, argument): (usize, &FnArg)) -> Argument {
     }
 }
 
-/// The receiver without `mut`, which concerns the body alone.
+/// Returns the receiver without `mut`, which matters only for the body.
 fn receiver_alone(receiver: &Receiver) -> TokenStream {
     let receiver = match &receiver.kind {
         ReceiverKind::Reference(..) => receiver.clone(),

@@ -1,5 +1,5 @@
-//! Letting other attribute macros go first: they are to see an `async fn`, not what `#[probe]`
-//! makes of it.
+//! Letting other attribute macros expand first, so that they see an `async fn` and not the
+//! expansion of `#[probe]`.
 
 use std::iter;
 
@@ -8,7 +8,7 @@ use quote::quote;
 
 use crate::model::{Block, Function, Settings};
 
-/// Attributes that are no macros: what is under the others is not what it seems.
+/// Attributes that are not macros. Any other attribute may change the item under it.
 const INERT: [&str; 33] = [
     "allow",
     "automatically_derived",
@@ -45,7 +45,7 @@ const INERT: [&str; 33] = [
     "test",
 ];
 
-/// Whether an attribute is a macro of somebody's, as far as can be told.
+/// Returns whether an attribute is a macro, as far as its name tells.
 fn is_macro(attribute: &Group) -> bool {
     match attribute.stream().into_iter().next() {
         Some(TokenTree::Ident(word)) => !INERT.iter().any(|known| word == known),
@@ -53,21 +53,22 @@ fn is_macro(attribute: &Group) -> bool {
     }
 }
 
-/// Whether macros that stand after the attribute have to go first.
+/// Returns whether macros after the attribute must expand first.
 pub(crate) fn is_early(settings: &Settings, function: &Function) -> bool {
     !settings.is_deferred && function.attributes.iter().any(is_macro)
 }
 
-/// The first attribute on a block that is somebody's macro, and has to go before the block's
-/// functions have probes.
+/// Returns the first attribute on a block that is a macro, and must expand before the block's
+/// functions get probes.
 pub(crate) fn early<'a>(settings: &Settings, block: &'a Block) -> Option<&'a Group> {
     block.attributes.iter().find(|attribute| !settings.is_deferred && is_macro(attribute))
 }
 
-/// The word by which the attribute says that it has let others go first.
+/// The word that marks an attribute that has let others expand first.
 pub(crate) const DEFERRED: &str = "__deferred";
 
-/// `function` with the attribute behind all others, so that macros among these see an `async fn`.
+/// Returns `function` with the attribute behind all others, so that macros among them see an `async
+/// fn`.
 pub(crate) fn deferred(krate: &TokenStream, args: TokenStream, function: &Function) -> TokenStream {
     let body = match &function.body {
         Ok(body) => TokenTree::Group(body.clone()),
@@ -76,13 +77,13 @@ pub(crate) fn deferred(krate: &TokenStream, args: TokenStream, function: &Functi
     last(krate, args, function.head.clone(), function.attributes.len(), &body)
 }
 
-/// The same of a block, so that its functions are what macros have made of them: `#[async_trait]`,
-/// say.
+/// The same for a block, so that its functions are those that macros such as `#[async_trait]`
+/// produce.
 pub(crate) fn deferred_block(krate: &TokenStream, args: TokenStream, block: &Block) -> TokenStream {
     last(krate, args, block.head.clone(), block.attributes.len(), &block.body.clone().into())
 }
 
-/// An item with so many attributes, and after them this one.
+/// Returns an item with `attributes` attributes, followed by this one.
 fn last(
     krate: &TokenStream,
     args: TokenStream,

@@ -93,7 +93,7 @@ fn a_method() {
     );
 }
 
-/// An argument that is there under a condition is bound under it.
+/// An argument under a condition is bound under that condition.
 #[test]
 fn attributes_of_arguments() {
     becomes(
@@ -186,7 +186,7 @@ fn an_impl_future() {
     }
 }
 
-/// Those that may have to be dropped, last to first.
+/// Arguments that may have to be dropped, last to first.
 #[test]
 fn a_call_takes_all_arguments() {
     becomes(
@@ -265,7 +265,7 @@ fn functions_that_take_a_future_are_ordinary() {
     ));
 }
 
-/// The wrapper would not implement it.
+/// The wrapper would not implement the other trait.
 #[test]
 fn what_promises_more_is_ordinary() {
     let expanded = |result: TokenStream| {

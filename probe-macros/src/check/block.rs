@@ -1,5 +1,5 @@
-//! What becomes of each function in a block: probed, or left out and why. No function is left out
-//! in silence.
+//! The fate of each function in a block: probed, or left out for a reason, which is always
+//! reported.
 //!
 //! The first rule that applies decides:
 //! ```text
@@ -25,13 +25,13 @@ use crate::expand::{arguments, krate_at};
 use crate::model::{Block, Element, Fate, Function, Inside, Own, Part, Plan, Settings};
 use crate::{args, parse};
 
-/// Decides on each function inside.
+/// Decides on each function in the block.
 pub(crate) fn block(block: Block, settings: &Settings, errors: &mut Errors) -> Plan {
     let outside = Scope::default();
     plan(block, &outside, settings, errors)
 }
 
-/// What surrounds a function.
+/// The surroundings of a function.
 #[derive(Default)]
 struct Scope<'s> {
     krate: Option<TokenStream>,
@@ -45,7 +45,7 @@ struct Scope<'s> {
 }
 
 impl<'s> Scope<'s> {
-    /// The scope of a block in this one: what it says itself comes first.
+    /// Returns the scope of a block inside of `outer`. The block's own settings take precedence.
     fn of(outer: &'s Self, prefix: Option<String>, settings: &'s Settings) -> Self {
         Scope {
             krate: settings.krate.clone().or_else(|| outer.krate.clone()),
@@ -59,12 +59,12 @@ impl<'s> Scope<'s> {
         }
     }
 
-    /// The filters of this block and of those around it.
+    /// Returns the filters of this block and of those around it.
     fn layers(&self) -> impl Iterator<Item = &Layer<'s>> {
         std::iter::successors(Some(self), |scope| scope.outer).filter_map(|scope| scope.filters.as_ref())
     }
 
-    /// A function's settings, completed by what surrounds it.
+    /// Completes a function's settings from its surroundings.
     fn complete(&self, own: Settings, function: &Function) -> Settings {
         let (name, span) = match &own.name {
             Some(name) => (name.value(), name.span()),
@@ -116,8 +116,8 @@ fn plan(mut block: Block, outer: &Scope<'_>, settings: &Settings, errors: &mut E
     Plan { block, parts }
 }
 
-/// A block inside with a macro on it, which is to see what is written: it has a `#[probe]` of its
-/// own after that, with what surrounds it.
+/// Leaves a block with a macro on it to that macro, which must see the written code. The block gets
+/// a `#[probe]` of its own behind the macro, with the settings of its surroundings.
 fn left_to_itself(
     scope: &Scope<'_>,
     mut settings: Settings,
@@ -143,7 +143,7 @@ fn left_to_itself(
     deferred_block(&krate, arguments(&settings), block)
 }
 
-/// The settings of an item's own `#[probe]`, if it has one.
+/// Returns the settings of an item's own `#[probe]`, if it has one.
 fn own_settings(own: &[Own], errors: &mut Errors) -> Option<Settings> {
     let (first, more) = own.split_first()?;
     for own in more {
@@ -177,16 +177,16 @@ fn fate(own: Option<Settings>, function: &Function, scope: &Scope<'_>, errors: &
     Fate { settings, verdict }
 }
 
-/// What the filters say: `None` if none of them names it.
+/// Returns the decision of the filters: `None` if no filter names the function.
 fn passes(function: &Function, scope: &Scope<'_>) -> Option<bool> {
     let name = function.name.unraw().to_string();
     let whole = scope.prefixed(&name);
-    // Each is asked, so that it knows that it was of use.
+    // Every layer is asked, so that each records which of its globs were used.
     let answers: Vec<Option<bool>> = scope.layers().map(|layer| layer.passes(&name, &whole)).collect();
     if answers.contains(&Some(false)) { Some(false) } else { answers.contains(&Some(true)).then_some(true) }
 }
 
-/// Why it can't have a probe.
+/// Returns the reason why the function can't have a probe.
 fn unfit(function: &Function) -> Option<&'static str> {
     if function.body.is_err() {
         Some("bodiless")
@@ -201,8 +201,8 @@ fn unfit(function: &Function) -> Option<&'static str> {
     }
 }
 
-/// Why it is too small for a probe that nobody asked for by name. Of an `async` function, what is
-/// written tells nothing: it is polled.
+/// Returns the reason why the function is too small for a probe that was not asked for by name. An
+/// `async` function is never too small: its text does not show the cost of polling it.
 fn light(function: &Function) -> Option<&'static str> {
     if function.is("async") {
         return None;
@@ -213,7 +213,7 @@ fn light(function: &Function) -> Option<&'static str> {
     function.body.as_ref().is_ok_and(|body| small::is_small(&body.stream())).then_some("small")
 }
 
-/// `#[inline]`, `#[inline(always)]`, or one of them under a condition.
+/// Returns whether this is `#[inline]`, `#[inline(always)]`, or one of them under a condition.
 fn is_inline(attribute: &Group) -> bool {
     let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match trees.as_slice() {
@@ -225,7 +225,8 @@ fn is_inline(attribute: &Group) -> bool {
     }
 }
 
-/// A `#[probe]` that only appears once the block has been expanded would put a second probe there.
+/// Refuses a `#[probe]` under a condition. It would appear only after the block's expansion, and
+/// add a second probe.
 fn check_hidden(attributes: &[Group], errors: &mut Errors) {
     for attribute in attributes {
         for own in conditional(attribute).iter().filter_map(parse::own) {
@@ -238,7 +239,7 @@ fn check_hidden(attributes: &[Group], errors: &mut Errors) {
     }
 }
 
-/// The attributes that a `cfg_attr(condition, …)` may become.
+/// Returns the attributes that a `cfg_attr(condition, …)` may become.
 fn conditional(attribute: &Group) -> Vec<Group> {
     let trees: Vec<TokenTree> = attribute.stream().into_iter().collect();
     let [TokenTree::Ident(word), TokenTree::Group(list)] = trees.as_slice() else { return Vec::new() };

@@ -1,5 +1,5 @@
-//! `args(…)` and `ret`, where the settings meet the function: which fields its probes get, and what
-//! can't be recorded.
+//! `args(…)` and `ret`, where settings meet the function: the fields of its probes, and values
+//! that can't be recorded.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
@@ -14,8 +14,8 @@ use crate::errors::Errors;
 use crate::model::{ArgsList, Captures, ExitCaptures, Field, Function, RetList, Settings, Style};
 use crate::parse;
 
-/// What the probes of `function` record. Nothing, and no error, if nothing is asked for: its
-/// signature is then not looked at.
+/// Returns the captures of the probes of `function`. Without `args` and `ret` they are empty,
+/// without an error: the signature is not read.
 pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Errors) -> Captures {
     if settings.args.is_none() && settings.ret.is_none() {
         return Captures::default();
@@ -55,8 +55,8 @@ pub(crate) fn captures(settings: &Settings, function: &Function, errors: &mut Er
     }
 }
 
-/// An argument that is there in some builds only could be neither a field nor moved: the macro does
-/// not see which build this is.
+/// Refuses an argument under a condition. It could be neither a field nor moved, since the macro
+/// does not know which build this is.
 fn conditional(signature: &Signature, settings: &Settings, is_future: bool, errors: &mut Errors) {
     let takes_all = settings.args.as_ref().is_some_and(|args| args.all);
     let may_move = settings.ret.is_some() && !is_future;
@@ -78,7 +78,7 @@ fn conditional(signature: &Signature, settings: &Settings, is_future: bool, erro
     }
 }
 
-/// The field that every event of a future has.
+/// Refuses a field with the name of the one that every event of a future has.
 fn not_future(fields: &[Field], errors: &mut Errors) {
     if let Some(field) = fields.iter().find(|field| field.name == "future") {
         errors.at(
@@ -92,20 +92,20 @@ fn not_future(fields: &[Field], errors: &mut Errors) {
 struct Variable {
     name: Ident,
     hold: Hold,
-    /// Whether it is a `mut` one, which may be assigned to.
+    /// Whether it is a `mut` variable, which may be assigned to.
     is_mut: bool,
 }
 
-/// How a variable holds its value, as far as its type's text tells.
+/// The way a variable holds its value, as far as the text of its type tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hold {
     /// A `&mut`.
     Mutable,
-    /// What may have to be dropped.
+    /// A value that may have to be dropped.
     Owned,
     /// `self` or `mut self`.
     OwnedSelf,
-    /// What never has to be dropped, and is copied when it is moved.
+    /// A value that never has to be dropped, and is copied when it is moved.
     Copied,
 }
 
@@ -133,7 +133,8 @@ fn variables(signature: &Signature) -> Vec<Variable> {
     found
 }
 
-/// Of a variable that is the whole value of a type, or a part of it.
+/// Returns how a variable holds its value. `is_all` says that it is the whole value of `ty`, not a
+/// part.
 fn hold(ty: &Type, is_all: bool) -> Hold {
     const COPIED: [&str; 16] = [
         "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32",
@@ -147,7 +148,7 @@ fn hold(ty: &Type, is_all: bool) -> Hold {
     }
 }
 
-/// Every variable in a pattern, and whether it is the whole value.
+/// Calls `each` for every variable in a pattern, and tells whether it is the whole value.
 fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&PatIdent, bool)) {
     let mut part = |pattern: &Pat| bound(pattern, false, each);
     match pattern {
@@ -164,7 +165,7 @@ fn bound(pattern: &Pat, is_all: bool, each: &mut dyn FnMut(&PatIdent, bool)) {
         Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(part),
         Pat::Slice(slice) => slice.elems.iter().for_each(part),
         Pat::Struct(structure) => structure.fields.iter().for_each(|field| part(&field.pat)),
-        // All alternatives bind the same.
+        // All alternatives bind the same variables.
         Pat::Or(or) => or.cases.first().into_iter().for_each(part),
         _ => {}
     }
@@ -184,7 +185,7 @@ fn entry(args: &ArgsList, variables: &[Variable], is_future: bool, errors: &mut 
     let mut fields = Vec::new();
     if args.all {
         let is_given = |name: &Ident| args.fields.iter().any(|field| field.name.unraw() == name.unraw());
-        // An underscore says that the argument is not looked at.
+        // By an underscore, the user says that the argument is not of interest.
         let is_meant = |name: &Ident| !name.to_string().starts_with('_') && !is_given(name);
         for Variable { name, .. } in variables.iter().filter(|variable| is_meant(&variable.name)) {
             fields.push(Field { name: name.clone(), style: Style::Any, expr: word(name) });
@@ -209,15 +210,15 @@ fn entry(args: &ArgsList, variables: &[Variable], is_future: bool, errors: &mut 
     fields
 }
 
-/// Of futures, the address is a field, too.
+/// Names the subject of a limit. The probes of a future have its address as an additional field.
 fn whose(is_future: bool, what: &'static str) -> &'static str {
     if is_future { "besides `future`, a probe" } else { what }
 }
 
-/// The fields of the exit, besides the outcome, which every such exit has.
+/// Returns the fields of the exit, besides `outcome`, which every exit with `ret` has.
 fn result(ret: &RetList, is_future: bool, errors: &mut Errors) -> Vec<Field> {
     let fields = match &ret.fields {
-        // The fields know the result by a reference.
+        // The fields name a reference to the result.
         None => {
             let key = &ret.key;
             let expr = Expr::Verbatim(quote_spanned!(key.span()=> *#key));
@@ -239,7 +240,7 @@ fn result(ret: &RetList, is_future: bool, errors: &mut Errors) -> Vec<Field> {
     fields
 }
 
-/// The type of the result of a function that becomes a closure.
+/// Returns the result type of a function whose body becomes a closure.
 fn ty(function: &Function, signature: &Signature, errors: &mut Errors) -> Type {
     let mut ty = match &signature.output {
         ReturnType::Default => unit(),
@@ -267,13 +268,13 @@ fn unit() -> Type {
     syn::parse_quote_spanned!(proc_macro2::Span::mixed_site()=> ())
 }
 
-/// Which variables the closure that becomes of the body takes by value, although the body may only
-/// borrow them.
-/// - `&mut`: what is borrowed through a variable that is borrowed itself can't be returned, up to
-///   the edition 2018.
-/// - Several owned ones: what is moved on one way out only would be dropped before those that are
-///   never moved, whatever their order. The closure drops what it has taken in the order in which
-///   it mentions them; arguments are dropped in the reverse of theirs.
+/// Returns the variables that the closure around the body takes by value, even if the body only
+/// borrows them.
+/// - `&mut` variables: up to the edition 2018, a borrow through a variable that is itself borrowed
+///   can't be returned.
+/// - Several owned variables: otherwise a variable that only one way out moves would be dropped
+///   before variables that are never moved, whatever their order. The closure drops its captured
+///   variables in the order in which it mentions them. Arguments are dropped in reverse order.
 fn moves(variables: &[Variable]) -> Vec<Ident> {
     let is_owned = |variable: &&Variable| matches!(variable.hold, Hold::Owned | Hold::OwnedSelf);
     let several = variables.iter().filter(is_owned).count() > 1;
@@ -285,9 +286,10 @@ fn moves(variables: &[Variable]) -> Vec<Ident> {
     variables.iter().rev().filter(is_moved).map(|variable| variable.name.clone()).collect()
 }
 
-/// Which variables the closure around a call that returns a future mentions first: all that may
-/// have to be dropped, so that they are in the order that [`moves`] tells of, whichever the body
-/// uses first or not at all. One that is there in some builds only can't be named.
+/// Returns the variables that the closure around a call that returns a future mentions first: all
+/// that may have to be dropped, in the order that [`moves`] describes. So neither the body's order
+/// of use nor unused variables matter. A variable under a condition can't be named. The `bool`
+/// tells whether the body may assign to an argument.
 pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
     let mut signature = signature.clone();
     let is_conditional = |attributes: &[Attribute]| attributes.iter().any(|it| it.path().is_ident("cfg"));
@@ -305,7 +307,7 @@ pub(crate) fn dropped(signature: &Signature) -> (Vec<Ident>, bool) {
     (variables.into_iter().rev().map(|variable| variable.name).collect(), is_assigned)
 }
 
-/// A type without what only groups it.
+/// Returns a type without parentheses and groups around it.
 fn bare(ty: &Type) -> &Type {
     match ty {
         Type::Group(group) => bare(&group.elem),
@@ -314,8 +316,8 @@ fn bare(ty: &Type) -> &Type {
     }
 }
 
-/// Leaves to the compiler what can't be written outside of a signature: `impl Trait`, and what may
-/// expand to it.
+/// Replaces types that can't be written outside of a signature by `_`: `impl Trait`, and macros
+/// that may expand to it.
 struct Nameable;
 
 impl VisitMut for Nameable {
@@ -329,7 +331,7 @@ impl VisitMut for Nameable {
     }
 }
 
-/// The word `track_caller` of `#[track_caller]`.
+/// Returns the word `track_caller` of `#[track_caller]`.
 fn track_caller(attribute: &proc_macro2::Group) -> Option<Ident> {
     match attribute.stream().into_iter().next() {
         Some(TokenTree::Ident(word)) if word == "track_caller" => Some(word),
@@ -337,7 +339,7 @@ fn track_caller(attribute: &proc_macro2::Group) -> Option<Ident> {
     }
 }
 
-/// A variable as an expression.
+/// Returns a variable as an expression.
 fn word(name: &Ident) -> Expr {
     let tokens: TokenStream = name.to_token_stream();
     Expr::Verbatim(tokens)

@@ -1,8 +1,8 @@
-//! `only("handle_*", …)` and `except("get_*", …)`: which functions of a block.
+//! `only("handle_*", …)` and `except("get_*", …)`: filters over the functions of a block.
 //!
-//! A glob is held against a function's name, one with a `::` against `Type::method`. A `*` stands
-//! for any number of letters, and not for a `::`. A glob that names no function is an error: most
-//! likely a typing error.
+//! A glob is matched with a function's name, or, if it has a `::`, with `Type::method`. A `*`
+//! stands for any letters except `::`. A glob that names no function is an error: most likely it is
+//! misspelt.
 
 use std::cell::{Cell, RefCell};
 
@@ -15,7 +15,7 @@ use crate::model::{Filter, Settings};
 pub(super) struct Layer<'s> {
     only: Option<Globs<'s>>,
     except: Option<Globs<'s>>,
-    /// The names that were asked about, for messages.
+    /// The names that were matched, for messages.
     names: RefCell<Vec<String>>,
 }
 
@@ -31,7 +31,8 @@ impl<'s> Layer<'s> {
         (only.is_some() || except.is_some()).then(|| Self { only, except, names: RefCell::default() })
     }
 
-    /// `Some(false)` for what is excluded, `Some(true)` for what an `only` names.
+    /// Returns `Some(false)` for excluded names, and `Some(true)` for names that an `only`
+    /// includes.
     pub(super) fn passes(&self, name: &str, whole: &str) -> Option<bool> {
         self.names.borrow_mut().push(whole.to_owned());
         let is_named = self.only.as_ref().map(|globs| globs.name(name, whole));
@@ -39,7 +40,7 @@ impl<'s> Layer<'s> {
         if is_excluded { Some(false) } else { is_named }
     }
 
-    /// An error for each glob that has named nothing.
+    /// Adds an error for each glob that has named no function.
     pub(super) fn check_use(&self, errors: &mut Errors) {
         for globs in [&self.only, &self.except].into_iter().flatten() {
             let unused = globs.filter.globs.iter().zip(&globs.is_used).filter(|(_, is_used)| !is_used.get());
@@ -53,7 +54,7 @@ impl<'s> Layer<'s> {
         }
     }
 
-    /// A few of the names.
+    /// Returns some of the names as text for a message.
     fn shown(&self) -> String {
         let names = self.names.borrow();
         match names.as_slice() {
@@ -83,7 +84,7 @@ impl<'s> Globs<'s> {
     }
 }
 
-/// Whether it is well-formed; an error if not.
+/// Checks that the glob is well-formed; adds an error if not.
 pub(super) fn check(glob: &LitStr, errors: &mut Errors) -> bool {
     let value = glob.value();
     let is_wrong = |c: &char| !(c.is_alphanumeric() || "_-.*".contains(*c));
@@ -101,7 +102,7 @@ pub(super) fn check(glob: &LitStr, errors: &mut Errors) -> bool {
     false
 }
 
-/// Whether the whole name matches.
+/// Returns whether the whole name matches.
 fn matches(glob: &str, name: &str) -> bool {
     let (globs, names): (Vec<_>, Vec<_>) = (glob.split("::").collect(), name.split("::").collect());
     globs.len() == names.len() && globs.iter().zip(names).all(|(glob, name)| segment_matches(glob, name))

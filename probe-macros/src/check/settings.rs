@@ -11,15 +11,15 @@ use crate::errors::Errors;
 use crate::model::{Arg, ArgsList, Filter, Given, Replace, RetList, Settings};
 use crate::parse;
 
-/// Long enough for a sentence or two; it is part of the program.
+/// Greatest length of `doc`: enough for a sentence or two, as it is part of the program.
 const MAX_DOC: usize = 1_000;
 
 /// One argument that `#[probe(…)]` takes.
 struct Key {
     word: &'static str,
-    /// How it is written, for messages.
+    /// The way to write it, for messages.
     form: &'static str,
-    /// Judges what follows it.
+    /// Checks the rest of the argument, and stores it in the settings.
     take: fn(&Arg, &mut Settings, &mut Errors),
 }
 
@@ -37,8 +37,8 @@ const KEYS: [Key; 11] = [
     Key { word: "replace", form: "replace", take: take_replace },
 ];
 
-/// The arguments of `#[probe(…)]`. A refused one counts as absent, so that the rest of the
-/// expansion doesn't add errors of its own.
+/// Parses and checks the arguments of `#[probe(…)]`. A refused argument counts as absent, so that
+/// the rest of the expansion adds no errors of its own.
 pub(crate) fn settings(args: &[Arg], errors: &mut Errors) -> Settings {
     let mut settings = Settings::default();
     let mut seen: Vec<&Ident> = Vec::new();
@@ -87,10 +87,10 @@ fn not_an_argument(tokens: &TokenStream) -> String {
     }
 }
 
-/// The value of `key = value`, and where to show what is wrong with it.
+/// Returns the value of `key = value`, and the tokens to underline if it is wrong.
 fn value<'a>(arg: &'a Arg, errors: &mut Errors) -> Option<(&'a TokenStream, &'a TokenStream)> {
     match &arg.given {
-        // An empty value has no span: the whole argument is underlined.
+        // An empty value has no span, so the whole argument is underlined.
         Given::Value(value) if value.is_empty() => Some((value, &arg.tokens)),
         Given::Value(value) => Some((value, value)),
         Given::Nothing | Given::List(_) => {
@@ -160,7 +160,7 @@ fn take_all(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
     settings.all = flag(arg, errors);
 }
 
-/// The word of an argument that is nothing else.
+/// Returns the word of an argument that is only a word.
 fn flag(arg: &Arg, errors: &mut Errors) -> Option<Ident> {
     let key = arg.key.clone()?;
     if !matches!(arg.given, Given::Nothing) {
@@ -178,7 +178,7 @@ fn take_except(arg: &Arg, settings: &mut Settings, errors: &mut Errors) {
     settings.except = globs(arg, errors);
 }
 
-/// The list of a filter.
+/// Returns the list of a filter.
 fn globs(arg: &Arg, errors: &mut Errors) -> Option<Filter> {
     let word = arg.key.clone()?;
     let parser = Punctuated::<LitStr, Token![,]>::parse_terminated;

@@ -1,21 +1,20 @@
-//! Which bodies are one short expression: those of getters, setters, constructors, conversions,
-//! delegates.
+//! Bodies that are one short expression: getters, setters, constructors, conversions, delegates.
 //!
 //! A site costs one NOP wherever the function's code lands, and stops the compiler from vectorising
-//! a loop around it. That is nothing beside a function that does something, and a multiple of one
-//! that reads a field (the bench `blocks`).
+//! a loop around it. That is negligible beside a function with a larger body, but multiplies the
+//! cost of a function that reads a field (the bench `blocks`).
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// How many tokens it may have: `self.entries.get(index).map(|entry| &entry.value)` has 17, a
-/// bracket and its partner counting as one.
+/// Greatest number of tokens: `self.entries.get(index).map(|entry| &entry.value)` has 17. A bracket
+/// and its partner count as one.
 const MAX_TOKENS: usize = 20;
 
-/// What a short expression doesn't have: it branches, loops, leaves or waits.
+/// Words that a short expression doesn't have, since they branch, loop, leave or wait.
 const WORDS: [&str; 10] =
     ["async", "await", "break", "continue", "for", "if", "loop", "match", "return", "while"];
 
-/// Whether the contents of these braces are at most one short expression, with or without a
+/// Returns whether the contents of these braces are at most one short expression, with or without a
 /// semicolon.
 pub(super) fn is_small(body: &TokenStream) -> bool {
     let mut trees: Vec<TokenTree> = body.clone().into_iter().collect();

@@ -1,4 +1,4 @@
-//! Each rule: what it refuses, and what it lets through.
+//! Each rule: code that it refuses, and code that it accepts.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use super::{item as check_item, point as check_point, settings as check_settings
 use crate::model::Settings;
 use crate::{args, parse};
 
-/// The messages, one a line.
+/// Returns the messages, one a line.
 pub(super) fn messages(errors: Errors) -> String {
     match errors.into_result() {
         Ok(()) => String::new(),

@@ -1,8 +1,8 @@
 //! The rules for the value of a field: it is evaluated only while the probe is active, so the
 //! program must not notice whether it was.
 //!
-//! What can be seen in the syntax is refused. A call can do anything, of course; that it must not
-//! is said in the documentation.
+//! The check refuses all jumps and side effects that the syntax shows. A call can do anything; the
+//! documentation says that it must not change what the program does.
 
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -20,7 +20,7 @@ pub(crate) fn check(expr: &Expr, errors: &mut Errors) {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
     Closure,
-    /// An `async` block or closure: `.await` stays inside as well.
+    /// An `async` block or closure: `.await` stays inside, too.
     Future,
 }
 
@@ -29,7 +29,7 @@ struct Search<'e> {
     within: Within,
 }
 
-/// What surrounds the place of the search, inside of the field's own expression.
+/// The constructs around the place of the search, inside of the field's own expression.
 #[derive(Default)]
 struct Within {
     /// The innermost function-like body: `return` and `?` stay inside.
@@ -73,7 +73,7 @@ impl Search<'_> {
         }
     }
 
-    /// The search of a closure or `async` block, which is a world of its own.
+    /// Searches a closure or `async` block, from which jumps can't leave.
     fn body(&mut self, body: Body, search: impl FnOnce(&mut Self)) {
         let inner = Within { body: Some(body), ..Within::default() };
         let outer = std::mem::replace(&mut self.within, inner);
@@ -81,7 +81,7 @@ impl Search<'_> {
         self.within = outer;
     }
 
-    /// The search of a loop or block that jumps can leave.
+    /// Searches a loop or block that jumps can leave.
     fn leavable(&mut self, is_loop: bool, label: Option<&syn::Label>, search: impl FnOnce(&mut Self)) {
         let outer = self.within.in_loop;
         self.within.in_loop |= is_loop;
@@ -199,13 +199,13 @@ impl<'ast> Visit<'ast> for Search<'_> {
         visit::visit_pat_ident(self, node);
     }
 
-    /// Most macros (`format!`, `matches!`, `vec!`) take expressions; what doesn't look like that is
-    /// left alone.
+    /// Most macros (`format!`, `matches!`, `vec!`) take expressions. Other arguments are not
+    /// searched.
     fn visit_macro(&mut self, node: &'ast syn::Macro) {
         let expressions = Punctuated::<Expr, Token![,]>::parse_terminated;
         for expr in expressions.parse2(node.tokens.clone()).into_iter().flatten() {
             match expr {
-                // A named argument, as of `format!`.
+                // A named argument, as in `format!`.
                 Expr::Assign(assign) if matches!(*assign.left, Expr::Path(_)) => {
                     self.search_owned(&assign.right);
                 }
@@ -214,12 +214,12 @@ impl<'ast> Visit<'ast> for Search<'_> {
         }
     }
 
-    /// An item in a block is a function of its own, or no code at all.
+    /// An item in a block is a separate function, or has no code.
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 }
 
 impl Search<'_> {
-    /// As `visit_expr`, for an expression that doesn't outlive the visit.
+    /// The same as `visit_expr`, for an expression that doesn't outlive the visit.
     fn search_owned(&mut self, expr: &Expr) {
         <Self as Visit<'_>>::visit_expr(self, expr);
     }

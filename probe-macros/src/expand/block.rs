@@ -1,5 +1,5 @@
-//! A block with its probes: each function as if it had `#[probe]`, or with the definition that says
-//! why it has none.
+//! A block with its probes: each function either as if it had `#[probe]`, or with a definition that
+//! states why it has no probe.
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -10,7 +10,7 @@ use crate::body;
 use crate::fallback;
 use crate::model::{Function, Inside, Part, Plan, Settings};
 
-/// The block, and what has to stand beside it.
+/// Returns the block, and the items that must stand beside it.
 pub(super) fn block(plan: Plan) -> TokenStream {
     let Plan { block, parts } = plan;
     let mut inside = TokenStream::new();
@@ -41,18 +41,18 @@ pub(super) fn block(plan: Plan) -> TokenStream {
     if beside.is_empty() {
         return quote!(#head #body);
     }
-    // Those of a block's functions are there if the block is.
+    // The definitions of a block's functions exist only if the block does.
     let conditions = conditions(&block.attributes);
     quote!(#head #body #(#conditions)* const _: () = { #beside };)
 }
 
-/// Whether such a function's body can hold a definition: a naked one is one instruction of the
-/// compiler's.
+/// Returns whether such a function's body can hold a definition. The compiler allows only one macro
+/// call in the body of a naked function.
 fn has_statements(reason: &str) -> bool {
     !["naked", "bodiless"].contains(&reason)
 }
 
-/// The body with the definition of what it lacks at its beginning.
+/// Returns the body with the definition of the missing probe at its beginning.
 fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -> Group {
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
@@ -60,14 +60,14 @@ fn skipping(settings: &Settings, reason: &str, function: &Ident, body: &Group) -
     body::rebuilt(body, quote!(#inner_attributes #definition #statements))
 }
 
-/// The definition of a probe without sites, and where it stands.
+/// Returns the definition of a probe without sites, with its place.
 fn definition(settings: &Settings, reason: &str, function: &Ident, place: &TokenStream) -> TokenStream {
     let krate = krate_at(settings.krate.as_ref(), function.span());
     let probe = named(settings, function, &format!("skipped={reason}\n"));
     quote_spanned!(function.span()=> #krate::__private::v1::skipped!(#probe #place);)
 }
 
-/// The `#[cfg(…)]` among the attributes.
+/// Returns the `#[cfg(…)]` among the attributes.
 fn conditions(attributes: &[Group]) -> Vec<TokenStream> {
     let is_condition = |attribute: &&Group| matches!(attribute.stream().into_iter().next(), Some(TokenTree::Ident(word)) if word == "cfg");
     attributes.iter().filter(is_condition).map(|attribute| quote!(# #attribute)).collect()

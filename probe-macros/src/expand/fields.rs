@@ -10,21 +10,22 @@ use super::string;
 use crate::body;
 use crate::model::{ExitCaptures, Field, Function, Style};
 
-/// What stands after the name of a probe or of a result: whether the fields have to be contained,
-/// and the fields.
+/// Returns the tokens after the name of a probe or of a result: `contained`, if panics of the
+/// fields must be contained, and the fields.
 pub(crate) fn list(fields: &[Field]) -> TokenStream {
     let contained = contained(fields);
     let fields = fields.iter().map(field);
     quote!(#contained; #(#fields),*)
 }
 
-/// `contained`, if a field may panic while it is evaluated.
+/// Returns `contained` if a field may panic while it is evaluated.
 fn contained(fields: &[Field]) -> Option<Ident> {
     let can_panic = fields.iter().any(|field| !is_plain(&field.expr));
     can_panic.then(|| Ident::new("contained", Span::mixed_site()))
 }
 
-/// An expression that only names a place or a literal; anything else may run the user's code.
+/// Returns whether an expression only names a place or a literal. Any other may run the user's
+/// code.
 fn is_plain(expr: &Expr) -> bool {
     match expr {
         Expr::Path(path) => path.qself.is_none() && path.path.get_ident().is_some(),
@@ -46,18 +47,18 @@ pub(crate) fn field(Field { name, style, expr }: &Field) -> TokenStream {
     };
     let how = Ident::new(how, name.span());
     let name = string(&name.unraw().to_string(), name.span());
-    // The borrow is shown at the expression, so that an error of its type is, too.
+    // The borrow is located at the expression, and so are errors about its type.
     let borrowed = quote_spanned!(expr.span()=> &(#expr));
     quote!(#name = #how(#borrowed))
 }
 
-/// The fields of an exit, after the name by which they know a reference to the result.
+/// Returns the fields of an exit, after the name that they use for a reference to the result.
 pub(crate) fn exit(ExitCaptures { result, fields, .. }: &ExitCaptures) -> TokenStream {
     let list = list(fields);
     quote!(#result #list)
 }
 
-/// The body of a function whose result is recorded, as a closure. `krate` is shown at the
+/// Returns the body of a function whose result is recorded, as a closure. `krate` is located at the
 /// function's name.
 pub(crate) fn closure(
     ExitCaptures { ty, moves, is_assigned, .. }: &ExitCaptures,
@@ -70,13 +71,13 @@ pub(crate) fn closure(
     let moving =
         (!moves.is_empty()).then(|| quote_spanned!(span=> #krate::__private::v1::moving!(#(#moves),*);));
     let block = body::rebuilt(body, quote!(#moving #statements));
-    // What a closure has taken and drops, rustc does not count as used then, as it does of an
+    // rustc's lint does not count the drop of a captured variable as a use, as it does for an
     // argument: a guard that is disarmed.
     let quiet = (*is_assigned && !moves.is_empty()).then(|| quote!(#[allow(unused_assignments)]));
     quote!(#quiet || -> #ty #block)
 }
 
-/// The type `()`, as far as its text tells.
+/// Returns whether the type is written as `()`.
 pub(crate) fn is_unit(ty: &Type) -> bool {
     matches!(ty, Type::Tuple(tuple) if tuple.elems.is_empty())
 }

@@ -1,4 +1,4 @@
-//! A function with its probes: at the beginning of its body, around it where the result is
+//! A function with its probes: at the beginning of its body, around the body if the result is
 //! recorded, or around its future.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
@@ -11,7 +11,7 @@ use crate::asynchronous::{self, Asynchronous, Wrapped};
 use crate::model::{Captures, Filter, Function, Item, Prepared, Settings};
 use crate::{body, fallback, replace};
 
-/// A function that passed the check, with its probe.
+/// Expands a function that passed the check.
 pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Function) -> TokenStream {
     let krate = settings.krate.as_ref();
     let captures = &prepared.captures;
@@ -31,7 +31,7 @@ pub(super) fn function(settings: &Settings, prepared: &Prepared, function: Funct
     replace::emit(replaceable, &krate, &named(settings, &function.name, ""), &body)
 }
 
-/// The arguments that become these settings.
+/// Returns the arguments that parse to these settings.
 pub(crate) fn arguments(settings: &Settings) -> TokenStream {
     let Settings { name, group, doc, krate, args, ret, replace, all, skip, only, except, .. } = settings;
     let texts = [("name", name), ("group", group), ("doc", doc)].into_iter().filter_map(|(key, value)| {
@@ -51,15 +51,14 @@ pub(crate) fn arguments(settings: &Settings) -> TokenStream {
     quote!(#(#arguments),*)
 }
 
-/// The body with the entry and exit probe as its first statement, or around it, if its result is
-/// recorded.
+/// Returns the body with the entry and exit probe as its first statement, or around it, if its
+/// result is recorded.
 fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &Group) -> Group {
     let probe = named(settings, &function.name, "");
     let span = function.name.span();
     let (inner_attributes, statements) = body::split_inner_attributes(body.stream());
     let statements = points(statements, settings);
-    // Placed at the function's name, the probe's location is that of `fn`, not that of the
-    // attribute.
+    // At the function's name, the probe's location is that of `fn`, not that of the attribute.
     let krate = krate_at(settings.krate.as_ref(), span);
     let entry = entry(captures);
     let statements = match &captures.exit {
@@ -70,7 +69,7 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &
         Some(exit) => {
             let entry = entry.unwrap_or_else(|| quote!(;));
             let closure = fields::closure(exit, body, &statements, &krate, function);
-            // Clippy asks for it, as of every last call that returns nothing.
+            // Clippy asks for a semicolon after a last call that returns `()`.
             let end = fields::is_unit(&exit.ty).then(|| quote_spanned!(span=> ;));
             let exit = fields::exit(exit);
             quote_spanned!(span=> #krate::__private::v1::returning! {
@@ -86,19 +85,20 @@ fn probed(settings: &Settings, captures: &Captures, function: &Function, body: &
     rebuilt
 }
 
-/// The braces of a body. Clippy wants those of `clone` and `partial_cmp` to hold one expression, of
-/// `Copy` and of `Ord` types, and can't tell whether they still do; where they come from a macro,
-/// it does not ask.
+/// Returns the span for the braces of a body. For `Copy` and `Ord` types, clippy wants the bodies
+/// of `clone` and `partial_cmp` to be one expression, which the probe hides. It does not ask for
+/// code from a macro.
 fn place_of(function: &Ident, body: Span) -> Span {
     if function == "clone" || function == "partial_cmp" { Span::mixed_site().located_at(body) } else { body }
 }
 
-/// The fields of the entry, if it has any.
+/// Returns the fields of the entry, if it has any.
 fn entry(captures: &Captures) -> Option<TokenStream> {
     (!captures.entry.is_empty()).then(|| fields::list(&captures.entry))
 }
 
-/// The head and body of the function with the probes of a future around the one that it returns.
+/// Returns the head and body of the function, with the probes of a future around the one that it
+/// returns.
 fn future(
     settings: &Settings,
     captures: &Captures,
@@ -125,7 +125,7 @@ fn future(
     })
 }
 
-/// What runtime macros call a function's probe: `("name", "notes")`.
+/// Returns the name of a function's probe as runtime macros take it: `("name", "notes")`.
 pub(super) fn named(settings: &Settings, function: &Ident, notes: &str) -> TokenTree {
     let name = match &settings.name {
         Some(name) => string(&name.value(), name.span()),
@@ -137,7 +137,7 @@ pub(super) fn named(settings: &Settings, function: &Ident, notes: &str) -> Token
     group.into()
 }
 
-/// What else is said of a probe: `key=value` each, a line each.
+/// Returns the notes of a probe: `key=value`, one a line.
 fn notes(settings: &Settings) -> String {
     let note = |key, value: &Option<LitStr>| {
         value.as_ref().map_or_else(String::new, |value| format!("{key}={}\n", value.value()))

@@ -1,17 +1,17 @@
-//! The inside of an `impl`, `trait` or `mod`: its functions, its own blocks, and whatever else.
+//! The contents of an `impl`, `trait` or `mod`: functions, blocks, and other items.
 //!
-//! Scanned, as functions are: what is not known goes through as it is. An item ends at its braces
-//! or at a semicolon outside of all brackets, angle brackets too.
+//! They are scanned, as functions are: unknown items pass through unchanged. An item ends at its
+//! braces or at a semicolon outside of all brackets, angle brackets too.
 
 use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 
 use super::{QUALIFIERS, flatten, split_attributes, split_visibility, type_name};
 use crate::model::{Block, Element, Function, Inside, Own};
 
-/// Items that only a semicolon ends, since their braces are a value's or a list's.
+/// Items that end only at a semicolon, since their braces belong to a value or a list.
 const TO_SEMICOLON: [&str; 4] = ["const", "static", "type", "use"];
 
-/// A block's head (from its keyword on) and body.
+/// Returns a block from its head (from the keyword on) and its body.
 pub(super) fn block(
     attributes: Vec<Group>,
     keyword: &Ident,
@@ -29,7 +29,7 @@ pub(super) fn block(
     Block { attributes, inside, prefix, head, body, elements }
 }
 
-/// The items, one after the other.
+/// Splits the body into items.
 fn elements(body: TokenStream) -> Vec<Element> {
     let mut trees: Vec<TokenTree> = body.into_iter().collect();
     let mut elements = Vec::new();
@@ -43,8 +43,7 @@ fn elements(body: TokenStream) -> Vec<Element> {
     elements
 }
 
-/// A `$item` of a `macro_rules!` comes in a group without delimiters: puts its contents in place of
-/// that.
+/// Replaces a `$item` of a `macro_rules!`, a group without delimiters, by its contents.
 fn splice_item(trees: &mut Vec<TokenTree>, start: usize) {
     loop {
         let at = start + attributes_len(&trees[start..]);
@@ -58,7 +57,7 @@ fn splice_item(trees: &mut Vec<TokenTree>, start: usize) {
     }
 }
 
-/// Is this group without delimiters a `$vis`?
+/// Returns whether this group without delimiters is a `$vis`.
 fn is_visibility(group: &Group) -> bool {
     let mut flat = Vec::new();
     flatten(group.stream(), &mut flat);
@@ -75,7 +74,7 @@ fn attributes_len(trees: &[TokenTree]) -> usize {
     at
 }
 
-/// Where the item's visibility, qualifiers and keyword begin: after its attributes.
+/// Returns the place of the item's visibility, qualifiers and keyword, behind its attributes.
 fn visibility_len(trees: &[TokenTree]) -> usize {
     match trees {
         [TokenTree::Group(group), ..] if group.delimiter() == Delimiter::None => 1,
@@ -85,7 +84,7 @@ fn visibility_len(trees: &[TokenTree]) -> usize {
     }
 }
 
-/// How many tokens the item that begins here has.
+/// Returns the number of tokens of the item that begins here.
 fn item_len(trees: &[TokenTree]) -> usize {
     if let [hash, bang, TokenTree::Group(_), ..] = trees
         && is_punct(hash, '#')
@@ -100,11 +99,11 @@ fn item_len(trees: &[TokenTree]) -> usize {
         && matches!(&trees[at..], [TokenTree::Ident(word), ..] if TO_SEMICOLON.iter().any(|known| word == known))
         && !is_const_impl(&trees[at..]);
     let end = end(&trees[at..], !to_semicolon);
-    // There is always an end, and always one token.
+    // The item ends with the tokens at the latest, and has at least one token.
     end.map_or(trees.len(), |end| at + end + 1).max(1)
 }
 
-/// Is it a function, whatever its qualifiers?
+/// Returns whether it is a function, whatever its qualifiers.
 fn is_function(trees: &[TokenTree]) -> bool {
     let rest = &trees[qualifiers(trees).len()..];
     matches!(rest, [TokenTree::Ident(word), TokenTree::Ident(_), ..] if word == "fn")
@@ -114,7 +113,7 @@ fn is_const_impl(trees: &[TokenTree]) -> bool {
     matches!(&trees[qualifiers(trees).len()..], [TokenTree::Ident(word), ..] if word == "impl" || word == "trait")
 }
 
-/// The words (and the string of `extern "C"`) before the keyword.
+/// Returns the words (and the string of `extern "C"`) before the keyword.
 fn qualifiers(trees: &[TokenTree]) -> &[TokenTree] {
     let is_qualifier = |tree: &TokenTree| match tree {
         TokenTree::Ident(word) => QUALIFIERS.iter().any(|known| word == known),
@@ -125,7 +124,8 @@ fn qualifiers(trees: &[TokenTree]) -> &[TokenTree] {
     &trees[..len]
 }
 
-/// The first braces (if those count) or semicolon outside of angle brackets.
+/// Returns the place of the first semicolon, or of the first braces outside of angle brackets if
+/// `braces`.
 fn end(trees: &[TokenTree], braces: bool) -> Option<usize> {
     let mut angles = Angles::default();
     trees.iter().position(|tree| {
@@ -134,7 +134,7 @@ fn end(trees: &[TokenTree], braces: bool) -> Option<usize> {
     })
 }
 
-/// Counts open angle brackets; an arrow's is none.
+/// Counts open angle brackets. The `>` of an arrow is not one.
 #[derive(Default)]
 pub(super) struct Angles {
     open: usize,
@@ -142,7 +142,7 @@ pub(super) struct Angles {
 }
 
 impl Angles {
-    /// Whether this token lies outside of all of them; a bracket itself does not.
+    /// Returns whether this token lies outside of all of them; an angle bracket itself does not.
     pub(super) fn pass(&mut self, tree: &TokenTree) -> bool {
         let was_minus = std::mem::replace(
             &mut self.after_minus,
@@ -160,7 +160,7 @@ impl Angles {
     }
 }
 
-/// What one item is.
+/// Parses one item.
 fn element(trees: &[TokenTree]) -> Element {
     let other = || Element::Other(trees.iter().cloned().collect());
     let start = attributes_len(trees);
@@ -200,7 +200,7 @@ fn element(trees: &[TokenTree]) -> Element {
     }
 }
 
-/// The arguments of `#[probe]`, `#[probe(…)]`, `#[a::probe]`.
+/// Returns the arguments of `#[probe]`, `#[probe(…)]`, `#[a::probe]`.
 pub(crate) fn own(attribute: &Group) -> Option<Own> {
     let mut trees = Vec::new();
     flatten(attribute.stream(), &mut trees);

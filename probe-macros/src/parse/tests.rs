@@ -1,4 +1,4 @@
-//! What the parsers make of well-formed and of broken input.
+//! The results of parsing well-formed and broken input.
 
 use proc_macro2::Span;
 use quote::quote;
@@ -20,7 +20,7 @@ fn keyword(tokens: TokenStream) -> Option<String> {
     }
 }
 
-/// A group without delimiters, as rustc makes for `$x:item` and the like.
+/// Returns a group without delimiters, as rustc makes for `$x:item` and the like.
 fn fragment(stream: TokenStream) -> TokenStream {
     TokenTree::Group(Group::new(Delimiter::None, stream)).into()
 }
@@ -104,7 +104,7 @@ fn not_functions() {
     assert_eq!(keyword(quote!()), None);
 }
 
-/// Each element of a block, as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the
+/// Returns each element of a block as `fn`, `impl Type`, `trait Name`, `mod` or `other`, with the
 /// arguments of its own `#[probe]`.
 fn elements(tokens: TokenStream) -> Vec<String> {
     fn shown(elements: &[Element]) -> Vec<String> {
@@ -206,7 +206,7 @@ fn what_is_a_probe_attribute() {
     }
 }
 
-/// `name style expr` of each field, or the errors.
+/// Returns `name style expr` for each field, or the errors.
 fn fields(tokens: &TokenStream) -> Result<Vec<String>, String> {
     let mut errors = Errors::default();
     let point = point(quote!(::k; "n", #tokens), &mut errors);

@@ -1,5 +1,5 @@
-//! What an `impl`'s methods are named after: the last segment of its type, without generics. Types
-//! without a name get a word: `ref-Type`, `slice-u8`, `dyn-Trait`, `tuple`.
+//! The name that an `impl` gives to its methods: the last segment of its type, without generics.
+//! Types without a name get a word: `ref-Type`, `slice-u8`, `dyn-Trait`, `tuple`.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::ext::IdentExt;
@@ -7,12 +7,12 @@ use syn::ext::IdentExt;
 use super::block::Angles;
 use super::flatten;
 
-/// A name as it is written in paths.
+/// Returns a name as it is written in paths.
 pub(super) fn plain(name: &Ident) -> String {
     name.unraw().to_string()
 }
 
-/// The type that `impl …` (what follows the word) is for.
+/// Returns the name of the type of an `impl`, from the tokens after the word.
 pub(super) fn implemented(head: &[TokenTree]) -> String {
     let mut flat = Vec::new();
     flatten(head.iter().cloned(), &mut flat);
@@ -29,13 +29,13 @@ pub(super) fn implemented(head: &[TokenTree]) -> String {
     of(rest)
 }
 
-/// What follows `<…>`, if it begins with that.
+/// Returns the tokens after a leading `<…>`, or all of them.
 fn without_generics(trees: &[TokenTree]) -> &[TokenTree] {
     if !trees.first().is_some_and(|first| is_punct(first, '<')) {
         return trees;
     }
     let mut angles = Angles::default();
-    // The last bracket is not outside: it is the token before the first that is.
+    // The closing bracket itself is not outside: it is the token before the first one outside.
     let end = trees.iter().position(|tree| angles.pass(tree)).unwrap_or(trees.len());
     &trees[end..]
 }
@@ -73,7 +73,7 @@ fn group_of(delimiter: Delimiter, contents: TokenStream) -> String {
     }
 }
 
-/// The last segment of the first path; `fn` of a function pointer.
+/// Returns the last segment of the first path; `fn` for a function pointer.
 fn path(mut trees: &[TokenTree]) -> String {
     while let [quote, TokenTree::Ident(_), plus, rest @ ..] = trees
         && is_punct(quote, '\'')
@@ -87,7 +87,7 @@ fn path(mut trees: &[TokenTree]) -> String {
         let is_outside = angles.pass(tree);
         match tree {
             TokenTree::Ident(word) if is_outside && word != "for" => last = Some(plain(word)),
-            // The bounds after the first, and what a function takes and gives.
+            // Ends before further bounds, and before the arguments of a function.
             TokenTree::Punct(punct) if is_outside && punct.as_char() == '+' => break,
             TokenTree::Group(_) if is_outside && last.is_some() => break,
             // `dyn (Trait)`.

@@ -8,9 +8,9 @@ use syn::{Attribute, Signature, Visibility, WherePredicate, parse_quote};
 use super::Replaceable;
 use super::lifetimes::{Binder, Lifetimes};
 
-/// What the items beside the function are called.
+/// Names of the items beside the function.
 struct Names {
-    /// What they belong to.
+    /// The type that they belong to.
     owner: Ident,
     site: Ident,
     definition: Ident,
@@ -33,8 +33,8 @@ impl Names {
         };
         Self {
             owner: if is_method { Ident::new("Self", span) } else { function.clone() },
-            // What the compiler says of it in an `impl` of a trait is all that it can be told
-            // there.
+            // In an `impl` of a trait, the compiler's error shows this name. It is the only way to
+            // give the user the reason there.
             site: if is_method {
                 format_ident!("__probe_replace_is_for_inherent_impls_{name}", span = span)
             } else {
@@ -53,8 +53,8 @@ impl Names {
     }
 }
 
-/// The function, and what belongs to it. `krate` is the runtime's path, `probe` its name and notes,
-/// `body` the function's, with its probes.
+/// Returns the function and the items beside it. `krate` is the runtime's path, `probe` the probe's
+/// name and notes, `body` the function's body with its probes.
 pub(crate) fn emit(
     subject: &Replaceable,
     krate: &TokenStream,
@@ -66,7 +66,7 @@ pub(crate) fn emit(
     let original = original(subject, &names, body);
     let items = items(subject, &names, krate, probe);
     let conditions: Vec<_> = subject.attributes_named(&["cfg"]).collect();
-    // Of the user's own tokens that stand here once more, and of an `install` that nobody calls.
+    // For the user's own tokens that are repeated here, and for an `install` that is never called.
     let quiet = quote! {
         #[allow(dead_code, private_interfaces, single_use_lifetimes, unreachable_pub, unused_lifetimes, clippy::all,
             clippy::pedantic)]
@@ -112,7 +112,7 @@ impl Replaceable {
         self.arguments.iter().map(|argument| &argument.name)
     }
 
-    /// The signature under another name, with these arguments.
+    /// Returns the signature with another name and these arguments.
     fn signature(&self, name: &Ident, arguments: &[TokenStream]) -> Signature {
         let Signature { abi, generics, output, .. } = &self.signature;
         let clause = &generics.where_clause;
@@ -124,7 +124,7 @@ impl Replaceable {
     }
 }
 
-/// The function itself.
+/// Returns the function itself.
 fn function(subject: &Replaceable, names: &Names) -> TokenStream {
     let Names { owner, site, replaced, original, .. } = names;
     let (attributes, visibility) = (subject.attributes.iter().map(softened), &subject.visibility);
@@ -141,8 +141,7 @@ fn function(subject: &Replaceable, names: &Names) -> TokenStream {
     }
 }
 
-/// The body, as a function of its own. What a lint says of the signature, it says of the function
-/// itself.
+/// Returns the body as a separate function. Lints report its signature at the function itself.
 fn original(subject: &Replaceable, names: &Names, body: &Group) -> TokenStream {
     let lints = ["allow", "warn", "deny", "forbid", "expect", "track_caller"];
     let attributes = subject.attributes_named(&lints).map(softened);
@@ -156,7 +155,7 @@ fn original(subject: &Replaceable, names: &Names, body: &Group) -> TokenStream {
     }
 }
 
-/// `expect` becomes `allow`: what is expected may come of one of the two functions only.
+/// Changes `expect` to `allow`: only one of the two functions may cause the expected lint.
 fn softened(attribute: &Attribute) -> TokenStream {
     if !attribute.path().is_ident("expect") {
         return attribute.to_token_stream();
@@ -168,7 +167,7 @@ fn softened(attribute: &Attribute) -> TokenStream {
     attribute.to_token_stream()
 }
 
-/// All but the function and its body.
+/// Returns all items but the function and its body.
 fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &TokenTree) -> [TokenStream; 5] {
     let Names { owner, site, definition, replaced, run, original, install } = names;
     let v1 = quote!(#krate::__private::v1);
@@ -176,7 +175,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
     let arguments: Vec<_> = subject.names().collect();
 
     let replaced_signature = subject.signature(replaced, &subject.declared());
-    // The receiver can't be called `self` there.
+    // The receiver can't have the name `self` there.
     let plain: Vec<Ident> = arguments.iter().map(|name| plain(name)).collect();
     let run_signature = run_signature(subject, run, &v1, &plain);
     let closure = closure(subject, &v1);
@@ -190,7 +189,7 @@ fn items(subject: &Replaceable, names: &Names, krate: &TokenStream, probe: &Toke
         " # Errors".to_owned(),
         " Where not every site of the function can be activated, and where there are none.".to_owned(),
     ];
-    // Attributes on a macro's call don't reach what it becomes.
+    // Attributes on a macro call don't reach its expansion.
     let quiet_install = quote!(#[allow(dead_code, private_interfaces, unreachable_pub)]);
     let installer = installer_signature(subject, install, &v1, &closure);
     [
@@ -253,7 +252,7 @@ fn run_signature(subject: &Replaceable, run: &Ident, v1: &TokenStream, names: &[
     parse_quote!(fn #run #generics (__probe_left: #v1::Left<'_>, #(#names: #types),*) #(-> #result)* #clause)
 }
 
-/// The closure's type, as bounds.
+/// Returns the closure's type, as bounds.
 fn closure(subject: &Replaceable, v1: &TokenStream) -> TokenStream {
     let Replaceable { types, result, lifetimes, .. } = subject;
     let call = |binder| {
@@ -276,7 +275,7 @@ fn installer_signature(
     closure: &TokenStream,
 ) -> TokenStream {
     let visibility: &Visibility = &subject.visibility;
-    // Those of the function's own lifetimes say nothing here.
+    // Predicates on the function's own lifetimes have no meaning here.
     let predicates = subject.signature.generics.where_clause.iter().flat_map(|clause| &clause.predicates);
     let predicates: Vec<&WherePredicate> = predicates.filter(|it| !Lifetimes::are_in(it)).collect();
     let clause = (!predicates.is_empty()).then(|| quote!(where #(#predicates),*));

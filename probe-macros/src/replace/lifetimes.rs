@@ -1,10 +1,10 @@
 //! The lifetimes of a signature, all with a name, so that a closure's type can be written from it.
 //!
-//! In `fn f(a: &A, b: &B<'_>) -> …` each elided lifetime gets one:
-//! `fn f<'__0, '__1>(a: &'__0 A, b: &B<'__1>)`. The closure's type has each of them twice, once for
-//! its own call and once for calls of `original`: `for<'__call_0> Fn(&dyn for<'__original_0>
-//! Fn(&'__original_0 A), &'__call_0 A)`. A lifetime that is part of a bound, or stands in a `where`
-//! can't be bound by `for`, whatever its bounds; `original` then takes the call's own.
+//! In `fn f(a: &A, b: &B<'_>) -> …` each elided lifetime gets a name: `fn f<'__0, '__1>(a: &'__0
+//! A, b: &B<'__1>)`. The closure's type has each of them twice, once for its own call and once for
+//! calls of `original`: `for<'__call_0> Fn(&dyn for<'__original_0> Fn(&'__original_0 A), &'__call_0
+//! A)`. A `for` can't bind a lifetime that is part of a bound or of a `where` clause; `original`
+//! then takes the lifetime of the call.
 
 use std::collections::BTreeSet;
 
@@ -18,29 +18,30 @@ use syn::{
 
 use crate::errors::Errors;
 
-/// What is known of a function's lifetimes.
+/// The lifetimes of a function's signature.
 pub(super) struct Lifetimes {
-    /// In the arguments, in the order of their appearance, the elided ones by their new names.
+    /// Lifetimes in the arguments, in the order of their appearance; elided ones have their new
+    /// names.
     used: Vec<Lifetime>,
-    /// The new names.
+    /// New names of the elided lifetimes.
     pub(super) elided: Vec<Lifetime>,
-    /// Those that no `for` can bind.
+    /// Lifetimes that no `for` can bind.
     bounded: BTreeSet<String>,
-    /// What an elided lifetime of the result stands for.
+    /// The lifetime that an elided one in the result stands for.
     of_result: Option<Lifetime>,
 }
 
-/// Whose copy of a lifetime.
+/// The binder of a copy of a lifetime.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Binder {
     /// A call of the closure.
     Call,
-    /// A call of `original` in it.
+    /// A call of `original` in the closure.
     Original,
 }
 
 impl Lifetimes {
-    /// Reads a signature. Lifetimes that a closure's type can't have go to `errors`.
+    /// Reads a signature. Adds an error for each lifetime that a closure's type can't have.
     pub(super) fn of(signature: &Signature, errors: &mut Errors) -> Self {
         let declared: BTreeSet<String> =
             (signature.generics.lifetimes()).map(|parameter| parameter.lifetime.ident.to_string()).collect();
@@ -93,7 +94,7 @@ impl Lifetimes {
         this
     }
 
-    /// The arguments' types and the result's, with all lifetimes named.
+    /// Returns the types of the arguments and of the result, with all lifetimes named.
     pub(super) fn named(&self, signature: &Signature) -> (Vec<Type>, Option<Type>) {
         let mut namer = Namer::default();
         let mut types: Vec<_> = signature.inputs.iter().map(type_of).collect();
@@ -111,20 +112,20 @@ impl Lifetimes {
         (types, result)
     }
 
-    /// The lifetimes that a `for<…>` of this binder binds.
+    /// Returns the lifetimes that a `for<…>` of this binder binds.
     pub(super) fn bound_by(&self, binder: Binder) -> Vec<Lifetime> {
         let is_bound = |it: &&Lifetime| binder == Binder::Call || !self.is_bounded(it);
         self.used.iter().filter(is_bound).map(|it| self.renamed(it, binder)).collect()
     }
 
-    /// A named type as it is in a `for<…>` of this binder.
+    /// Returns a named type as it is in a `for<…>` of this binder.
     pub(super) fn within(&self, binder: Binder, ty: &Type) -> Type {
         let mut ty = ty.clone();
         Renamer { lifetimes: self, binder }.visit_type_mut(&mut ty);
         ty
     }
 
-    /// Whether a predicate says something of lifetimes.
+    /// Returns whether a predicate mentions lifetimes.
     pub(super) fn are_in(predicate: &WherePredicate) -> bool {
         let mut finder = Finder::default();
         finder.visit_where_predicate(predicate);
@@ -147,7 +148,7 @@ impl Lifetimes {
     }
 }
 
-/// An argument's type, as an argument that is no receiver has it.
+/// Returns an argument's type; for a receiver, the type that it would have as an ordinary argument.
 fn type_of(argument: &FnArg) -> Type {
     match argument {
         FnArg::Typed(typed) => (*typed.ty).clone(),
@@ -164,7 +165,7 @@ fn type_of(argument: &FnArg) -> Type {
     }
 }
 
-/// The lifetimes on either side of a bound, and all others in a `where`.
+/// Returns the lifetimes on either side of a bound, and all others in a `where` clause.
 fn bounded(signature: &Signature) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for parameter in &signature.generics.params {
@@ -182,7 +183,7 @@ fn bounded(signature: &Signature) -> BTreeSet<String> {
     all
 }
 
-/// The lifetimes that a type names, but for those that it binds itself.
+/// Returns the lifetimes that a type names, except for those that it binds itself.
 fn found(ty: &Type) -> Vec<Lifetime> {
     let mut finder = Finder::default();
     finder.visit_type(ty);
@@ -214,7 +215,7 @@ impl<'ast> Visit<'ast> for Finder {
 #[derive(Default)]
 struct Namer {
     elided: Vec<Lifetime>,
-    /// The name for all of them, instead of a new one for each.
+    /// The name for all elided lifetimes, instead of a new one for each.
     given: Option<Lifetime>,
 }
 
@@ -243,13 +244,13 @@ impl VisitMut for Namer {
         }
     }
 
-    // What is elided in these is bound there.
+    // These types bind their own elided lifetimes.
     fn visit_type_fn_ptr_mut(&mut self, _: &mut TypeFnPtr) {}
 
     fn visit_parenthesized_generic_arguments_mut(&mut self, _: &mut ParenthesizedGenericArguments) {}
 }
 
-/// Gives a binder's names to lifetimes that it binds.
+/// Renames the lifetimes that a binder binds.
 struct Renamer<'a> {
     lifetimes: &'a Lifetimes,
     binder: Binder,

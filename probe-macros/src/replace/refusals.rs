@@ -1,4 +1,4 @@
-//! Which functions can't be replaced, and why.
+//! Functions that can't be replaced, and the reasons.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -7,7 +7,7 @@ use syn::{Attribute, FnArg, GenericParam, Path, ReturnType, Safety, Signature, T
 
 use crate::errors::Errors;
 
-/// Judges a signature; tells whether nothing was wrong with it.
+/// Checks a signature; returns whether it found no errors.
 pub(super) fn check(
     attributes: &[Attribute],
     signature: &Signature,
@@ -96,7 +96,7 @@ pub(super) fn check(
 const GENERIC: &str = "a generic function can't be replaced: it has one probe, and a type for each of its uses, while a \
     closure has one type; replace a function that is not generic, which this one calls, or which calls it";
 
-/// Finds what types must not be, and `Self`.
+/// Finds types that a signature must not contain, and `Self`.
 struct Types {
     impls: Vec<TokenStream>,
     own: Option<TokenStream>,

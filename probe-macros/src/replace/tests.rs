@@ -93,12 +93,12 @@ fn a_free_function() {
     assert_eq!(attribute(quote!(replace, crate = k), function).to_string(), expected.to_string());
 }
 
-/// The closure of a method `f` with this signature.
+/// Checks the closure's type for a method `f` with this signature.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "shorter to call")]
 fn closure(signature: TokenStream, expected: TokenStream) {
     let actual = attribute(quote!(replace(method), crate = k), quote!(#signature { x })).to_string();
-    // What is formatted has commas at the ends of lines.
+    // Formatting adds commas at the ends of lines.
     let short = actual.replace("k :: __private :: v1 :: ", "").replace(" ,)", ")");
     let expected = format!("closure : impl {expected} + Send + Sync + 'static").replace(" ,)", ")");
     assert!(short.contains(&expected), "no {expected} in {short}");

@@ -11,11 +11,11 @@
 //! it finds only data that is published then. So it may hold data that was retired in the era of
 //! the first look or later and published in the era of the second look or earlier, and no other:
 //!
-//! | a thread is seen | it may hold what was retired |
+//! | state of a thread | retired data that it may hold |
 //! |---|---|
-//! | outside of hits | nothing |
-//! | between a site and a consumer, or in a nested hit | since the look that saw this hit first |
-//! | in a consumer, where the last look saw it in the same call | the same, if it was published before the first look that saw that call |
+//! | outside of hits | none |
+//! | between a site and a consumer, or in a nested hit | retired since the look that saw this hit first |
+//! | in a consumer, if the last look saw it in the same call | the same, if it was published before the first look that saw that call |
 //!
 //! Bound: a consumer that blocks keeps at most the hooks that were published when it was first seen
 //! there, one for each probe. Later operations, however many, leave nothing behind.

@@ -1,4 +1,4 @@
-//! What becomes of each function in a block, and which arguments stand where.
+//! The fate of each function in a block, and arguments in their places.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -9,7 +9,7 @@ use crate::errors::Errors;
 use crate::model::{Item, Part, Plan};
 use crate::{args, parse};
 
-/// What becomes of each function in a block: `name`, or `name reason`.
+/// Returns the fate of each function in a block, as `name` or `name reason`, and the errors.
 fn of_block(args: TokenStream, tokens: TokenStream) -> (Vec<String>, String) {
     fn shown(plan: &Plan, list: &mut Vec<String>) {
         for part in &plan.parts {

@@ -1,4 +1,4 @@
-//! Which captures fit which function.
+//! Captures that fit a function, and captures that don't.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -9,7 +9,7 @@ use crate::errors::Errors;
 use crate::model::Item;
 use crate::{args, parse};
 
-/// The errors of a function's captures.
+/// Returns the errors of a function's captures.
 fn of_captures(given: TokenStream, function: TokenStream) -> String {
     let mut errors = Errors::default();
     let settings = settings(&args::parse(given), &mut errors);
@@ -52,14 +52,14 @@ fn captures_that_fit_their_function() {
                 fn f() -> impl Fn() -> ! {}
             ),
         ),
-        // What there is.
+        // `args(*)` records only named arguments, and here there is none.
         (
             quote!(args(*)),
             quote!(
                 fn f(_a: u8, _: u8) {}
             ),
         ),
-        // Not looked at: rustc reports it.
+        // Without captures the signature is not read: rustc reports the error.
         (quote!(), quote!(fn f(a) {})),
     ] {
         assert_eq!(of_captures(settings, function), "");
@@ -136,7 +136,7 @@ fn captures_of_futures() {
                 Box::pin(async move { a })
             }
         ),
-        // The call is probed.
+        // The probe is on the call.
         quote!(
             fn f(a: u8) -> Pin<Box<dyn Future<Output = u8>>> {
                 other(a)

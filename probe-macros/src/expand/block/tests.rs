@@ -1,4 +1,4 @@
-//! Expansions of blocks, and of what their arguments say, as text.
+//! Expansions of blocks and their arguments, as text.
 
 use quote::quote;
 
